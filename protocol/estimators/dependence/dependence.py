@@ -6,17 +6,27 @@ and the three ways to learn dependences, sections 4.1 to 4.3, as corrected.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.estimators.dependence.pair_reports import PairReports
+from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
+from protocol.estimators.dependence.strength import (
+    StrengthLaw,
+    covariances_law,
+    cramers_law,
+    pearsons_law,
+)
+from protocol.estimators.inference.laws import About, Interval, checked, critical
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project
 from protocol.randomizers.exact import Floats
@@ -26,8 +36,16 @@ from protocol.surveys.survey import Attribute, Survey
 _EMPTY = 1e-12
 
 _ATTENUATED = "randomized answers depend less on each other than the answers do"
-_APPROXIMATE = "the bias that randomizing brings is taken off only in part"
+_ROOT = "near 0 the root of an unbiased square is biased"
 _NOISY = "noise in the estimated tables adds to dependences, and clipping takes from them"
+
+Laws: TypeAlias = Callable[[About], QuadraticLaw]
+"""A law for each of those whom it may be about, made when it is asked for."""
+
+Correction: TypeAlias = Literal["none", "holm", "benjamini-hochberg"]
+"""What is done to the p-values of many pairs: nothing, a bound on the chance of any false
+rejection (Holm 1979), or one on the expected share of false ones among the rejected (Benjamini and
+Hochberg 1995)."""
 
 Measured: TypeAlias = tuple[float, Floats | None]
 """A measure of a table, and its slope: the derivative by every share, shifted so that its mean over
@@ -42,11 +60,13 @@ class Measure:
         name: what results call it.
         measured: of shares of shape (r_i, r_j), none negative, with a total of 1.
         largest: its greatest value, which caps the deviations.
+        law: the law of its unbiased square, from reports on two attributes; None if none is known.
     """
 
     name: str
     measured: Callable[[Floats], Measured]
     largest: float = 1.0
+    law: StrengthLaw | None = None
 
     def __call__(self, table: ArrayLike) -> float:
         """The measure of counts or shares, shape (r_i, r_j).
@@ -93,17 +113,17 @@ def _covariance(shares: Floats) -> Measured:
     return abs(value), math.copysign(1.0, value) * (np.outer(first, second) - value)
 
 
-cramers_v = Measure(name="cramers-v", measured=_cramers_v)
+cramers_v = Measure(name="cramers-v", measured=_cramers_v, law=cramers_law)
 """Cramer's V: 0 is independence, 1 complete dependence (Equation 9, as corrected).
 
 ``V = sqrt(sum_ab (o_ab - e_ab)**2 / e_ab / n / min(r - 1, c - 1))`` with e the counts expected
 under independence, over the r rows and c columns that are not empty; 0 with one row or column.
 """
 
-pearson = Measure(name="pearson", measured=_pearson)
+pearson = Measure(name="pearson", measured=_pearson, law=pearsons_law)
 """The absolute correlation of two attributes' codes (Equation 8), 0 if one is constant."""
 
-covariance = Measure(name="covariance", measured=_covariance, largest=math.inf)
+covariance = Measure(name="covariance", measured=_covariance, largest=math.inf, law=covariances_law)
 """The absolute covariance of two attributes' codes.
 
 It alone keeps its order when every attribute is kept with the same probability p: each becomes
@@ -156,6 +176,9 @@ class Dependences:
             mean: where that is not the true dependence they are no standard errors.
         epsilon: what it cost each respondent, by sequential composition; infinite for exact counts.
         biased: why the mean of the matrix is not the true dependence; empty if it is.
+        law: given about whom the true dependences are, the law of their unbiased squares, in the
+            order of ``combinations(names, 2)``. It is about the measure itself, however biased the
+            matrix is. None if it is unknown.
 
     Raises:
         ValueError: a field is not as described, or a deviation or epsilon is negative.
@@ -168,15 +191,16 @@ class Dependences:
     deviations: Floats
     epsilon: float
     biased: str = ""
+    law: Laws | None = None
 
     def __post_init__(self) -> None:
         m = len(self.names)
-        for field in ("matrix", "deviations"):
-            array = np.array(getattr(self, field), np.float64)
+        for name in ("matrix", "deviations"):
+            array = np.array(getattr(self, name), np.float64)
             if array.shape != (m, m) or not np.array_equal(array, array.T):
-                raise ValueError(f"{field} of shape {array.shape}: expected symmetric ({m}, {m})")
+                raise ValueError(f"{name} of shape {array.shape}: expected symmetric ({m}, {m})")
             array.flags.writeable = False
-            object.__setattr__(self, field, array)
+            object.__setattr__(self, name, array)
         spread = self.deviations
         if not (np.isfinite(self.matrix).all() and (spread >= 0).all() and self.epsilon >= 0):
             raise ValueError("a dependence is not finite, or a deviation or epsilon is negative")
@@ -189,6 +213,94 @@ class Dependences:
     def standard_errors(self) -> Floats | None:
         """What the matrix may be off by, shape (m, m); None where it is biased."""
         return None if self.biased else self.deviations
+
+    @property
+    def cautious(self) -> Floats:
+        """The dependences less what independent attributes might well show, shape (m, m).
+
+        They are roots of the unbiased squares less two deviations that these would have without
+        dependence, at least 0; 1 in the diagonal, NaN where the law is unknown. The larger a pair's
+        table, the larger these deviations: ranked so, no pair is first for being uncertain.
+        """
+        return self._square(self.law and self.law("respondents").cautious, 1.0)
+
+    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+        """The true dependences that the reports do not contradict, each end of shape (m, m).
+
+        They invert the law of the unbiased square, so they hold the true measure even where the
+        matrix is biased. NaN where the law is unknown, 1 in the diagonal.
+
+        Raises:
+            ValueError: the level is not above 0 and below 1, or an unknown ``about``.
+        """
+        critical(level)
+        law = self.law and self.law(checked(about))
+        low, high = law.interval(level) if law else (None, None)
+        return Interval(self._square(low, 1.0), self._square(high, 1.0))
+
+    def p_values(self, correction: Correction = "holm") -> Floats:
+        """How surely each pair of attributes depends on each other, shape (m, m).
+
+        They are those of tests of independence in a population of which the respondents are a
+        random sample, by the estimate's law without dependence: randomization is part of it. For
+        Pearson's r and covariances it is correlation that is tested. NaN in the diagonal and where
+        the law is unknown; such pairs do not count for the correction.
+
+        Raises:
+            ValueError: an unknown correction.
+        """
+        if correction not in get_args(Correction):
+            allowed = ", ".join(get_args(Correction))
+            raise ValueError(f"correction {correction!r:.60}: expected {allowed}")
+        if self.law is None:
+            return self._square(None, math.nan)
+        found = self.law("population").p_values()
+        known = ~np.isnan(found)
+        if correction == "holm":
+            found[known] = holm(found[known])
+        elif correction == "benjamini-hochberg" and known.any():
+            # Imported here: it takes longer than all of this package.
+            from scipy.stats import false_discovery_control
+
+            found[known] = false_discovery_control(found[known])
+        return self._square(found, math.nan)
+
+    def _square(self, values: Floats | None, diagonal: float) -> Floats:
+        """Values of every pair as a symmetric matrix; NaN for None."""
+        m = len(self.names)
+        matrix = np.full((m, m), np.nan)
+        np.fill_diagonal(matrix, diagonal)
+        if values is not None:
+            first, second = np.triu_indices(m, 1)
+            matrix[first, second] = matrix[second, first] = values
+        return matrix
+
+    @classmethod
+    def joined(
+        cls, names: Sequence[str], pairs: Sequence[Dependences], *, epsilon: float
+    ) -> Dependences:
+        """Dependences of single pairs, in the order of ``combinations(names, 2)``, as one matrix.
+
+        All but what is joined is that of the first one.
+
+        Args:
+            epsilon: of all pairs together.
+        """
+        m = len(names)
+        matrix, deviations = np.eye(m), np.zeros((m, m))
+        first, second = np.triu_indices(m, 1)
+        for array, parts in ((matrix, "matrix"), (deviations, "deviations")):
+            array[first, second] = array[second, first] = [
+                getattr(pair, parts)[0, 1] for pair in pairs
+            ]
+        return replace(
+            pairs[0],
+            names=tuple(names),
+            matrix=matrix,
+            deviations=deviations,
+            epsilon=epsilon,
+            law=_stacked([pair.law for pair in pairs]),
+        )
 
     def pairs(self) -> Iterator[Dependence]:
         """Every pair of attributes by falling dependence, ties in the order of the attributes."""
@@ -222,7 +334,17 @@ def dependences(
     if [table.shape for table in tables] != shapes:
         raise ValueError(f"tables of shapes {[t.shape for t in tables]}, expected {shapes}")
     given = iter(tables)
-    return _gathered(survey, measure, lambda _, m: (m(next(given)), 0.0), method, epsilon, "")
+
+    def learned(_: tuple[str, str], chosen: Measure) -> _Learned:
+        table = next(given)
+        value = chosen(table)
+        if chosen.law is None:
+            return _Learned(value, 0.0)
+        filled = table[table.any(axis=1)][:, table.any(axis=0)]
+        counted = PairReports.exact(filled / table.sum(), int(table.sum()))
+        return _Learned(value, 0.0, partial(_law_of_exact, value, partial(chosen.law, counted)))
+
+    return _gathered(survey, measure, learned, method, epsilon, "")
 
 
 def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto") -> Dependences:
@@ -236,41 +358,48 @@ def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto")
         ValueError: an unknown measure, a table of more than 2**27 cells, or an attribute that has
             no keep randomizer of its own.
     """
-    value = partial(_of_reports, estimate)
-    return _gathered(estimate.survey, measure, value, "raw", epsilon_of(estimate), _ATTENUATED)
+    return _gathered(
+        estimate.survey,
+        measure,
+        partial(_of_reports, estimate),
+        "raw",
+        epsilon_of(estimate),
+        _ATTENUATED,
+    )
 
 
 def debiased_dependences(
     estimate: JointEstimate, *, measure: str | Measure = "auto"
 ) -> Dependences:
-    """Section 4.1 with the bias of Cramer's V taken off.
+    """What an estimate says of the measures themselves, without the bias that noise brings.
 
-    ``V = sqrt(max(0, V_Y**2 - (r_i - 1)(r_j - 1) / (n min(r_i - 1, r_j - 1)))) / (p_i p_j)``, at
-    most 1, with V_Y that of the reports. It is approximate: the margins that V divides by stay
-    those of the reports, so some bias is left, which more reports do not lessen. The deviation
-    follows from that of ``V_Y**2`` by the delta method; near 0, where a root has no slope, it is
-    the root of that, which is somewhat too large. Other measures are those of the estimated table,
-    as in ``pairwise_dependences``.
+    The square of a measure is estimated without bias, by taking off what noise adds to it on
+    average, which follows from the design (``strength``); where less than nothing is left it is 0.
+    It takes any estimate: of attributes that were randomized by themselves (section 4.1), of pairs
+    (4.3) or of clusters. A measure without a law is that of the estimated table, as in
+    ``pairwise_dependences``.
 
     Raises:
-        ValueError: an unknown measure, a table of more than 2**27 cells, or Cramer's V of an
-            attribute that has no keep randomizer of its own.
+        ValueError: an unknown measure, a table of more than 2**27 cells, or two attributes that one
+            dense matrix randomized together.
     """
 
-    def value(pair: tuple[str, str], chosen: Measure) -> tuple[float, float]:
-        if chosen != cramers_v:
+    def learned(pair: tuple[str, str], chosen: Measure) -> _Learned:
+        if chosen.law is None:
             return _unmixed(estimate, pair, chosen)
-        reported, error = _of_reports(estimate, pair, chosen)
-        floor = (max(estimate.sizes_of(pair)) - 1) / estimate.n
-        root = math.sqrt(max(0.0, reported**2 - floor))
-        uncertain = 2 * max(reported, error) * error
-        wide = uncertain / (max(2 * root, math.sqrt(uncertain)) or 1.0)
-        kept = math.prod(_keeps(estimate, pair))
-        return min(1.0, root / kept), min(1.0, wide / kept)
+        laws = _laws(estimate, pair, chosen)
+        if laws is None:
+            raise ValueError(
+                f"{' and '.join(pair)}: one matrix randomized them together; expected a keep "
+                "randomizer, or one of each attribute"
+            )
+        law = laws("respondents")
+        value, deviation = law.measure.item(), law.deviation.item()
+        if math.isnan(value):
+            value, deviation = 0.0, chosen.largest
+        return _Learned(value, min(deviation, chosen.largest), laws)
 
-    return _gathered(
-        estimate.survey, measure, value, "debiased", epsilon_of(estimate), _APPROXIMATE
-    )
+    return _gathered(estimate.survey, measure, learned, "debiased", epsilon_of(estimate), _ROOT)
 
 
 def pairwise_dependences(
@@ -305,48 +434,87 @@ def epsilon_of(estimate: JointEstimate) -> float:
     return math.fsum(block.randomizer.epsilon for block in estimate.blocks)
 
 
+class _Learned(NamedTuple):
+    """The dependence of a pair, its deviation, and the laws of its unbiased square."""
+
+    value: float
+    deviation: float
+    law: Laws | None = None
+
+
 def _gathered(
     survey: Survey,
     measure: str | Measure,
-    value_of: Callable[[tuple[str, str], Measure], tuple[float, float]],
+    learned: Callable[[tuple[str, str], Measure], _Learned],
     method: str,
     epsilon: float,
     biased: str,
 ) -> Dependences:
     m = len(survey.names)
     matrix, deviations = np.eye(m), np.zeros((m, m))
+    laws: list[Laws | None] = []
     for i, j in combinations(range(m), 2):
         chosen = measure_for(survey.attributes[i], survey.attributes[j], measure)
-        both = [i, j], [j, i]
-        matrix[both], deviations[both] = value_of((survey.names[i], survey.names[j]), chosen)
-    name = measure if isinstance(measure, str) else measure.name
-    return Dependences(survey.names, name, method, matrix, deviations, epsilon, biased)
+        found = learned((survey.names[i], survey.names[j]), chosen)
+        matrix[[i, j], [j, i]], deviations[[i, j], [j, i]] = found.value, found.deviation
+        laws.append(found.law)
+    return Dependences(
+        survey.names,
+        measure if isinstance(measure, str) else measure.name,
+        method,
+        matrix,
+        deviations,
+        epsilon,
+        biased,
+        _stacked(laws),
+    )
 
 
-def _unmixed(
-    estimate: JointEstimate, pair: tuple[str, str], measure: Measure
-) -> tuple[float, float]:
+def _stacked(laws: Sequence[Laws | None]) -> Laws:
+    """The laws of single pairs as one, made once."""
+
+    @functools.cache
+    def law(about: About) -> QuadraticLaw:
+        return QuadraticLaw.stacked([None if law is None else law(about) for law in laws])
+
+    return law
+
+
+def _law_of_exact(value: float, sampled: Laws, about: About) -> QuadraticLaw:
+    """The law of a measure of exact counts: that of sampling, or none."""
+    return QuadraticLaw.certain(value) if about == "respondents" else sampled(about)
+
+
+def _laws(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> Laws | None:
+    """The law of a measure's unbiased square; None if none is known."""
+    if measure.law is None:
+        return None
+    reports = PairReports.of(estimate, pair)
+    return None if reports is None else functools.cache(partial(measure.law, reports))
+
+
+def _unmixed(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> _Learned:
     raw = estimate.table(*pair).values
+    laws = _laws(estimate, pair, measure)
     value, slope = measure.measured(project(raw, "clip"))
     if slope is None:
-        return value, measure.largest
+        return _Learned(value, measure.largest, laws)
     by_raw = np.where(raw > 0, slope, 0.0) / float(raw[raw > 0].sum())
     error = estimate.query(pair, by_raw).standard_error
-    return value, measure.largest if error is None else min(error, measure.largest)
+    return _Learned(value, measure.largest if error is None else min(error, measure.largest), laws)
 
 
-def _of_reports(
-    estimate: JointEstimate, pair: tuple[str, str], measure: Measure
-) -> tuple[float, float]:
+def _of_reports(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> _Learned:
+    laws = _laws(estimate, pair, measure)
     value, slope = measure.measured(_shares(estimate.counts.table(estimate.survey.axes(pair))))
     if slope is None:
-        return value, measure.largest
+        return _Learned(value, measure.largest, laws)
     # A query's weights are of answers; with the mean slope of an answer's reports, every report
     # counts by the slope itself.
     for axis, keep in enumerate(_keeps(estimate, pair)):
         slope = keep * slope + (1 - keep) * slope.mean(axis=axis, keepdims=True)
     error = estimate.query(pair, slope).standard_error
-    return value, measure.largest if error is None else min(error, measure.largest)
+    return _Learned(value, measure.largest if error is None else min(error, measure.largest), laws)
 
 
 def _keeps(estimate: JointEstimate, pair: tuple[str, str]) -> list[float]:

@@ -35,7 +35,8 @@ class QuadraticLaw:
 
     Attributes:
         estimate: of t, unbiased to first order: X less the mean of ``|e|**2``; maybe negative.
-        spread: the standard deviation of that estimate.
+        noise: the mean of ``|e|**2``.
+        spread: the standard deviation of the estimate.
         trace_2, trace_3, trace_4: the traces of powers of A where t is 0.
         ratio: the variance of the part of X that is linear in e, over ``4 t``.
         scale: the measure is ``sqrt(t / scale)``.
@@ -45,6 +46,7 @@ class QuadraticLaw:
     """
 
     estimate: Floats
+    noise: Floats
     spread: Floats
     trace_2: Floats
     trace_3: Floats
@@ -60,7 +62,7 @@ class QuadraticLaw:
         names = [field.name for field in fields(cls)]
         columns = np.array(
             [
-                [np.nan if law is None else float(getattr(law, name)) for name in names]
+                [np.nan if law is None else np.asarray(getattr(law, name)).item() for name in names]
                 for law in laws
             ],
             np.float64,
@@ -74,6 +76,7 @@ class QuadraticLaw:
         square = np.array(measure**2)
         return cls(
             estimate=square,
+            noise=nothing,
             spread=nothing,
             trace_2=nothing,
             trace_3=nothing,
@@ -91,8 +94,8 @@ class QuadraticLaw:
 
     @property
     def cautious(self) -> Floats:
-        """The measure of the estimate less one standard deviation."""
-        return self._root(self.estimate - self.spread)
+        """The measure of the estimate less two deviations that it would have where t is 0."""
+        return self._root(self.estimate - 2 * np.sqrt(2 * self.trace_2))
 
     @property
     def deviation(self) -> Floats:

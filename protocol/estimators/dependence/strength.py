@@ -205,6 +205,7 @@ def _law(
     shape = estimate.shape
     return QuadraticLaw(
         estimate=estimate,
+        noise=np.broadcast_to(noise, shape),
         spread=spread,
         trace_2=traces[1],
         trace_3=traces[2],

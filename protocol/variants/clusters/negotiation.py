@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -140,7 +141,23 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 return pairwise_dependences(survey, estimates, measure=measure)
             case "rr" | "rr-debiased":
                 learn = raw_dependences if self.dependence == "rr" else debiased_dependences
-                return self._joined([learn(e, measure=measure) for e in self._of_reports(tables)])
+                pairs = [learn(e, measure=measure) for e in self._of_reports(tables)]
+                epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
+                # One report was enough for all of them.
+                return Dependences.joined(survey.names, pairs, epsilon=epsilon)
+
+    def estimates(self, totals: NDArray[np.integer]) -> Sequence[JointEstimate]:
+        """An estimate of every pair, from the counts of all of them.
+
+        Raises:
+            ValueError: the counts are exact, or not of the same respondents.
+        """
+        if self.dependence == "secure-sum":
+            raise ValueError("the counts are exact: they need no estimate")
+        tables = self.layout.split(totals)
+        if self.dependence == "pair-rr":
+            return pairwise_estimate(self.survey, self.pairs, tables).estimates
+        return self._of_reports(tables)
 
     def _of_reports(self, tables: dict[Names, NDArray[np.int64]]) -> list[JointEstimate]:
         """An estimate of every pair, from the table of its reports."""
@@ -154,18 +171,6 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             for names, table in tables.items()
         ]
 
-    def _joined(self, parts: list[Dependences]) -> Dependences:
-        """The dependences of single pairs as one matrix; one report was enough for all."""
-        m = len(self.survey.names)
-        matrix, deviations = np.eye(m), np.zeros((m, m))
-        for (i, j), part in zip(combinations(range(m), 2), parts, strict=True):
-            matrix[[i, j], [j, i]] = part.matrix[0, 1]
-            deviations[[i, j], [j, i]] = part.deviations[0, 1]
-        epsilon = math.fsum(block.randomizer.epsilon for block in self.pilot)
-        names = self.survey.names
-        first = parts[0]
-        return replace(first, names=names, matrix=matrix, deviations=deviations, epsilon=epsilon)
-
     def _clustered(self, learned: Dependences) -> Negotiated:
         attributes = combinations(self.survey.attributes, 2)
         used = {measure_for(first, second, self.measure).name for first, second in attributes}
@@ -174,5 +179,19 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             method=self.dependence,
             measure=used.pop() if len(used) == 1 else self.measure,
         )
-        clusters = cluster(learned, self.survey, tv=self.tv, td=self.td)
+        clusters = self.clusters_of(learned)
         return Negotiated(learned, clusters, matched_blocks(self.survey, clusters, p=self.p))
+
+    def clusters_of(self, learned: Dependences) -> Clusters:
+        """The clusters of learned dependences: of cautious ones where their bias is taken off.
+
+        The larger a pair's table, the more its dependence varies: of many that are close to each
+        other, or to T_d, the most uncertain would be first.
+        """
+        if self.dependence == "rr-debiased":
+            learned = replace(learned, matrix=np.nan_to_num(learned.cautious))
+        return self.merged(learned)
+
+    def merged(self, ranked: Dependences) -> Clusters:
+        """Algorithm 1 of these dependences, as they are."""
+        return cluster(ranked, self.survey, tv=self.tv, td=self.td)

@@ -1,0 +1,128 @@
+"""How stable clusters are: what other pilots of the same law would have led to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.dependence.dependence import Measure, measure_for
+from protocol.estimators.dependence.pair_reports import PairReports, outer
+from protocol.estimators.projection import project
+from protocol.randomizers.exact import Floats
+from protocol.variants.clusters.negotiation import Negotiation
+
+Draw: TypeAlias = Callable[[int, Floats, int], NDArray[np.integer]]
+"""Multinomial counts: of how many, the probabilities of the cells, and how many times, as
+``numpy.random.Generator.multinomial`` draws them; shape (times, cells)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Stability:
+    """The shares of redrawn pilots that led to the same clusters.
+
+    Attributes:
+        names: the attributes, m of them.
+        redraws: how many pilots were drawn; 0 where the dependences are of exact counts.
+        same: the share that gave just these clusters.
+        clusters: each cluster with the share that gave it.
+        together: the share that put two attributes in one cluster, shape (m, m), 1 in the diagonal.
+    """
+
+    names: tuple[str, ...]
+    redraws: int
+    same: float
+    clusters: tuple[tuple[tuple[str, ...], float], ...]
+    together: Floats
+
+    def __repr__(self) -> str:
+        return f"<Stability: {self.same:.0%} of {self.redraws} redraws>"
+
+
+def stability(
+    negotiation: Negotiation, totals: NDArray[np.integer], draw: Draw, *, redraws: int = 200
+) -> Stability:
+    """How often a pilot like the one that was run leads to the same clusters.
+
+    Pilots are drawn by the law that the counts suggest (the parametric bootstrap): as many reports,
+    of people drawn from a population. Noise makes tables look dependent, so that law is the
+    estimated one as far as the excess over independence is thought to be real: times ``sqrt(t / (t
+    + noise))``, with t the unbiased square. Each pair's table is drawn by itself, since the counts
+    of pairs do not say how the errors of two tables depend on each other.
+
+    A share has a standard error of at most ``1 / (2 sqrt(redraws))``.
+
+    Args:
+        negotiation: how clusters follow from counts.
+        totals: the counts of all pairs that they follow from, as published.
+        draw: draws multinomial counts.
+        redraws: how many pilots to draw.
+
+    Raises:
+        ValueError: the totals are not counts of the same respondents, or no redraws.
+    """
+    if redraws < 1:
+        raise ValueError(f"{redraws} redraws: expected at least 1")
+    found = negotiation.from_totals(totals)
+    names, m = negotiation.survey.names, len(negotiation.survey.names)
+    if negotiation.dependence == "secure-sum":
+        drawn, redraws = [found.clusters], 0
+    else:
+        matrices = np.tile(np.eye(m), (redraws, 1, 1))
+        pairs = zip(
+            combinations(range(m), 2),
+            combinations(negotiation.survey.attributes, 2),
+            negotiation.estimates(totals),
+            strict=True,
+        )
+        for (i, j), attributes, estimate in pairs:
+            chosen = measure_for(*attributes, negotiation.measure)
+            reports = PairReports.of(estimate, (names[i], names[j]))
+            if reports is None:
+                raise ValueError(f"{names[i]} and {names[j]}: one matrix randomized them together")
+            values = _redrawn(negotiation, reports, chosen, draw, redraws)
+            matrices[:, i, j] = matrices[:, j, i] = values
+        drawn = [
+            negotiation.merged(replace(found.dependences, matrix=matrix)) for matrix in matrices
+        ]
+    times = Counter(names for clusters in drawn for names in clusters)
+    together = np.eye(m)
+    for i, j in combinations(range(m), 2):
+        both = sum({names[i], names[j]} <= set(part) for clusters in drawn for part in clusters)
+        together[i, j] = together[j, i] = both / len(drawn)
+    return Stability(
+        names=names,
+        redraws=redraws,
+        same=drawn.count(found.clusters) / len(drawn),
+        clusters=tuple((part, times[part] / len(drawn)) for part in found.clusters),
+        together=together,
+    )
+
+
+def _redrawn(
+    negotiation: Negotiation, reports: PairReports, measure: Measure, draw: Draw, redraws: int
+) -> Floats:
+    """What redrawn reports on a pair say of its dependence, as clusters are made of it."""
+    if measure.law is None:
+        raise ValueError(f"measure {measure.name!r} has no law")
+    law = measure.law(reports, "respondents")
+    square, noise = float(np.nan_to_num(law.estimate)), float(np.nan_to_num(law.noise))
+    square = max(square, 0.0)
+    real = math.sqrt(square / (square + noise)) if square else 0.0
+    shares = reports.independent + real * (reports.shares - reports.independent)
+    shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
+    counts = draw(reports.n, shares.ravel(), redraws).reshape(redraws, *shares.shape)
+    if negotiation.dependence == "rr":
+        return np.array([measure(table) for table in counts])
+    drawn = reports.redone(counts / reports.n)
+    if negotiation.dependence == "rr-debiased":
+        return np.nan_to_num(measure.law(drawn, "respondents").cautious)
+    first, second = drawn.sides
+    tables = drawn.excess + outer(first.margin, second.margin)
+    return np.array([measure(project(table, "clip")) for table in tables])
