@@ -13,6 +13,7 @@ import numpy as np
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.session.variant import Epsilon, Probability
@@ -27,6 +28,7 @@ from protocol.variants import (
     RRJoint,
     SecureSumVariant,
 )
+from protocol.variants.clusters.stability import Stability
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
@@ -154,7 +156,8 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
-    notes = [f"Clusters: {'; '.join(shown)}."]
+    found = variant.stability(outcome.result, np.random.default_rng(context.seed).multinomial)
+    notes = [f"Clusters: {'; '.join(shown)}.", _stable(found)]
     estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
     return Finished(
         outcome=outcome,
@@ -162,7 +165,13 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
         estimate=estimate,
         extra={
             "clusters": [list(names) for names in negotiated.clusters],
-            "dependence": _dependence(negotiated.dependences),
+            "dependence": _dependence(negotiated.dependences, context.intervals),
+            "stability": {
+                "redraws": found.redraws,
+                "same": found.same,
+                "clusters": [share for _, share in found.clusters],
+                "together": found.together,
+            },
         },
         error=_queries(estimate or outcome.estimate, records, context.seed),
         notes=tuple(notes),
@@ -194,7 +203,20 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
     return made
 
 
-def _dependence(found: Dependences) -> dict[str, Any]:
+def _stable(found: Stability) -> str:
+    if not found.redraws:
+        return "The clusters follow from exact counts: among these respondents they are certain."
+    merged = [
+        f"{' + '.join(names)} in {share:.0%}" for names, share in found.clusters if len(names) > 1
+    ]
+    return (
+        f"Stability: of {found.redraws} pilots redrawn by law {found.same:.0%} lead to the same "
+        f"clusters{': ' if merged else ''}{', '.join(merged)}."
+    )
+
+
+def _dependence(found: Dependences, intervals: Intervals) -> dict[str, Any]:
+    ends = found.interval(intervals.level, intervals.about)
     return {
         "measure": found.measure,
         "method": found.method,
@@ -202,6 +224,13 @@ def _dependence(found: Dependences) -> dict[str, Any]:
         "matrix": found.matrix.tolist(),
         "standard_errors": found.standard_errors,
         **({"biased": found.biased} if found.biased else {}),
+        "intervals": {
+            "level": intervals.level,
+            "about": intervals.about,
+            "low": ends.low,
+            "high": ends.high,
+        },
+        "p_values": found.p_values(),
         "epsilon": found.epsilon,
     }
 

@@ -156,7 +156,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             raise ValueError("the counts are exact: they need no estimate")
         tables = self.layout.split(totals)
         if self.dependence == "pair-rr":
-            return pairwise_estimate(self.survey, self.pairs, tables).estimates
+            return pair_estimates(self.survey, self.pairs, tables)
         return self._of_reports(tables)
 
     def _of_reports(self, tables: dict[Names, NDArray[np.int64]]) -> list[JointEstimate]:

@@ -28,6 +28,7 @@ from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import Clusters
 from protocol.variants.clusters.negotiation import Dependence, Negotiated, Negotiation
+from protocol.variants.clusters.stability import Draw, Stability, stability
 from protocol.variants.reports.reports import (
     Ask,
     Report,
@@ -409,6 +410,15 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         found = self.published(result, Clustered)
         counts = pooled(self.survey, found.codes, found.counts)
         return JointEstimate(self.survey, self.negotiated(result).blocks, counts)
+
+    def stability(self, result: Message, draw: Draw, *, redraws: int = 200) -> Stability:
+        """How often pilots like the one of a published result lead to the same clusters.
+
+        Args, errors: as ``protocol.variants.clusters.stability.stability`` and ``negotiated``.
+        """
+        self.negotiated(result)
+        totals = self.published(result, Clustered).totals.astype(np.int64)
+        return stability(self.negotiation, totals, draw, redraws=redraws)
 
     def estimate(self, result: Message) -> CombinedEstimate:
         """The estimate from what the dependences were learned from and the reports by cluster."""

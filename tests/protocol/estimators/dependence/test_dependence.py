@@ -224,33 +224,39 @@ def test_randomizing_shrinks_covariance_by_exactly_the_keep_probabilities() -> N
     assert (raw.method, raw.epsilon) == ("raw", epsilon_of(estimate))
 
 
-def test_debiased_cramers_v_takes_the_floor_off_and_divides_by_the_keep_probabilities() -> None:
-    counts = expected(SURVEY, KEEPS, TABLE, 1200)
-    reported = counts.table((0, 1))
-    estimate = JointEstimate(SURVEY, KEEPS, counts)
-    raw = raw_dependences(estimate)
-    assert raw.matrix[0, 1] == cramers_v(reported)
-    square = cramers_v(reported) ** 2 - 2 * 3 / (counts.n * 2)
-    debiased = debiased_dependences(estimate)
-    assert debiased.matrix[0, 1] == pytest.approx(math.sqrt(square) / 0.45, rel=1e-12)
-    expected_error = raw.matrix[0, 1] * raw.deviations[0, 1] / math.sqrt(square) / 0.45
-    assert debiased.deviations[0, 1] == pytest.approx(expected_error, rel=1e-12)
-    # Nearer to the truth than what the reports show.
-    truth = cramers_v(TABLE)
-    assert abs(debiased.matrix[0, 1] - truth) < abs(raw.matrix[0, 1] - truth) / 5
-    pearsons = debiased_dependences(estimate, measure="pearson").matrix[0, 1]
-    assert pearsons == pytest.approx(pearson(TABLE), rel=1e-9)
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    ("blocks", "scale"),
+    [(KEEPS, 1200), ((Block(("a",), matrix(ROWS)), KEEPS[1]), 320), (TOGETHER, 24)],
+)
+def test_debiased_measures_are_the_truth_but_for_the_noise_of_as_many_reports(
+    blocks: tuple[Block, ...], scale: int, measure: str
+) -> None:
+    found = debiased_dependences(
+        JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 1000 * scale)),
+        measure=measure,
+    )
+    truth = MEASURES[measure](TABLE)
+    # On expected reports the square is the truth less what noise would add.
+    assert found.law is not None
+    law = found.law("respondents")
+    square = (law.estimate + law.noise).item() / law.scale.item()
+    assert square == pytest.approx(truth**2, rel=1e-3)
+    assert found.matrix[0, 1] == pytest.approx(law.measure.item(), rel=1e-12)
+    assert 0 < law.noise.item() < 0.1 * truth**2 * law.scale.item()
 
 
-def test_debiased_cramers_v_below_the_floor_is_0_and_may_deviate_from_it() -> None:
+def test_a_square_below_0_is_a_dependence_of_0_that_may_deviate_from_it() -> None:
     codes = np.argwhere(np.ones((3, 4))).repeat(5, axis=0).astype(np.uint8)
     codes[0] = (1, 1)
     estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
     raw, debiased = raw_dependences(estimate), debiased_dependences(estimate)
     assert raw.matrix[0, 1] > 0
     assert debiased.matrix[0, 1] == 0
-    # About what noise alone would give: the floor of 60 reports is 0.22, over 0.45.
+    # About what noise alone would give: the root of 6 / 60 / 2 is 0.22, over 0.45.
     assert 0.2 < debiased.deviations[0, 1] <= 1
+    low, high = debiased.interval()
+    assert low[0, 1] == 0 < high[0, 1]
 
 
 @pytest.mark.parametrize(
@@ -272,13 +278,14 @@ def test_no_interval_around_dependences_of_reports_holds_the_truth() -> None:
     assert cramers_v(TABLE) - raw.matrix[0, 1] > 10 * raw.deviations[0, 1]
 
 
-def test_debiasing_needs_attributes_that_are_kept_by_themselves() -> None:
-    for blocks in (TOGETHER, (Block(("a",), matrix(ROWS)), KEEPS[1])):
-        codes = np.array([[0, 1], [1, 2], [2, 3]], np.uint8)
-        estimate = JointEstimate(SURVEY, blocks, Counts.of(codes, SURVEY.sizes))
-        with pytest.raises(ValueError, match=r"'[ab]' has no keep randomizer of its own"):
-            debiased_dependences(estimate)
-        assert debiased_dependences(estimate, measure="covariance").method == "debiased"
+def test_what_one_matrix_randomized_together_has_no_law() -> None:
+    blocks = (Block(("a", "b"), matrix(keep(12, 0.5).matrix())),)
+    estimate = JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 24))
+    with pytest.raises(ValueError, match="a and b: one matrix randomized them together"):
+        debiased_dependences(estimate)
+    found = unmixed(estimate)
+    assert np.isnan(found.interval().low[0, 1])
+    assert np.isnan(found.p_values()[0, 1])
 
 
 def test_estimated_tables_are_clipped_and_rescaled_first() -> None:
