@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About, NormalLaw, Variance
+from protocol.estimators.inference.laws import DeferredLaw, exact_law
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
-from protocol.estimators.releases.components import applied, coefficients_of, entries_of
+from protocol.estimators.releases.errors import Combination
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
-from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
 # A variance that is smaller beside 1/n is the rounding of 0.
 _EXACT = 1e-15
-
-
-class _Design(NamedTuple):
-    """What a table of k attributes takes of each of some releases.
-
-    Args:
-        releases: those that have a part in it.
-        weights: of each release's unbiased estimate, by component, ``(releases, *(2,) * k)``.
-        keeps: by which factor randomization shrinks each component, of that shape.
-        scores: what each component of a report counts, of that shape.
-    """
-
-    releases: tuple[Release, ...]
-    weights: Floats
-    keeps: Floats
-    scores: Floats
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -92,24 +75,19 @@ class CombinedEstimate(Estimate):
         answer is g, and about a population ``pi (1 - pi) / N`` more. Both expectations are weighted
         sums of the table's components, and are estimated from the table.
         """
-        design = self._design(names)
-        values = self._values(names, design)
-        variances, slope, scale = self._variances(values, design)
+        found = self._combination(names)
+        values = found.values
+        variances, scale = found.variances()
         sampled = variances + (values - values**2) / self.n
-        base = variances - slope * values
-        laws: dict[About, Variance] = {
-            "respondents": Variance(base, slope),
-            "population": Variance(base, slope + 1 / self.n, -1 / self.n),
-        }
         return self._table(
             names,
             projection,
             values,
             standard_errors=standard_errors(variances, scale)
-            if self._randomized(design)
+            if found.randomized
             else np.zeros(values.shape),
             population_errors=standard_errors(sampled, scale + np.abs(values) / self.n),
-            law=NormalLaw(values=values, variances=laws),
+            law=DeferredLaw(found.law, found.covariance),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -119,36 +97,21 @@ class CombinedEstimate(Estimate):
         for each cell.
         """
         given = self.checked_weights(names, weights)
-        names = tuple(names)
-        design = self._design(names)
-        shares = self._values(names, design)
-        value = float(np.sum(shares * given))
+        found = self._combination(names)
+        value = float(np.sum(found.values * given))
         if np.ptp(given) == 0:
-            return Estimated(value, 0.0)
-        variance = scale = 0.0
-        fewer = np.zeros(given.shape)
-        for release, mixed, kept, scored in zip(*design, strict=True):
-            reported = float(np.sum(applied(kept, shares) * applied(scored, given) ** 2))
-            means = applied(mixed, given)
-            variance += (reported - float(np.sum(shares * means**2))) / release.n
-            scale += reported / release.n
-            if release.n < self.n:
-                fewer += means
-                missing = 1 / release.n - 1 / self.n
-        if fewer.any():
-            left = float(np.sum(shares * fewer**2))
-            variance += missing * (left - float(np.sum(shares * fewer)) ** 2)
-            scale += missing * left
-        if not self._randomized(design):
-            return Estimated(value, 0.0)
-        return Estimated(value, standard_error(variance, scale))
+            return Estimated(value, 0.0, exact_law(value))
+        law = DeferredLaw(partial(found.sum_law, given))
+        if not found.randomized:
+            return Estimated(value, 0.0, law)
+        return Estimated(value, standard_error(*found.sum_variance(given)), law)
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """Of all releases. They are of the same respondents, which their product leaves aside.
 
         Where the answers themselves were counted, they alone: reports add nothing to them.
         """
-        self._design(names)
+        self._known(names)
         found = [one for release in self.releases for one in release.counted(self.survey, names)]
         for one in found:
             whole = {name for group in one.groups for name in group} == set(names)
@@ -156,8 +119,8 @@ class CombinedEstimate(Estimate):
                 return [one]
         return found
 
-    def _design(self, names: Sequence[str]) -> _Design:
-        """How a table of some attributes is combined; it does not depend on any report.
+    def _known(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which components of a table each release knows, ``(releases, *(2,) * k)``.
 
         Raises:
             SurveyError: an unknown or repeated name.
@@ -173,62 +136,33 @@ class CombinedEstimate(Estimate):
             raise ValueError(
                 f"no release has {', '.join(together)}{' together' if len(together) > 1 else ''}"
             )
+        return known
+
+    def _combination(self, names: Sequence[str]) -> Combination:
+        """A table of some attributes, and how it is combined, which depends on no report.
+
+        Raises:
+            SurveyError, ValueError: as ``_known``.
+        """
+        known = self._known(names)
         # All know that the total is 1.
         used = known.reshape(len(known), -1).sum(axis=1) > 1
         knows = known[used]
         releases = tuple(release for release, one in zip(self.releases, used, strict=True) if one)
         keeps = np.array([release.keeps(names) for release in releases])
         numbers = np.array([release.n for release in releases], np.float64)
-        numbers = numbers.reshape(-1, *(1,) * len(names))
+        reports = numbers.reshape(-1, *(1,) * len(names))
         with np.errstate(divide="ignore"):
-            variances = np.where(knows, keeps**-2.0 / numbers - 1 / self.n, np.inf)
+            variances = np.where(knows, keeps**-2.0 / reports - 1 / self.n, np.inf)
         least = variances.min(axis=0)
         # Of several exact ones the first is as good as all.
-        first = np.arange(len(releases)).reshape(numbers.shape) == variances.argmin(axis=0)
+        first = np.arange(len(releases)).reshape(reports.shape) == variances.argmin(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = least / variances
         weights = np.where(least > _EXACT / self.n, shares, first)
         weights /= weights.sum(axis=0)
-        scores = np.divide(weights, keeps, out=np.zeros_like(weights), where=weights > 0)
-        return _Design(releases, weights, keeps, scores)
-
-    def _randomized(self, design: _Design) -> bool:
-        """Whether anything of a table is not exact."""
-        return bool(((design.weights > 0) & (design.keeps < 1)).any()) or any(
-            release.n < self.n and weights.any()
-            for release, weights in zip(design.releases, design.weights, strict=True)
-        )
-
-    def _values(self, names: Sequence[str], design: _Design) -> Floats:
         values = np.zeros(self.sizes_of(names))
-        for release, scores in zip(design.releases, design.scores, strict=True):
+        found = Combination(values=values, n=self.n, numbers=numbers, weights=weights, keeps=keeps)
+        for release, scores in zip(releases, found.scores, strict=True):
             values += release.reported(self.survey, names, scores)
-        return values
-
-    def _variances(self, values: Floats, design: _Design) -> tuple[Floats, float, Floats]:
-        """Variances about the respondents, if the shares are these.
-
-        Returns:
-            The variances, their change per unit of the cell's own share, and the size of what they
-            are the differences of.
-        """
-        sizes = values.shape
-        numbers = np.array([release.n for release in design.releases], np.float64)
-        numbers = numbers.reshape(-1, *(1,) * len(sizes))
-        squares = coefficients_of(entries_of(design.scores, sizes) ** 2, sizes) * design.keeps
-        means = coefficients_of(entries_of(design.weights, sizes) ** 2, sizes)
-        within = ((squares - means) / numbers).sum(axis=0)
-        # In components, what a cell alone has is in that of all attributes.
-        slope = float(within.flat[-1])
-        variances = applied(within, values)
-        scale = applied((squares / numbers).sum(axis=0), values)
-        fewer = design.weights[numbers.reshape(-1) < self.n]
-        if fewer.any():
-            missing = 1 / float(numbers.min()) - 1 / self.n
-            mixed = fewer.sum(axis=0)
-            squared = coefficients_of(entries_of(mixed, sizes) ** 2, sizes)
-            left = applied(squared, values)
-            slope += missing * float(squared.flat[-1])
-            variances += missing * (left - applied(mixed, values) ** 2)
-            scale += missing * left
-        return variances, slope, scale
+        return found

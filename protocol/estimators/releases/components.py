@@ -65,6 +65,23 @@ def coefficients_of(entries: Floats, sizes: Sequence[int]) -> Floats:
     return found
 
 
+def margins_of(coefficients: Floats, sizes: Sequence[int]) -> Floats:
+    """By what the margins of a table are multiplied for the same sum as of its components.
+
+    Args:
+        coefficients: shape ``(2,) * k``.
+        sizes: the number of categories of each of the k attributes.
+
+    Returns:
+        One factor per set of attributes, of that shape: of the table's sums over all others.
+    """
+    found = coefficients
+    for axis, size in enumerate(sizes, -len(sizes)):
+        outside, inside = np.moveaxis(found, axis, 0)
+        found = np.stack([(outside - inside) / size, inside], axis=axis)
+    return found
+
+
 def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
     """One number for the components without any of the marked attributes, another for the rest.
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
+from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Group, Release, groups_of
@@ -25,6 +27,7 @@ PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
 TABLES = [names for size in (1, 2, 3) for names in itertools.permutations("abc", size)]
 ANSWERS = np.array([5, 0, 2, 9, 1, 1, 14, 3, 0, 2, 7, 4])
 N = int(ANSWERS.sum())
+ABOUT: tuple[About, About] = ("respondents", "population")
 
 
 class Design(NamedTuple):
@@ -149,7 +152,7 @@ def expected_reports(way: Way, scale: int = 384) -> list[Counts]:
     return made
 
 
-def true_covariance(way: Way, about: str, n: int) -> Floats:
+def true_covariance(way: Way, about: About, n: int) -> Floats:
     """The covariance of the whole table's cells, from the dense maps and laws."""
     shares = ANSWERS / N
 
@@ -179,13 +182,12 @@ def test_errors_are_those_of_the_weights_and_laws(way: Way) -> None:
     for names in tables_of(way):
         table, takes = estimate.table(*names), summing(SURVEY, names)
         assert np.allclose(table.values.reshape(-1), truth @ takes, atol=1e-12)
-        for about, errors in (
-            ("respondents", table.standard_errors),
-            ("population", table.population_errors),
-        ):
+        for about in ABOUT:
+            errors = table.standard_errors if about == ABOUT[0] else table.population_errors
             assert errors is not None
             covariance = takes.T @ true_covariance(way, about, counts[0].n) @ takes
             assert np.allclose(errors.reshape(-1) ** 2, covariance.diagonal(), rtol=1e-3, atol=1e-9)
+            assert np.allclose(table.covariance(about), covariance, rtol=1e-3, atol=1e-9)
         weights = np.random.default_rng(3).normal(size=table.values.shape)
         covariance = takes.T @ true_covariance(way, "respondents", counts[0].n) @ takes
         expected = weights.reshape(-1) @ covariance @ weights.reshape(-1)
@@ -205,7 +207,23 @@ def test_exact_counts_stand_as_they_are(way: str) -> None:
         if len(names) < 3:
             assert np.array_equal(table.values, exact.table(SURVEY.axes(names)) / exact.n)
             assert not table.standard_errors.any()
-            assert estimate.query(names, table.values).standard_error == 0
+            answer = estimate.query(names, table.values)
+            assert answer.standard_error == 0
+            for ends, value in (
+                (table.interval(), table.values),
+                (answer.interval(), answer.value),
+            ):
+                assert np.array_equal(ends.low, value)
+                assert np.array_equal(ends.high, value)
+            assert not table.covariance().any()
+            # As one from counts, however few there are.
+            sampled = CumulantLaw.of_counts(table.values, exact.n, other=0.0, gain=1.0)
+            for found, expected in zip(
+                table.interval(about="population"),
+                sampled.interval(0.95, "population"),
+                strict=True,
+            ):
+                assert np.allclose(found, expected, atol=1e-9)
         else:
             assert (table.standard_errors > 0).any()
             for pair in PAIRS:
@@ -248,6 +266,11 @@ def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
     assert estimate.query(names, weights).value == pytest.approx(
         alone.query(names, weights).value, abs=1e-12
     )
+    for about in ABOUT:
+        ends = zip(one.interval(about=about), other.interval(about=about), strict=True)
+        for found, expected in ends:
+            assert np.allclose(found, expected, atol=1e-9, equal_nan=True)
+        assert np.allclose(one.covariance(about), other.covariance(about), atol=1e-12)
     assert repr(estimate) == "<CombinedEstimate: n=40, 1 releases>"
 
 

@@ -1,0 +1,257 @@
+"""How far tables that several releases are combined to may be from the truth.
+
+Each release counts every report of its own by some scores, ``h``, whose mean given the answer is
+``g``; over all releases the ``g`` of a cell add up to 1 in it and 0 outside. Given the answers the
+releases are independent, so their cumulants add up, each a sum of a table's components with factors
+that follow from the design alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.scores import Scores
+from protocol.estimators.joint import MOST_COVARIANCE_CELLS
+from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
+from protocol.randomizers.exact import Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Combination:
+    """A table of k attributes, and what each of R releases has in it.
+
+    Attributes:
+        values: the table.
+        n: the number of respondents.
+        numbers: of reports in each release, (R,); those who are missing are the same ones in all,
+            and a random part of the respondents.
+        weights: of each release's unbiased estimate, by component, ``(R, *(2,) * k)``.
+        keeps: by which factor randomization shrinks each component, of that shape.
+    """
+
+    values: Floats
+    n: int
+    numbers: Floats
+    weights: Floats
+    keeps: Floats
+
+    @property
+    def scores(self) -> Floats:
+        """What each component of a report counts: the coefficients of h, shaped as ``weights``."""
+        return np.divide(
+            self.weights, self.keeps, out=np.zeros_like(self.weights), where=self.weights > 0
+        )
+
+    @property
+    def randomized(self) -> bool:
+        """Whether anything of the table is not exact about the respondents."""
+        used = self.weights.reshape(len(self.weights), -1) > 0
+        return bool((used & (self.keeps.reshape(used.shape) < 1)).any() or used[self._fewer].any())
+
+    @property
+    def _fewer(self) -> NDArray[np.bool_]:
+        return self.numbers < self.n
+
+    @property
+    def _missing(self) -> float:
+        """What a variance is multiplied with for the error of a sample of the respondents."""
+        return 1 / float(self.numbers.min()) - 1 / self.n
+
+    def variances(self) -> tuple[Floats, Floats]:
+        """The variances of the cells about the respondents, as estimated, and their scale.
+
+        The scale is the size of what they are the differences of.
+        """
+        sizes = self.values.shape
+        squares = coefficients_of(entries_of(self.scores, sizes) ** 2, sizes) * self.keeps
+        means = coefficients_of(entries_of(self.weights, sizes) ** 2, sizes)
+        variances = applied(self._over_all(squares - means), self.values)
+        scale = applied(self._over_all(squares), self.values)
+        if self._fewer.any():
+            mixed = self.weights[self._fewer].sum(axis=0)
+            left = applied(coefficients_of(entries_of(mixed, sizes) ** 2, sizes), self.values)
+            variances += self._missing * (left - applied(mixed, self.values) ** 2)
+            scale += self._missing * left
+        return variances, scale
+
+    def _over_all(self, each: Floats) -> Floats:
+        """The sum over the releases, each divided by its number of reports."""
+        found: Floats = np.tensordot(1 / self.numbers, each, axes=1)
+        return found
+
+    def law(self) -> ErrorLaw:
+        """The law of the errors of the cells.
+
+        Cumulants are sums over the sets of attributes, of the share of those who are in the cell as
+        far as these go. The set of all gives the slope, and the others are taken as estimated.
+        """
+        sizes = self.values.shape
+        scored = entries_of(self.scores, sizes)
+        means = entries_of(self.weights, sizes)
+        squares = entries_of(coefficients_of(scored**2, sizes) * self.keeps, sizes)
+        cubes = entries_of(coefficients_of(scored**3, sizes) * self.keeps, sizes)
+        # Of one respondent: as if every release's reports were as many as the respondents.
+        variance = self.n * self._over_all(squares - means**2)
+        third = np.tensordot(
+            (self.n / self.numbers) ** 2, cubes - 3 * squares * means + 2 * means**3, axes=1
+        )
+        inside, left = float(variance.flat[-1]), np.zeros(sizes)
+        if self._fewer.any():
+            mixed = self.weights[self._fewer].sum(axis=0)
+            share = self.n * self._missing
+            variance = variance + share * entries_of(mixed, sizes) ** 2
+            left = share * applied(mixed, self.values) ** 2
+        ranges = (scored - scored.min(axis=tuple(range(1, scored.ndim)), keepdims=True)).reshape(
+            len(scored), -1
+        )
+        constant, slope = self._by_share(variance)
+        scores = Scores(
+            variance=np.stack([constant - left, slope]),
+            third=np.stack(self._by_share(third)),
+            inside=np.full(sizes, inside),
+            step=np.full(sizes, float((ranges.max(axis=1) * self.n / self.numbers).max())),
+        )
+        return scores.law(self.values, self.n)
+
+    def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
+        """An average over the answers as a constant and a multiple of the share of the cell."""
+        sizes = self.values.shape
+        factors = margins_of(coefficients_of(entries, sizes), sizes)
+        constant = np.zeros(sizes)
+        for inside in np.ndindex(*factors.shape):
+            if all(inside):
+                continue
+            others = tuple(axis for axis, one in enumerate(inside) if not one)
+            shares = self.values.sum(axis=others, keepdims=True) if any(inside) else np.ones(())
+            constant += factors[inside] * np.clip(shares, 0.0, 1.0)
+        return constant, np.full(sizes, float(factors.flat[-1]))
+
+    def covariance(self, about: About) -> Floats:
+        """The covariances of the cells, shape (cells, cells).
+
+        Raises:
+            ValueError: too many cells.
+        """
+        sizes, cells = self.values.shape, self.values.size
+        check_covariance(cells)
+        every = np.eye(cells).reshape(*sizes, cells)
+        found, fewer = np.zeros((cells, cells)), np.zeros((cells, cells))
+        parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
+        for number, weights, keeps, scores in parts:
+            means = applied(weights, every).reshape(cells, cells)
+            counted = applied(scores, every).reshape(cells, cells)
+            reported = applied(keeps, self.values).reshape(-1)
+            found += (counted.T * reported) @ counted / number
+            found -= (means.T * self.values.reshape(-1)) @ means / number
+            if number < self.n:
+                fewer += means
+        if fewer.any():
+            shares = self.values.reshape(-1)
+            left = (fewer.T * shares) @ fewer - np.outer(shares @ fewer, shares @ fewer)
+            found += self._missing * left
+        return found + multinomial(self.values, self.n) if about == "population" else found
+
+    def sum_variance(self, weights: Floats) -> tuple[float, float]:
+        """The variance of the mean of a weight about the respondents, and its scale."""
+        return self._sum_variance(weights, self.values)
+
+    def _sum_variance(self, given: Floats, shares: Floats) -> tuple[float, float]:
+        variance = scale = 0.0
+        fewer = np.zeros(given.shape)
+        parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
+        for number, weights, keeps, scores in parts:
+            reported = float(np.sum(applied(keeps, shares) * applied(scores, given) ** 2))
+            means = applied(weights, given)
+            variance += (reported - float(np.sum(shares * means**2))) / float(number)
+            scale += reported / float(number)
+            if number < self.n:
+                fewer += means
+        if fewer.any():
+            left = float(np.sum(shares * fewer**2))
+            variance += self._missing * (left - float(np.sum(shares * fewer)) ** 2)
+            scale += self._missing * left
+        return variance, scale
+
+    def sum_law(self, given: Floats) -> ErrorLaw:
+        """The law of the mean of a weight, not the same for all.
+
+        Its cumulants are those if the shares were the estimated ones without what is negative; by
+        these the variance changes with the truth as if the answers were tilted exponentially.
+        """
+        shares = np.maximum(self.values, 0.0)
+        shares /= shares.sum()
+        mean, value = float(np.sum(shares * given)), float(np.sum(self.values * given))
+        least, most = float(given.min()), float(given.max())
+        variance = self.n * self._sum_variance(given, shares)[0]
+        spread = float(np.sum(shares * (given - mean) ** 2))
+        third, together, step = self._sum_third(given - mean, shares)
+        sampled = float(np.sum(shares * (given - mean) ** 3))
+        laws: dict[About, tuple[float, float]] = {
+            "respondents": (variance, third),
+            "population": (variance + spread, third + 3 * together + sampled),
+        }
+        cumulants: dict[About, Cumulants] = {}
+        both, skewed = laws["population"]
+        slope = skewed / both if both > 0 else 0.0
+        for about, (width, cube) in laws.items():
+            at_mean = [width, slope, -1.0]
+            if about == "respondents":
+                # Less the variance of the weights, (most - t) (t - least) less a constant.
+                at_mean = [width, slope - (most + least - 2 * mean), 0.0]
+            cumulants[about] = Cumulants(
+                _moved(at_mean, mean) / self.n, np.array([cube, 0.0, 0.0, 0.0]) / self.n**2
+            )
+        if not self.randomized:
+            cumulants["respondents"] = Cumulants(np.zeros(3), np.zeros(4))
+        return CumulantLaw(
+            values=np.asarray(value),
+            cumulants=cumulants,
+            steps=np.asarray(step / self.n),
+            least=least,
+            most=most,
+        )
+
+    def _sum_third(self, given: Floats, shares: Floats) -> tuple[float, float, float]:
+        """Of one respondent's scores, with weights less their mean.
+
+        Returns:
+            Their third cumulant given the answers, the covariance of their variance with the
+            weight, and the largest difference between two scores.
+        """
+        third = together = step = 0.0
+        parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
+        for number, weights, keeps, scores in parts:
+            counted, means = applied(scores, given), applied(weights, given)
+            squares, cubes = applied(keeps, counted**2), applied(keeps, counted**3)
+            each = self.n / float(number)
+            third += each**2 * float(np.sum(shares * (cubes - 3 * squares * means + 2 * means**3)))
+            together += each * float(np.sum(shares * (squares - means**2) * given))
+            step = max(step, each * float(np.ptp(counted)))
+        return third, together, step
+
+
+def _moved(factors: Sequence[float], center: float) -> Floats:
+    """A polynomial of t less a number as one of t, of degree 2."""
+    constant, slope, square = factors
+    return np.array(
+        [constant - slope * center + square * center**2, slope - 2 * square * center, square]
+    )
+
+
+def check_covariance(cells: int) -> None:
+    if cells > MOST_COVARIANCE_CELLS:
+        raise ValueError(
+            f"a covariance matrix of {cells:,} cells: expected at most {MOST_COVARIANCE_CELLS:,}"
+        )
+
+
+def multinomial(shares: Floats, n: int) -> Floats:
+    flat = shares.reshape(-1)
+    found: Floats = (np.diag(flat) - np.outer(flat, flat)) / n
+    return found
