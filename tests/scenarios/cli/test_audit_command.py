@@ -382,3 +382,15 @@ def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:
     said = sottovoce("audit", quick.path, "--html", quick.path)
     assert "is the transcript itself" in complaint(said)
     assert quick.path.read_bytes() == before
+
+
+def test_the_intervals_of_an_audit_are_those_of_the_result(quick: Recorded, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = sottovoce("audit", quick.path, "--json").json["result"]["intervals"]
+    published = quick.summary["estimate"]["intervals"]
+    assert found == {name: published[name] for name in ("level", "about", "marginals")}
+    asked = ("--level", "0.8", "--about", "population", "--html", page)
+    other = sottovoce("audit", quick.path, "--json", *asked).json["result"]["intervals"]
+    assert (other["level"], other["about"]) == (0.8, "population")
+    assert other["marginals"] != found["marginals"]
+    assert "80 % intervals about the population, of which" in page.read_text()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scenarios.datasets.town import TOWN
@@ -253,3 +255,46 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert complete["departed"] == dict.fromkeys(closing["missing"], "crashed")
     text = sottovoce("audit", out / "transcript.svt").out
     assert f"{200 - gone} of 200 parties were counted" in text
+
+
+def test_intervals_are_at_the_level_and_about_whom_was_asked() -> None:
+    command = (*QUICK, "--transport", "local", "--seed", 3)
+    found = {}
+    for options in (
+        (),
+        ("--level", "0.5"),
+        ("--level", "0.5", "--about", "population"),
+        ("--set", "project=simplex"),
+    ):
+        if "--set" in options:
+            command = ("run", "adult-independent", "--set", "records=300", "--transport", "local")
+        printed = sottovoce(*command, *options)
+        values = sottovoce(*command, *options, "--json").json["estimate"]
+        intervals = values["intervals"]
+        level, about = intervals["level"], intervals["about"]
+        assert f"{100 * level:g} % intervals about the {about}" in printed.out
+        assert f"{100 * level:g} % interval " in printed.out
+        ends = re.findall(r"\[(0\.\d+|1\.0+), (0\.\d+|1\.0+)\]", printed.out)
+        expected = [
+            (f"{cell['low']:.4f}", f"{cell['high']:.4f}")
+            for cells in intervals["marginals"].values()
+            for cell in cells.values()
+        ]
+        assert ends == expected
+        for shares, pair in zip(values["pairs"], intervals["pairs"], strict=True):
+            assert pair["attributes"] == shares["attributes"]
+            assert np.shape(pair["low"]) == np.shape(pair["high"]) == np.shape(shares["table"])
+            assert np.all(np.array(pair["low"]) <= np.array(pair["high"]))
+        found[options] = (level, about, ends[0])
+        said = " ".join(printed.out.split())
+        assert ("The shares are projected (simplex), which biases them." in said) == (
+            "--set" in options
+        )
+    usual, narrow, wider, _ = found.values()
+    assert (usual[:2], narrow[:2], wider[:2]) == (
+        (0.95, "respondents"),
+        (0.5, "respondents"),
+        (0.5, "population"),
+    )
+    widths = [float(high) - float(low) for *_, (low, high) in (narrow, wider, usual)]
+    assert widths == sorted(set(widths))

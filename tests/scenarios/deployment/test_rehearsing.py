@@ -41,11 +41,14 @@ def test_every_variant(name: str, tmp_path: Path) -> None:
 def killed_and_resumed(name: str, folder: Path, parties: int) -> None:
     records, out = folder / "records.csv", folder / "out"
     records.write_text(RECORDS[name])
-    options = ("--parties", parties, "--kill", "aggregator", "--json")
+    asked = ("--level", 0.8, "--about", "population")
+    options = ("--parties", parties, "--kill", "aggregator", "--json", *asked)
     said = rehearsed(plan_file(folder, PLANS[name]), records, out, *options)
     assert said.err.startswith("killed\n"), said.err
     assert said.code == 0, said.err
     assert (said.json["counted"], said.json["attempt"]) == (parties, 1)
+    intervals = said.json["estimate"]["intervals"]
+    assert (intervals["level"], intervals["about"]) == (0.8, "population")
     assert accepted(out)
 
 

@@ -6,14 +6,17 @@ import math
 import re
 
 import msgspec
+import pytest
 
 from protocol.accounting.composition import Composition
 from protocol.audit.coalition.judge import worst_coalition
 from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
+from protocol.estimators.analysis import Analysis
 from protocol.estimators.inference.words import Intervals
+from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRBA
+from protocol.variants import RRBA, RRIndependent
 from scenarios.report.formatting import NONE, epsilon
 from tests.every_variant import BITS
 from tests.pages import Page, audited, independent, page_of, summed, worst_of
@@ -41,6 +44,25 @@ def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
     assert "An interval is unknown where reports are too few, or too much alike" in read.said
     assert "exact" not in read.said
     assert "unknown" not in Page(page_of(independent())).said
+
+
+@pytest.mark.parametrize("projection", ["none", "simplex"])
+def test_announced_intervals_are_those_that_were_announced(projection: Projection) -> None:
+    name = BITS.names[0]
+    analysis = Analysis(tables=((name,),), level=0.9, about="population", projection=projection)
+    content = recorded(RRIndependent.with_keep(BITS, 0.6), 40, analysis=analysis, signed=True)
+    found = audited(content.content)
+    assert found.estimate is not None
+    [announced] = analysis.tables_of(found.estimate)
+    read = Page(page_of(content.content, announced=(announced,), intervals=Intervals(0.5)))
+    for cell, low, high in zip(
+        announced.cells, *found.estimate.table(name).interval(0.9, "population"), strict=True
+    ):
+        ends = f"[{100 * low:.1f}, {100 * high:.1f}] %"
+        assert f"{cell.categories[0]} {100 * cell.value:.1f} % {ends}" in read.said
+    assert "90 % intervals about the population, of which" in read.said
+    assert "50 % intervals about the respondents" in read.said
+    assert ("are projected (simplex), which biases them." in read.said) == (projection != "none")
 
 
 def test_what_a_digest_is_compared_with() -> None:
