@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.words import USUAL, Intervals, Shown, shown
+from protocol.estimators.inference.words import USUAL, Intervals, Shown, made_by, shown
 from protocol.estimators.projection import Projection
 from scenarios.errors import UsageError, printable
 from scenarios.running.reproduction import Compared, Reproduced, Row
@@ -430,7 +430,7 @@ def draw_intervals(
         "o",
         markersize=4,
         color=COLOURS[0],
-        label=what if raw else f"{what}, projected ({projection})",
+        label=what if raw else f"{what}, {made_by(projection)}",
     )
     axes.errorbar(
         (low + high) / 2,

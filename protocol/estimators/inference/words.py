@@ -90,6 +90,11 @@ def level_text(level: float) -> str:
     return f"{100 * level:.15g} %"
 
 
+def made_by(projection: Projection) -> str:
+    """What was done to shares to make them proper."""
+    return "of maximum likelihood (em)" if projection == "em" else f"projected ({projection})"
+
+
 def shown(values: ArrayLike, found: Interval) -> list[Shown]:
     """Values beside their intervals, in row-major order."""
     columns = (np.asarray(each, np.float64).ravel().tolist() for each in (values, *found))
@@ -119,8 +124,8 @@ def sentences(
         )
     if projection != "none":
         found.append(
-            f"The shares are projected ({projection}), which biases them. An interval is that of "
-            "the raw, unbiased estimate, so a share can lie outside its own."
+            f"The shares are {made_by(projection)}, which biases them. An interval is that of the "
+            "raw, unbiased estimate, so a share can lie outside its own."
         )
     elif any(not figure.low <= figure.value <= figure.high for figure in known):
         found.append(

@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from protocol.estimators.inference.words import Intervals
+from scenarios.report.plots import plot_finished
+from scenarios.running.loading import find_scenario
+from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
 
 
@@ -37,3 +43,29 @@ def test_means_errors_and_truth_everywhere(tmp_path: Path, mechanism: str) -> No
     assert "95 % intervals about the respondents" in page.read_text()
     refused = sottovoce("run", "town-means", "--synthetic", tmp_path / "x.csv")
     assert refused.code == 2
+
+
+def test_means_and_their_intervals_in_a_notebook() -> None:
+    scenario = find_scenario("town-means")
+    done = scenario.run(scenario.configure({"residents": 500}), Context(transport="local"))
+    assert isinstance(done, Finished)
+    mean = done.reported.attribute_means()["age"]
+    low, high = mean.interval()
+    said = f"mean of age: {mean.value:.6g}, 95 % interval about the respondents"
+    assert f"{said} [{low:.6g}, {high:.6g}]</p>" in done.outcome._repr_html_()
+
+
+def test_the_intervals_of_means_are_drawn_on_axes_of_their_own() -> None:
+    scenario = find_scenario("town-means")
+    asked = Intervals(0.8, "population")
+    done = scenario.run(scenario.configure({"residents": 500}), Context(transport="local"))
+    assert isinstance(done, Finished)
+    figure = Figure()
+    plot_finished(done, asked)(figure)
+    for axes, mean in zip(figure.axes, done.reported.attribute_means().values(), strict=True):
+        lines = [np.asarray(line.get_xdata(), float).tolist() for line in axes.get_lines()]
+        assert [mean.value] in lines
+        for end in asked.of(mean):
+            assert [pytest.approx(end, nan_ok=True)] in lines
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "80 % interval about the population" in labels
