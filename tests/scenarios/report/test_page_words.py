@@ -13,7 +13,9 @@ from protocol.audit.coalition.judge import worst_coalition
 from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
 from protocol.estimators.analysis import Analysis
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.inference.words import Intervals
+from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRIndependent
@@ -37,13 +39,26 @@ def test_of_exact_shares_a_population_is_still_estimated() -> None:
     assert "90 % intervals about the population, of which the respondents are taken" in read.said
 
 
-def test_errors_that_one_report_does_not_tell_are_unknown() -> None:
+def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
+    found = audited(independent())
+    assert isinstance(found.estimate, JointEstimate)
+    adjusted = msgspec.structs.replace(found, estimate=AdjustedEstimate.of(found.estimate))
+    read = Page(page_of(independent(), adjusted))
+    cells = sum(table.values.size for table in adjusted.estimate.marginals().values())
+    assert len(re.findall(r"\d\.\d % unknown", read.said)) == cells
+    assert "or the estimate has no known error." in read.said
+    assert "whisker" not in [line["class"] for line in read.tags("line")]
+    assert "unknown" not in Page(page_of(independent())).said
+
+
+def test_of_a_single_report_intervals_are_wide_and_not_exact() -> None:
     variant = RRBA(survey=BITS, p=0.5, k=2)
     read = Page(page_of(recorded(variant, 1, signed=True).content))
-    assert re.search(r"\d\.\d %? ?unknown", read.said)
-    assert "An interval is unknown where reports are too few, or too much alike" in read.said
-    assert "exact" not in read.said
-    assert "unknown" not in Page(page_of(independent())).said
+    assert "These are exact" not in read.said
+    widths = [
+        float(high) - float(low) for low, high in re.findall(r"\[([\d.]+), ([\d.]+)\] %", read.said)
+    ]
+    assert all(width > 50 for width in widths)
 
 
 @pytest.mark.parametrize("projection", ["none", "simplex"])
