@@ -68,6 +68,13 @@ class CannotTabulateError(ProtocolError):
     """A variant's respondents cannot be counted in cohorts; the message says why."""
 
 
+class NoLikelihoodError(ProtocolError, ValueError):
+    """What is published does not have a likelihood to be maximized; the message says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"no EM: {why}")
+
+
 class SurveyError(ProtocolError, ValueError):
     """A survey's definition or data is wrong; ``row`` and ``column`` say where.
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.errors import SurveyError
+from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.inference.laws import ErrorLaw
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
@@ -43,6 +43,7 @@ class Estimate(ABC):
         Raises:
             SurveyError: an unknown or repeated name.
             ValueError: no name, an unknown projection, or a table that this result cannot give.
+            NoLikelihoodError: ``em``, of a result that has no likelihood (``likeliest``).
         """
 
     def likeliest(
@@ -62,7 +63,8 @@ class Estimate(ABC):
 
         Raises:
             SurveyError: an unknown or repeated name.
-            ValueError: as ``table``, a number out of range, or no likelihood.
+            ValueError: as ``table``, or a number out of range.
+            NoLikelihoodError: what is published does not have the likelihood of the reports.
         """
         raw = self.table(*names)
         return raw.fitted(*self._fitted(raw.names, prior=prior, gap=gap, at_most=at_most))
@@ -235,9 +237,10 @@ class Estimate(ABC):
         """The counts of reports that a table of some attributes is fitted to, with their laws.
 
         Raises:
-            ValueError: what is published does not have the likelihood of the reports.
+            SurveyError, ValueError: as ``table``.
+            NoLikelihoodError: what is published does not have the likelihood of the reports.
         """
-        raise ValueError(f"no EM: {type(self).__name__} has no likelihood of its reports")
+        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
 
     def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The number of categories of each of these attributes.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.errors import UnsupportedEventError
+from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate, Floats
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
@@ -124,13 +124,13 @@ class SharesEstimate(Estimate):
         try:
             mixing = self.randomizer.mixing(sizes, kept)
         except UnsupportedEventError as error:
-            raise ValueError(f"no EM: {error}") from error
+            raise NoLikelihoodError(str(error)) from error
         counts = self.totals
         if len(mixing.places) < len(sizes):
             dropped = tuple(place for place in range(len(sizes)) if place not in kept)
             counts = counts.reshape(sizes).sum(axis=dropped).reshape(-1)
         if counts.shape != mixing.shared.shape or counts.sum() != self.reports:
-            raise ValueError("no EM: the randomizer's tallies count no single reports")
+            raise NoLikelihoodError("the randomizer's tallies count no single reports")
         group = tuple(self.names[place] for place in mixing.places)
         return (Reported((group,), counts, (mixing,)),)
 

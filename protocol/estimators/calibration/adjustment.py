@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.errors import NoLikelihoodError
 from protocol.estimators.calibration.linear import CalibratedEstimate
 from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.counts import Counts, effective_number
@@ -271,7 +272,7 @@ class AdjustedEstimate(Estimate):
         return self._table(names, projection, self._weighted(names))
 
     def _reported(self, names: Sequence[str]) -> NoReturn:
-        raise ValueError("no EM: RR-Adjustment weighs reports and fits no likelihood")
+        raise NoLikelihoodError("RR-Adjustment weighs reports and has no likelihood")
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The weighted mean of a weight that depends on some attributes, without standard error."""

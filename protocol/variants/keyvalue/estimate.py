@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.errors import SurveyError
+from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About, Interval, checked
@@ -184,6 +184,8 @@ class KeyValueTables(Estimate):
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         axis = self._axis(names)
+        if projection == "em":
+            raise NoLikelihoodError("of tables; expected the estimator 'em' or 'likelihood'")
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])

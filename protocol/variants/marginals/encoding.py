@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.errors import SurveyError
+from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
@@ -208,6 +208,8 @@ class EncodedEstimate(Estimate):
         for pair in combinations(self.survey.names, 2):
             try:
                 found.append(self.table(*pair, projection=projection))
+            except NoLikelihoodError:
+                raise
             except ValueError:
                 continue  # More bits than a marginal has.
         return found

@@ -16,12 +16,15 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.errors import NoLikelihoodError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
+from protocol.randomizers.mixing import MatrixMixing
 from protocol.randomizers.walsh import wht
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import Counted, MarginalCounts
@@ -136,6 +139,46 @@ class MarginalEstimate(Estimate):
             return []
         tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
         return [self._projected(table, projection) for table in tables]
+
+    def _reported(self, names: Sequence[str]) -> list[Reported]:
+        """By PS the reports on all marginals that hold the attributes; by HT those on any of them.
+
+        A sign tells whether the number of answers 1 among its attributes is odd.
+        """
+        plan = self.counts.plan
+        [asked], _ = self._asked(names)
+        if plan.one_hot:
+            raise NoLikelihoodError(
+                f"{plan.method} publishes how often each bit was 1, and not which were 1 together"
+            )
+        if plan.transformed:
+            inside = np.flatnonzero(plan.masks & ~asked == 0)
+            return [
+                self._signs(inside[plan.masks[inside] == mask])
+                for mask in np.unique(plan.masks[inside])
+            ]
+        kept = tuple(sorted(self.survey.axes(names)))
+        counts = np.zeros(2 ** len(kept), np.int64)
+        for choice in np.flatnonzero(plan.masks & asked == asked).tolist():
+            places = plan.attributes(choice)
+            dropped = tuple(at for at, place in enumerate(places) if place not in kept)
+            cells = self.counts.totals[choice].reshape((2,) * len(places))
+            counts += cells.sum(axis=dropped).reshape(-1)
+        sizes = (2,) * (plan.cells.bit_length() - 1)
+        mixing = plan.randomizer.mixing(sizes, range(len(kept)))
+        group = tuple(self.survey.names[place] for place in kept)
+        return [Reported((group,), counts, (mixing,))]
+
+    def _signs(self, choices: NDArray[np.intp]) -> Reported:
+        """All reports on one coefficient, which some choices ask for."""
+        plan = self.counts.plan
+        places = plan.attributes(int(choices[0]))
+        odd = np.indices((2,) * len(places)).sum(axis=0).reshape(-1) % 2
+        minus = int(self.counts.totals[choices].sum())
+        counts = np.array([int(self.counts.reports[choices].sum()) - minus, minus])
+        group = tuple(self.survey.names[place] for place in places)
+        law = MatrixMixing(places=tuple(range(len(places))), matrix=plan.randomizer.matrix()[odd])
+        return Reported((group,), counts, (law,))
 
     def every(self) -> MarginalTables:
         """All k-way marginals at once."""

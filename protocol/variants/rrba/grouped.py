@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.errors import NoLikelihoodError
 from protocol.estimators.consistency import Overlaps
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import (
@@ -141,7 +142,7 @@ class GroupedEstimate(Estimate):
                 for table in (group.reported, group.fakes)
             )
             if np.isnan(shares).any():
-                raise ValueError("no EM: how often each cell was reported is not known")
+                raise NoLikelihoodError("how often each cell was reported is not known")
             counts = np.rint(shares * group.n).astype(np.int64)
             mixing = FakesMixing(places=(0,), keep=group.keep, fakes=(1 - group.keep) * fakes)
             found.append(Reported((tuple(names),), counts, (mixing,)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.errors import SurveyError
+from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.tables import Estimated
@@ -377,3 +377,23 @@ def test_estimates_of_other_surveys_are_refused() -> None:
             MarginalEstimate(survey=survey, counts=counts)
     with pytest.raises(ValueError, match="pooling 'all'"):
         MarginalEstimate(survey=binary_survey(3), counts=counts, pooling="all")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("names", ["ba", "c"])
+def test_where_no_share_is_negative_em_ends_at_the_raw_tables(method: Method, names: str) -> None:
+    estimate = reported(PLANS[method], n=40_000)
+    if method.endswith("HT"):
+        # Signs of the other marginals tell of these tables too.
+        estimate = estimate.consistent()
+    if method.endswith("RR"):
+        with pytest.raises(NoLikelihoodError, match=method):
+            estimate.table(*names, projection="em")
+        return
+    raw = estimate.table(*names).values
+    assert raw.min() > 0.02
+    np.testing.assert_allclose(estimate.likeliest(*names, gap=1e-8).values, raw, atol=1e-6)
+    few = reported(PLANS[method], n=30).table(*names, projection="em")
+    assert few.fit is not None
+    assert few.fit.converged
+    assert few.values.min() >= 0

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
-from protocol.errors import PrivacyError, ProtocolError
+from protocol.errors import NoLikelihoodError, PrivacyError, ProtocolError
 from protocol.messages import AGGREGATOR, DONE, Envelope, PartyId
 from protocol.session.fates import Fate, Verdict
 from protocol.surveys.records import Records
@@ -175,6 +175,28 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
     product = np.outer(records.distribution(["a0"]), records.distribution(["a2"]))
     assert table.standard_errors is not None
     assert (np.abs(table.values - product) > 6 * table.standard_errors).any()
+
+
+def test_em_takes_a_report_for_one_of_a_block_drawn_by_lot() -> None:
+    variant = msgspec.structs.replace(ADAPTIVE, block=10)
+    outcome = run(variant, 120, parties=30)
+    estimate, released = variant.estimate(outcome.published), result_of(outcome)
+    group = variant.plan.group_names.index(("a0", "a3"))
+    start, cells = int(variant.plan.cells.starts[group]), 6
+    counts = released.counts[start : start + cells]
+    n, keep = int(counts.sum()), variant.plan.thresholds[group] / WORDS
+    assert released.blocks > 1
+    fakes = (counts / n - keep * released.shares[start : start + cells]) / (1 - keep)
+    law = keep * np.eye(cells) + (1 - keep) * fakes
+    found = estimate.likeliest("a0", "a3", gap=1e-6)
+    shares = found.values.reshape(-1)
+    slopes = law @ (counts / (shares @ law))
+    assert slopes.max() <= n + 1e-5
+    np.testing.assert_allclose(shares * (n - slopes), 0, atol=1e-3)
+    last_two = msgspec.structs.replace(variant, release="last-two")
+    unknown = last_two.estimate(run(last_two, 120, parties=30).published)
+    with pytest.raises(NoLikelihoodError, match="how often"):
+        unknown.table("a0", "a3", projection="em")
 
 
 def test_a_pooled_interval_that_is_narrow_enough_ends_the_survey() -> None:
