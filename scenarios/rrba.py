@@ -50,7 +50,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
         epsilon: most per answer, instead of p.
         parties: over how many clients are spread; one each.
         drop: share of parties that vanish.
-        project: of the tables reported: none, clip, simplex or consistent.
+        project: of the tables reported: none, clip, simplex, em or consistent.
     """
 
     n: Positive = 8000

@@ -11,6 +11,7 @@ import msgspec
 from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
+from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 from protocol.surveys.survey import Survey
 
@@ -34,12 +35,13 @@ class Cell(NamedTuple):
 class AnnouncedTable(NamedTuple):
     """An announced table as the published result has it.
 
-    Without cells the result cannot give it, and ``why`` says why.
+    Without cells the result cannot give it, and ``why`` says why. ``fit`` says where EM stopped.
     """
 
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
     why: str = ""
+    fit: Fit | None = None
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,7 +103,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         interval = table.interval(self.level, self.about)
         columns = (array.ravel().tolist() for array in (table.values, *interval))
         cells = zip(product(*table.categories), *columns, strict=True)
-        return AnnouncedTable(names, tuple(starmap(Cell, cells)))
+        return AnnouncedTable(names, tuple(starmap(Cell, cells)), fit=table.fit)
 
     def not_announced(self, estimate: Estimate) -> tuple[str, ...]:
         """The attributes that a result tells of by themselves, which was not announced."""

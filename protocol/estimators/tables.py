@@ -255,7 +255,7 @@ class Table:
             for cell, figure in zip(product(*self.categories), figures, strict=False)
         )
         more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""
-        said = html.escape(" ".join(sentences(USUAL, figures, self.projection)))
+        said = html.escape(" ".join(sentences(USUAL, figures, self.projection, [self.fit])))
         return (
             f"<table><caption>{html.escape(repr(self))}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -49,6 +49,7 @@ def announced_values(
                 "attributes": table.names,
                 "cells": [cell._asdict() for cell in table.cells],
                 "missing": table.why or None,
+                **({} if table.fit is None else {"fit": table.fit._asdict()}),
             }
             for table in tables
         ],

@@ -327,10 +327,25 @@ def reported_values(
                 else {}
             ),
             "intervals": interval_values(reported, intervals, marginals.values(), pairs),
+            **_fit_values([*marginals.values(), *pairs]),
             "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
             **({"means": means_values(reported)} if reported.attribute_means() else {}),
         },
         **({} if given is None else _compared(reported, given, marginals, pairs)),
+    }
+
+
+def _fit_values(tables: Sequence[Table]) -> dict[str, Any]:
+    """How far EM came in the worst of some tables; empty if none was fitted."""
+    fits = [table.fit for table in tables if table.fit]
+    if not fits:
+        return {}
+    return {
+        "em": {
+            "converged": all(fit.converged for fit in fits),
+            "gap": max(fit.gap for fit in fits),
+            "steps": max(fit.steps for fit in fits),
+        }
     }
 
 

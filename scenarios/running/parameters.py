@@ -38,7 +38,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         parties: over how many the records are spread; one each.
         drop: share of parties that vanish.
-        project: of the tables reported: none, clip or simplex.
+        project: of the tables reported: none, clip, simplex or em.
     """
 
     parties: Positive | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from protocol.estimators.inference.laws import About, Interval
+from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 
 LEVEL = 0.95
@@ -105,6 +106,7 @@ def sentences(
     intervals: Intervals,
     figures: Collection[Shown],
     projection: Projection = "none",
+    fits: Iterable[Fit | None] = (),
 ) -> list[str]:
     """What a reader has to know of figures with their intervals, in sentences.
 
@@ -112,6 +114,7 @@ def sentences(
         intervals: their level, and what they are about.
         figures: all that are shown.
         projection: what was done to the shares.
+        fits: of the tables that are shown, where EM was to fit them.
     """
     known = [figure for figure in figures if not math.isnan(figure.low + figure.high)]
     if known and all(figure.exact for figure in figures):
@@ -131,6 +134,12 @@ def sentences(
         found.append(
             "A raw estimate that is out of range lies outside its interval, which holds possible "
             "values alone."
+        )
+    short = [fit.gap for fit in fits if fit and not fit.converged]
+    if short:
+        found.append(
+            f"EM stopped at its limit of steps in {len(short):,} of the tables: the log-likelihood "
+            f"may be up to {max(short):.2g} below the largest."
         )
     return found
 

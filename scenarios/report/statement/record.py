@@ -73,7 +73,9 @@ def analysis(judged: Judged, lead: str) -> Section:
     if announced is not None and any(table.cells for table in tables):
         intervals = Intervals(announced.level, announced.about)
         cells = [Shown(*cell[1:]) for table in tables for cell in table.cells]
-        said = tuple(sentences(intervals, cells, announced.projection))
+        said = tuple(
+            sentences(intervals, cells, announced.projection, [table.fit for table in tables])
+        )
         name = f"#{intervals.name}"
     return Section(
         key="analysis",

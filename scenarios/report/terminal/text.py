@@ -240,7 +240,9 @@ def _marginals(
     yield table
     if len(marginals) > _ATTRIBUTES:
         yield plain(f"and {len(marginals) - _ATTRIBUTES:,} more attributes, in result.json")
-    yield from map(plain, sentences(intervals, figures, projection))
+    yield from map(
+        plain, sentences(intervals, figures, projection, [t.fit for t in marginals.values()])
+    )
 
 
 def _announced(analysis: Analysis, estimate: Estimate) -> Iterator[RenderableType]:
