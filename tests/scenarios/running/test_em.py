@@ -16,7 +16,7 @@ SMALL = ("--set", "records=300", "--set", "parties=3", "--set", "project=em")
 
 def test_a_result_says_how_far_em_came(tmp_path: Path) -> None:
     out = sottovoce("run", "adult-independent", *SMALL, "--out", tmp_path).out
-    assert "fitted to the reports (em), which biases them" in " ".join(out.split())
+    assert "of maximum likelihood (em), which biases them" in " ".join(out.split())
     estimate = json.loads((tmp_path / "result.json").read_text())["estimate"]
     assert estimate["projection"] == "em"
     assert estimate["em"]["converged"] is True
