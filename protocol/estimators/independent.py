@@ -6,12 +6,24 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.inference.laws import (
+    About,
+    DeferredLaw,
+    ErrorLaw,
+    Interval,
+    NormalLaw,
+    checked,
+    exact_law,
+)
+from protocol.estimators.inference.products import product_interval
+from protocol.estimators.inference.scores import check_covariance
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
@@ -90,21 +102,21 @@ class ProductEstimate(Estimate):
         sizes = self.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
             raise ValueError(f"a table of {math.prod(sizes)} cells, more than {MAX_TABLE_CELLS}")
-        parts = self._parts(names)
+        parts = self.parts(names)
         tables = [self.joint.table(*part) for part in parts]
-        margins = [self._spread(table.values, names, table.names) for table in tables]
+        margins = [self.spread(table.values, names, table.names) for table in tables]
         slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
         given_data, sampled, scale = np.zeros(sizes), np.zeros(sizes), np.zeros(sizes)
         for place, table in enumerate(tables):
             slope = _product([*slopes[:place], *slopes[place + 1 :]]) ** 2
-            own = self._spread(_known(table.standard_errors), names, table.names)
+            own = self.spread(_known(table.standard_errors), names, table.names)
             given_data += slope * own**2
-            own = self._spread(_known(table.population_errors), names, table.names)
+            own = self.spread(_known(table.population_errors), names, table.names)
             sampled += slope * own**2
             scale += slope * own**2
             for other in range(place):
                 both = [name for name in names if name in parts[place] + parts[other]]
-                together = self._spread(self.joint.table(*both).values, names, both)
+                together = self.spread(self.joint.table(*both).values, names, both)
                 covariance = (together - margins[place] * margins[other]) / self.n
                 rest = [m for at, m in enumerate(slopes) if at not in (place, other)]
                 both_slopes = _product(rest) ** 2 * slopes[place] * slopes[other]
@@ -116,6 +128,7 @@ class ProductEstimate(Estimate):
             _product(margins),
             standard_errors=standard_errors(given_data, given_data),
             population_errors=standard_errors(sampled, scale),
+            law=ProductLaw(self, names),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -126,8 +139,8 @@ class ProductEstimate(Estimate):
         ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
         """
         given = self.checked_weights(names, weights)
-        parts = self._parts(names)
-        margins = [self._spread(self.joint.table(*part).values, names, part) for part in parts]
+        parts = self.parts(names)
+        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
         variance: float | None = 0.0
         for place, part in enumerate(parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
@@ -137,14 +150,15 @@ class ProductEstimate(Estimate):
             variance = None if error is None or variance is None else variance + error**2
         value = float(np.sum(given * _product(margins)))
         if np.ptp(given) == 0:
-            return Estimated(value, 0.0)
-        return Estimated(value, math.sqrt(variance) if variance else None)
+            return Estimated(value, 0.0, exact_law(value))
+        error = math.sqrt(variance) if variance else None
+        return Estimated(value, error, DeferredLaw(partial(self._query_law, names, given, error)))
 
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
         """The product of the groups' likeliest tables: the likelihood is a product too."""
-        parts = self._parts(names)
+        parts = self.parts(names)
         found = [
             self.joint._fitted(part, prior=prior, gap=gap / len(parts), at_most=at_most)
             for part in parts
@@ -157,24 +171,130 @@ class ProductEstimate(Estimate):
             converged=all(fit.converged for fit in fits),
         )
         tables = (
-            self._spread(shares, names, part)
-            for part, (shares, _) in zip(parts, found, strict=True)
+            self.spread(shares, names, part) for part, (shares, _) in zip(parts, found, strict=True)
         )
         return _product(list(tables)), fit
 
-    def _parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+    def _query_law(self, names: Sequence[str], weights: Floats, error: float | None) -> ErrorLaw:
+        """A normal law around what the true margins would give.
+
+        Who is sampled from a population adds the variance of the sum of the groups' derivatives,
+        which is that of a weight of their joint table.
+        """
+        parts = self.parts(names)
+        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
+        influence = np.zeros(weights.shape)
+        for place, part in enumerate(parts):
+            summed = tuple(axis for axis, name in enumerate(names) if name not in part)
+            others = _product([*margins[:place], *margins[place + 1 :]])
+            influence = influence + (weights * others).sum(axis=summed, keepdims=True)
+        joint = self.joint.table(*names, projection="clip").values
+        sampled = float((joint * influence**2).sum() - (joint * influence).sum() ** 2) / self.n
+        return NormalLaw.of_errors(
+            float(np.sum(weights * _product(margins))),
+            error,
+            None if error is None else math.sqrt(error**2 + max(sampled, 0.0)),
+            least=float(weights.min()),
+            most=float(weights.max()),
+        )
+
+    def parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """The attributes asked for of each group concerned, in the order of ``names``."""
         if not names:
             raise ValueError("expected at least one attribute")
         parts = [tuple(name for name in names if name in group) for group in self.groups]
         return [part for part in parts if part]
 
-    def _spread(self, cells: Floats, names: Sequence[str], part: Sequence[str]) -> Floats:
+    def spread(
+        self, cells: NDArray[Any], names: Sequence[str], part: Sequence[str]
+    ) -> NDArray[Any]:
         """A part's table with an axis for each of ``names``, of length 1 for those of others."""
         sizes = self.sizes_of(names)
         return cells.reshape(
             [size if name in part else 1 for name, size in zip(names, sizes, strict=True)]
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProductLaw(ErrorLaw):
+    """The law of products of groups' shares, around the products of the groups' true shares.
+
+    It does not say how far the groups are from independent: the true share of a cell may be
+    another than the product, however many reports there are (``ProductError``).
+    """
+
+    estimate: ProductEstimate
+    names: tuple[str, ...]
+
+    def interval(self, level: float, about: About) -> Interval:
+        """As ``product_interval``.
+
+        About a population the groups have the same respondents. The distance of each end from the
+        estimate is larger by the root of what their covariances add to the variance.
+        """
+        parts, tables = self._groups()
+        spread = [
+            self._spread(table.values, part) for table, part in zip(tables, parts, strict=True)
+        ]
+
+        def interval_of(place: int, inner: float) -> Interval:
+            ends = tables[place].interval(inner, about)
+            return Interval(*(self._spread(end, parts[place]) for end in ends))
+
+        intervals = [partial(interval_of, place) for place in range(len(parts))]
+        low, high = product_interval(spread, intervals, level)
+        if checked(about) == "respondents" or len(parts) == 1:
+            return Interval(low, high)
+        centre = _product([np.clip(share, 0.0, 1.0) for share in spread])
+        wider = self._widened(parts, tables, spread)
+        return Interval(
+            np.clip(centre - (centre - low) * wider, 0.0, 1.0),
+            np.clip(centre + (high - centre) * wider, 0.0, 1.0),
+        )
+
+    def covariance(self, about: About) -> Floats:
+        """Of first order, as the errors of ``ProductEstimate.table``."""
+        parts, tables = self._groups()
+        sizes = self.estimate.sizes_of(self.names)
+        check_covariance(math.prod(sizes))
+        cells, factors = [], []
+        for part, table in zip(parts, tables, strict=True):
+            own = self._spread(np.arange(table.values.size).reshape(table.values.shape), part)
+            cells.append(np.broadcast_to(own, sizes).reshape(-1))
+            factors.append(table.values.reshape(-1)[cells[-1]])
+        slopes = [_product([*factors[:at], *factors[at + 1 :]]) for at in range(len(parts))]
+        total = np.zeros((math.prod(sizes),) * 2)
+        for place, table in enumerate(tables):
+            own = table.covariance(checked(about))[np.ix_(cells[place], cells[place])]
+            total += np.outer(slopes[place], slopes[place]) * own
+            for other in range(place if about == "population" else 0):
+                joint = self.estimate.joint.table(*parts[place], *parts[other]).values
+                apart = np.multiply.outer(table.values, tables[other].values)
+                between = (joint - apart).reshape(table.values.size, -1) / self.estimate.n
+                between = between[np.ix_(cells[place], cells[other])]
+                between = np.outer(slopes[place], slopes[other]) * between
+                total += between + between.T
+        return total
+
+    def _groups(self) -> tuple[list[tuple[str, ...]], list[Table]]:
+        parts = self.estimate.parts(self.names)
+        return parts, [self.estimate.joint.table(*part) for part in parts]
+
+    def _spread(self, cells: NDArray[Any], part: Sequence[str]) -> NDArray[Any]:
+        return self.estimate.spread(cells, self.names, part)
+
+    def _widened(
+        self, parts: Sequence[tuple[str, ...]], tables: Sequence[Table], spread: Sequence[Floats]
+    ) -> Floats:
+        """The root of the whole variance about a population over that of independent groups."""
+        alone = np.zeros(())
+        for place, (part, table) in enumerate(zip(parts, tables, strict=True)):
+            own = self._spread(_known(table.population_errors), part)
+            alone = alone + (_product([*spread[:place], *spread[place + 1 :]]) * own) ** 2
+        whole = _known(self.estimate.table(*self.names).population_errors) ** 2
+        ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)
+        found: Floats = np.sqrt(np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, len(parts)))
+        return found
 
 
 class ProductError(NamedTuple):

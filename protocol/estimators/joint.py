@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,15 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
     ErrorLaw,
-    NormalLaw,
     exact_law,
 )
-from protocol.estimators.inference.scores import Scores
+from protocol.estimators.inference.scores import Scores, check_covariance, two_valued, weighted_law
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
@@ -35,9 +33,6 @@ from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, Moments, Unmixing
 from protocol.surveys.survey import Survey, check_partition
-
-MOST_COVARIANCE_CELLS = 2048
-"""The most cells of a table whose covariance matrix is made."""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -100,52 +95,27 @@ class Asked(NamedTuple):
                 shares = np.stack(tuple(parts), axis=axis)
         return Asked(shares, tuple(inverses), self.grouped, self.tabulated)
 
-    def first_law(self, n: int) -> ErrorLaw:
-        """The law of the first cell."""
+    def first(self) -> tuple[Floats, Scores]:
+        """The estimated share of the first cell, and its scores."""
 
         def first(cells: Floats) -> Floats:
             return np.asarray(cells[(0,) * cells.ndim])
 
-        return self.scores().mapped(first).law(first(self.values()), n)
+        return first(self.values()), self.scores().mapped(first)
 
     def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
-        """The law of the mean of a weight that takes more than two values, one axis per block.
-
-        How the mean square of the scores changes with the mean is not known without all shares. It
-        is taken as the line through what is observed, which is exact where scores are two-valued
-        (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
-        Application, 1997, section 5.4). The third cumulant is that of the observed scores.
-        """
-        scores, squared = weights, weights**2
+        """The law of the mean of a weight that takes more than two values, one axis per block."""
+        scores, squares = weights, weights**2
         for axis, inverse in enumerate(self.inverses):
             scores = inverse.apply_transposed(scores, axis)
-            squared = inverse.apply_transposed(squared, axis)
-        mean = float(np.sum(self.shares * scores))
-        spread = float(np.sum(self.shares * (scores - mean) ** 2))
-        least, most = float(weights.min()), float(weights.max())
-        if not spread > 0:
-            return NormalLaw(values=np.asarray(mean), least=least, most=most)
-        cube = float(np.sum(self.shares * (scores - mean) ** 3))
-        slope = 2 * mean + cube / spread
-        constant = spread + mean**2 - slope * mean
-        # E w**2 is (least + most) t - least most, less the mean of a product that is not negative.
-        inner = (least + most) * mean - least * most - float(np.sum(self.shares * squared))
-        inner = least * most + min(max(inner, 0.0), (most - least) ** 2 / 4)
-        variances = {
-            "respondents": [constant + inner, slope - least - most, 0.0],
-            "population": [constant, slope, -1.0],
-        }
-        third = np.array([cube, 0.0, 0.0, 0.0]) / n**2
-        cumulants: dict[About, Cumulants] = {
-            "respondents": Cumulants(np.array(variances["respondents"]) / n, third),
-            "population": Cumulants(np.array(variances["population"]) / n, third),
-        }
-        return CumulantLaw(
-            values=np.asarray(mean),
-            cumulants=cumulants,
-            steps=np.asarray(np.ptp(scores) / n),
-            least=least,
-            most=most,
+            squares = inverse.apply_transposed(squares, axis)
+        return weighted_law(
+            scores,
+            self.shares,
+            n,
+            squares=float(np.sum(self.shares * squares)),
+            least=float(weights.min()),
+            most=float(weights.max()),
         )
 
     def _of_some(self, some: Collection[int]) -> Floats:
@@ -247,9 +217,9 @@ class JointEstimate(Estimate):
         """
         given = self.checked_weights(names, weights)
         names = tuple(names)
-        shares, inverses, grouped, _ = self.asked(names)
-        cells = tuple(inverse.cells for inverse in inverses)
-        ordered = given.transpose([names.index(name) for name in grouped]).reshape(cells)
+        asked = self.asked(names)
+        shares, inverses = asked.shares, asked.inverses
+        ordered = _by_block(given, names, asked)
         per_report, per_report_squared = ordered, ordered**2
         for axis, inverse in enumerate(inverses):
             per_report = inverse.apply_transposed(per_report, axis)
@@ -295,12 +265,7 @@ class JointEstimate(Estimate):
         """
         shares, inverses, grouped, _ = self.asked(names)
         sizes = self.sizes_of(grouped)
-        number = max(shares.size, math.prod(sizes))
-        if number > MOST_COVARIANCE_CELLS:
-            raise ValueError(
-                f"a covariance matrix of {number:,} cells: expected at most "
-                f"{MOST_COVARIANCE_CELLS:,}"
-            )
+        check_covariance(max(shares.size, math.prod(sizes)))
         products = np.diag(shares.reshape(-1)).reshape(shares.shape * 2)
         estimate = shares
         for axis, inverse in enumerate(inverses):
@@ -323,16 +288,33 @@ class JointEstimate(Estimate):
         Two weights tell a set from the rest. If the set is one of categories of each block, its
         share is one cell of a table that is as fine as the set; so is that of the rest.
         """
+        found = two_valued(weights)
+        if found is not None:
+            for inside, factor, offset in found:
+                share = self.share(names, inside)
+                if share is not None:
+                    value, scores = share
+                    return scores.law(value, self.n).times(factor, offset)
         asked = self.asked(names)
-        ordered = weights.transpose([names.index(name) for name in asked.grouped])
-        ordered = ordered.reshape([inverse.cells for inverse in asked.inverses])
-        least, most = float(weights.min()), float(weights.max())
-        if np.isin(weights, (least, most)).all():
-            for inside, outside in ((most, least), (least, most)):
-                found = asked.collapsed(ordered == inside)
-                if found is not None:
-                    return found.first_law(self.n).times(inside - outside, outside)
-        return asked.weighted_law(ordered, self.n)
+        return asked.weighted_law(_by_block(weights, names, asked), self.n)
+
+    def share(
+        self, names: Sequence[str], inside: NDArray[np.bool_]
+    ) -> tuple[Floats, Scores] | None:
+        """The estimated share of a set of categories of each block, and its scores.
+
+        None if the set is none such.
+
+        Args:
+            names: the attributes.
+            inside: which combinations are in the set, one axis per attribute.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        asked = self.asked(names)
+        found = asked.collapsed(_by_block(inside, names, asked))
+        return None if found is None else found.first()
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         groups, mixings = [], []
@@ -379,6 +361,12 @@ class JointEstimate(Estimate):
         else:
             shares = self.counts.weighted_table(tabulated, weights).reshape(lengths)
         return Asked(shares, tuple(inverses), tuple(grouped), tuple(tabulated))
+
+
+def _by_block(cells: NDArray[Any], names: Sequence[str], asked: Asked) -> NDArray[Any]:
+    """An array with an axis for each attribute, as one with an axis for each block."""
+    order = [list(names).index(name) for name in asked.grouped]
+    return cells.transpose(order).reshape([inverse.cells for inverse in asked.inverses])
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

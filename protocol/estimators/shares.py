@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.laws import (
+    About,
+    DeferredLaw,
+    ErrorLaw,
+    FirstLaw,
+    NormalLaw,
+    exact_law,
+)
+from protocol.estimators.inference.scores import (
+    Scores,
+    check_covariance,
+    multinomial,
+    two_valued,
+)
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import sums_of
+from protocol.randomizers.unmixing import matrix_moments
 from protocol.surveys.survey import Survey
 
 
@@ -79,6 +96,7 @@ class SharesEstimate(Estimate):
         values = sums_of(cells, shares, int(cells.max()) + 1)
         given = self._variances(shares, cells)
         sizes = self.sizes_of(names)
+        law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
         if given is None:
             return self._table(
                 names,
@@ -86,6 +104,7 @@ class SharesEstimate(Estimate):
                 np.ascontiguousarray(values.reshape(sizes)),
                 standard_errors=None,
                 population_errors=None,
+                law=law,
             )
         scale = sums_of(cells, self._scales(shares), len(values))
         sampled = given + (values - values**2) / self.n
@@ -96,6 +115,7 @@ class SharesEstimate(Estimate):
             np.ascontiguousarray(values.reshape(sizes)),
             standard_errors=standard_errors(given, scale).reshape(sizes),
             population_errors=standard_errors(sampled, larger).reshape(sizes),
+            law=law,
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -109,14 +129,81 @@ class SharesEstimate(Estimate):
         shares = self._shares()
         value = float(shares @ per_cell)
         if np.ptp(given) == 0:
-            return Estimated(value, 0.0)
+            return Estimated(value, 0.0, exact_law(value))
+        law = DeferredLaw(partial(self._query_law, per_cell))
         whole = np.zeros(len(shares), np.intp)
         try:
             [variance] = self.randomizer.sum_variances(shares, self.n, whole, per_cell)
         except UnsupportedEventError:
-            return Estimated(value, None)
+            return Estimated(value, None, law)
         scale = float(self._scales(shares) @ per_cell**2)
-        return Estimated(value, standard_error(float(variance), scale))
+        return Estimated(value, standard_error(float(variance), scale), law)
+
+    def _law(self, cells: NDArray[np.intp], sizes: tuple[int, ...]) -> ErrorLaw:
+        """Of the sums over the combinations that each cell stands for."""
+        shares = self._shares()
+        number = int(cells.max()) + 1
+        values = sums_of(cells, shares, number).reshape(sizes)
+        alone = number == len(shares)
+        try:
+            if self.randomizer.is_table:
+                scores = self._table_scores(cells, shares)
+            elif alone:
+                support = self.randomizer.support
+                other, gain = float(support.other), float(support.gain)
+                return CumulantLaw.of_counts(values, self.n, other=other, gain=gain)
+            else:
+                scores = self._sum_scores(cells, number)
+        except UnsupportedEventError:
+            return NormalLaw(values=values)
+        return scores.mapped(lambda array: array.reshape(sizes)).law(values, self.n)
+
+    def _table_scores(self, cells: NDArray[np.intp], shares: Floats) -> Scores:
+        law = self.randomizer.matrix()
+        inverse = self.randomizer.inverse() @ np.equal.outer(cells, np.arange(cells.max() + 1))
+        return Scores.of_product(
+            [matrix_moments(law, inverse, cells, shares)], lambda _: np.ones(())
+        )
+
+    def _sum_scores(self, cells: NDArray[np.intp], number: int) -> Scores:
+        """Of reports that count for several combinations of a cell at once, without their skew."""
+        ones = np.ones(len(cells))
+        alike = 1 / sums_of(cells, ones, number)[cells]
+        outside = self.randomizer.sum_variances(np.zeros(len(cells)), 1, cells, ones)
+        inside = self.randomizer.sum_variances(alike, 1, cells, ones)
+        return Scores(
+            variance=np.stack((outside, inside - outside)),
+            third=np.zeros((2, number)),
+            inside=inside,
+            step=np.full(number, 1 / float(self.randomizer.support.gain)),
+        )
+
+    def _query_law(self, weights: Floats) -> ErrorLaw:
+        for inside, factor, offset in (two_valued(weights) or [])[:1]:
+            law = self._law(np.where(inside, 0, 1), (2,))
+            return FirstLaw(law).times(factor, offset)
+        shares, least, most = self._shares(), float(weights.min()), float(weights.max())
+        value = float(shares @ weights)
+        whole = np.zeros(len(shares), np.intp)
+        try:
+            [given] = self.randomizer.sum_variances(shares, self.n, whole, weights)
+        except UnsupportedEventError:
+            return NormalLaw(values=np.asarray(value), least=least, most=most)
+        given = given if given > 0 else np.nan
+        sampled = max(float(shares @ weights**2) - value**2, 0.0) / self.n
+        return NormalLaw.of_errors(
+            value, np.sqrt(given), np.sqrt(given + sampled), least=least, most=most
+        )
+
+    def _covariance(self, cells: NDArray[np.intp], about: About) -> Floats:
+        shares = self._shares()
+        check_covariance(len(shares))
+        summing = np.equal.outer(np.arange(cells.max() + 1), cells).astype(np.float64)
+        try:
+            found = summing @ self.randomizer.covariance(shares, self.n) @ summing.T
+        except UnsupportedEventError as error:
+            raise ValueError(str(error)) from error
+        return found if about == "respondents" else found + multinomial(summing @ shares, self.n)
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         kept = [place for place, name in enumerate(self.names) if name in names]

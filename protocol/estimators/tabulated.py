@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import (
+    About,
+    DeferredLaw,
+    ErrorLaw,
+    exact_law,
+)
+from protocol.estimators.inference.scores import (
+    check_covariance,
+    multinomial,
+    two_valued,
+    weighted_law,
+)
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
@@ -85,6 +99,7 @@ class ExactEstimate(Estimate):
             np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
             population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
+            law=DeferredLaw(partial(self._law, shares), partial(self._covariance, shares)),
         )
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
@@ -96,7 +111,32 @@ class ExactEstimate(Estimate):
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The exact mean of a weight."""
         given = self.checked_weights(names, weights)
-        return Estimated(float((self.exact(*names) * given).sum()) / self.n, 0.0)
+        shares = self.exact(*names) / self.n
+        value = float((self.exact(*names) * given).sum()) / self.n
+        return Estimated(value, 0.0, DeferredLaw(partial(self._query_law, shares, given)))
+
+    def _law(self, shares: Floats) -> CumulantLaw:
+        """About a population, counts are binomial."""
+        return CumulantLaw.of_counts(shares, self.n, other=0.0, gain=1.0)
+
+    def _query_law(self, shares: Floats, weights: Floats) -> ErrorLaw:
+        if np.ptp(weights) == 0:
+            return exact_law(float(weights.flat[0]))
+        found = two_valued(weights)
+        if found is not None:
+            inside, factor, offset = found[0]
+            return self._law(np.asarray(shares[inside].sum())).times(factor, offset)
+        squares = float((shares * weights**2).sum())
+        least, most = float(weights.min()), float(weights.max())
+        law = weighted_law(weights, shares, self.n, squares=squares, least=least, most=most)
+        without = Cumulants(np.zeros(3), np.zeros(4))
+        return replace(law, cumulants={**law.cumulants, "respondents": without})
+
+    def _covariance(self, shares: Floats, about: About) -> Floats:
+        check_covariance(shares.size)
+        if about == "respondents":
+            return np.zeros((shares.size, shares.size))
+        return multinomial(shares, self.n)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair that is counted together."""

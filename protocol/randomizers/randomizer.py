@@ -270,7 +270,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
 
         Of a law that is given as a table and is not symmetric: how many are each report.
         """
-        if self._tabled:
+        if self.is_table:
             outputs = len(self.row(0))
             return np.bincount(reports.astype(np.intp), minlength=outputs).astype(np.int64)
         totals = np.zeros(self.size, np.int64)
@@ -293,14 +293,14 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         Raises:
             UnsupportedEventError: reports do not determine the shares.
         """
-        if not self._tabled:
+        if not self.is_table:
             return self.support.shares(totals, n)
         shares: Floats = totals / n @ _inverse(self)
         return shares
 
     def variances(self, shares: Floats, n: int) -> Floats:
         """The variances of n reports' ``shares`` given the answers, if these have given shares."""
-        if not self._tabled:
+        if not self.is_table:
             return self.support.variances(shares, n)
         return self.covariance(shares, n).diagonal().copy()
 
@@ -310,7 +310,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         Raises:
             UnsupportedEventError: ``support`` does not say how often a report counts for two.
         """
-        if not self._tabled:
+        if not self.is_table:
             return self.support.covariance(shares, n)
         law, inverse = self.matrix(), _inverse(self)
         scatter = np.diag(shares @ law) - law.T @ (shares[:, np.newaxis] * law)
@@ -334,7 +334,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         Raises:
             UnsupportedEventError: as ``covariance``.
         """
-        if not self._tabled and type(self).covariance is Randomizer.covariance:
+        if not self.is_table and type(self).covariance is Randomizer.covariance:
             return self.support.sum_variances(shares, n, groups, weights)
         covariance = self.covariance(shares, n) * np.equal.outer(groups, groups)
         return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
@@ -429,12 +429,20 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
                 they do not have a likelihood that can be computed.
         """
         check_places(self.size, sizes, kept)
-        if not self._tabled:
+        if not self.is_table:
             self._refuse("the likelihood of its tallies: they count no single reports")
         return MatrixMixing(places=tuple(range(len(sizes))), matrix=self.matrix())
 
+    def inverse(self) -> Floats:
+        """What takes shares of reports to shares of inputs, of a law that is given as a table.
+
+        Raises:
+            UnsupportedEventError: it is not, or reports do not determine the shares.
+        """
+        return _inverse(self)
+
     @property
-    def _tabled(self) -> bool:
+    def is_table(self) -> bool:
         """Whether the law is given as a table, and by no classes that count for inputs."""
         by_classes = self.symmetric and type(self).law is not Randomizer.law
         return type(self).row is not Randomizer.row and not by_classes
@@ -479,7 +487,7 @@ def _laws(randomizer: Randomizer, what: str) -> Iterator[list[tuple[Fraction, Fr
 
 @lru_cache(maxsize=1024)
 def _ratio(randomizer: Randomizer) -> Fraction | None:
-    if randomizer._tabled:
+    if randomizer.is_table:
         return ratio_of_table(randomizer)
     largest = Fraction(1)
     for law in _laws(randomizer, "its epsilon"):
@@ -531,7 +539,7 @@ def _inverse(randomizer: Randomizer) -> Floats:
 @lru_cache(maxsize=1024)
 def dominating_by_law(randomizer: Randomizer) -> Dominating:
     """The dominating pair that follows from a randomizer's law, whatever it states itself."""
-    if randomizer._tabled and randomizer.size > MOST_INPUTS:
+    if randomizer.is_table and randomizer.size > MOST_INPUTS:
         ratio, distance = _ratio_and_distance(randomizer)
         if ratio is None or ratio == 1:
             return Dominating(None if ratio is None else (), ratio == 1)

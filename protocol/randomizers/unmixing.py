@@ -179,19 +179,8 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         Args:
             reported: the shares of the reports.
         """
-        shares = np.maximum(np.linalg.solve(self.law.T, reported), 0.0)
-        members = np.equal.outer(self.places, np.arange(self.cells))
-        inside, outside = [], []
-        for power in (2, 3):
-            means = self.law @ self.inverse**power
-            inside.append(_means(means, shares, members))
-            outside.append(_means(means, shares, ~members))
-        return Moments(
-            inside=(inside[0], inside[1]),
-            outside=(outside[0], outside[1]),
-            least=self.inverse.min(axis=0),
-            most=self.inverse.max(axis=0),
-        )
+        shares: Floats = np.linalg.solve(self.law.T, reported).astype(np.float64, copy=False)
+        return matrix_moments(self.law, self.inverse, self.places, shares)
 
     def collapsed(self, inside: NDArray[np.bool_]) -> MatrixUnmixing:
         """Of two categories: a set of the categories, and all others; reports stay as they are."""
@@ -218,6 +207,32 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 Unmixing: TypeAlias = KeepUnmixing | TableUnmixing | MatrixUnmixing
 """The inverse of any randomizer, on the attributes of its block that are asked for."""
+
+
+def matrix_moments(
+    law: Floats, inverse: Floats, places: NDArray[np.intp], shares: Floats
+) -> Moments:
+    """The scores of the categories of a dense law.
+
+    Args:
+        law: rows the inputs, columns the reports.
+        inverse: rows the reports, columns the categories.
+        places: the category of each input.
+        shares: of the inputs, as estimated; what is negative counts as 0.
+    """
+    members = np.equal.outer(places, np.arange(inverse.shape[1]))
+    likely = np.maximum(shares, 0.0)
+    inside, outside = [], []
+    for power in (2, 3):
+        means = law @ inverse**power
+        inside.append(_means(means, likely, members))
+        outside.append(_means(means, likely, ~members))
+    return Moments(
+        inside=(inside[0], inside[1]),
+        outside=(outside[0], outside[1]),
+        least=inverse.min(axis=0),
+        most=inverse.max(axis=0),
+    )
 
 
 def _two_valued(alpha: float, fakes: Floats) -> Moments:

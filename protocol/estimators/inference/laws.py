@@ -88,6 +88,17 @@ class _Line(ErrorLaw):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FirstLaw(ErrorLaw):
+    """The law of the first of some estimates."""
+
+    law: ErrorLaw
+
+    def interval(self, level: float, about: About) -> Interval:
+        low, high = self.law.interval(level, about)
+        return Interval(np.asarray(low.flat[0]), np.asarray(high.flat[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeferredLaw(ErrorLaw):
     """A law that is worked out when it is asked for something.
 

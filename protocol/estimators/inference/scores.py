@@ -12,10 +12,26 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About, Floats
 from protocol.randomizers.unmixing import Moments
+
+MOST_COVARIANCE_CELLS = 2048
+"""The most cells of a table whose covariance matrix is made."""
+
+
+def check_covariance(cells: int) -> None:
+    """Refuse a covariance matrix that is too large.
+
+    Raises:
+        ValueError: it is.
+    """
+    if cells > MOST_COVARIANCE_CELLS:
+        raise ValueError(
+            f"a covariance matrix of {cells:,} cells: expected at most {MOST_COVARIANCE_CELLS:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -137,6 +153,66 @@ class Scores:
             },
             steps=np.broadcast_to(self.step / n, values.shape),
         )
+
+
+def two_valued(weights: Floats) -> list[tuple[NDArray[np.bool_], float, float]] | None:
+    """What weights that take two values are made of: a set or the rest, a factor and an offset.
+
+    The mean weight is the share of the set times the factor, plus the offset. None if there are
+    more values, or only one.
+    """
+    least, most = float(weights.min()), float(weights.max())
+    if least == most or not ((weights == least) | (weights == most)).all():
+        return None
+    return [(weights == most, most - least, least), (weights == least, least - most, most)]
+
+
+def weighted_law(
+    scores: Floats, shares: Floats, n: int, *, squares: float, least: float, most: float
+) -> CumulantLaw:
+    """The law of the mean of a weight that takes more than two values.
+
+    How the mean square of the scores changes with the mean is not known without all shares. It is
+    taken as the line through what is observed, which is exact where scores are two-valued
+    (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
+    Application, 1997, section 5.4). The third cumulant is that of the observed scores. Where all
+    are alike nothing is known.
+
+    Args:
+        scores: unbiased for the weight of the answer, one for each possible report.
+        shares: of the reports.
+        n: the number of reports.
+        squares: the estimated mean square of the weight of the answers.
+        least, most: the ends of the weights.
+    """
+    mean = float(np.sum(shares * scores))
+    spread = float(np.sum(shares * (scores - mean) ** 2))
+    cube = float(np.sum(shares * (scores - mean) ** 3))
+    known: dict[About, Cumulants] = {}
+    if spread > 1e-12 * float(np.sum(shares * scores**2)):
+        slope = 2 * mean + cube / spread
+        constant = spread + mean**2 - slope * mean
+        # E w**2 is (least + most) t - least most, less the mean of a product that is not negative.
+        inner = (least + most) * mean - least * most - squares
+        inner = least * most + min(max(inner, 0.0), (most - least) ** 2 / 4)
+        third = np.array([cube, 0.0, 0.0, 0.0]) / n**2
+        given = np.array([constant + inner, slope - least - most, 0.0]) / n
+        known["respondents"] = Cumulants(given, third)
+        known["population"] = Cumulants(np.array([constant, slope, -1.0]) / n, third)
+    return CumulantLaw(
+        values=np.asarray(mean),
+        cumulants=known,
+        steps=np.asarray(np.ptp(scores) / n),
+        least=least,
+        most=most,
+    )
+
+
+def multinomial(shares: Floats, n: int) -> Floats:
+    """The covariances of the shares of n respondents of a population, shape (cells, cells)."""
+    flat = shares.reshape(-1)
+    found: Floats = (np.diag(flat) - np.outer(flat, flat)) / n
+    return found
 
 
 def product(factors: Sequence[Floats]) -> Floats:
