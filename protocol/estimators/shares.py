@@ -16,8 +16,8 @@ from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
     ErrorLaw,
-    FirstLaw,
     NormalLaw,
+    OneLaw,
     exact_law,
 )
 from protocol.estimators.inference.scores import (
@@ -144,15 +144,18 @@ class SharesEstimate(Estimate):
         shares = self._shares()
         number = int(cells.max()) + 1
         values = sums_of(cells, shares, number).reshape(sizes)
-        alone = number == len(shares)
         try:
             if self.randomizer.is_table:
                 scores = self._table_scores(cells, shares)
-            elif alone:
-                support = self.randomizer.support
-                other, gain = float(support.other), float(support.gain)
-                return CumulantLaw.of_counts(values, self.n, other=other, gain=gain)
             else:
+                support = self.randomizer.support
+                summed = sums_of(cells, np.ones(len(cells)), number)
+                if summed.max() == 1 or support.both_hit == support.both_other == 0:
+                    # A report counts once for a cell, or not.
+                    other = float(support.other) * summed.reshape(sizes)
+                    return CumulantLaw.of_counts(
+                        values, self.n, other=other, gain=float(support.gain)
+                    )
                 scores = self._sum_scores(cells, number)
         except UnsupportedEventError:
             return NormalLaw(values=values)
@@ -179,9 +182,13 @@ class SharesEstimate(Estimate):
         )
 
     def _query_law(self, weights: Floats) -> ErrorLaw:
-        for inside, factor, offset in (two_valued(weights) or [])[:1]:
-            law = self._law(np.where(inside, 0, 1), (2,))
-            return FirstLaw(law).times(factor, offset)
+        sets = two_valued(weights) or []
+        for inside, factor, offset in sets:
+            if inside.sum() == 1:
+                law = self._law(np.arange(len(weights)), (len(weights),))
+                return OneLaw(law, int(inside.argmax())).times(factor, offset)
+        for inside, factor, offset in sets[:1]:
+            return OneLaw(self._law(np.where(inside, 0, 1), (2,)), 0).times(factor, offset)
         shares, least, most = self._shares(), float(weights.min()), float(weights.max())
         value = float(shares @ weights)
         whole = np.zeros(len(shares), np.intp)

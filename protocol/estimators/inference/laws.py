@@ -88,14 +88,15 @@ class _Line(ErrorLaw):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FirstLaw(ErrorLaw):
-    """The law of the first of some estimates."""
+class OneLaw(ErrorLaw):
+    """The law of one of some estimates, by its place."""
 
     law: ErrorLaw
+    place: int
 
     def interval(self, level: float, about: About) -> Interval:
         low, high = self.law.interval(level, about)
-        return Interval(np.asarray(low.flat[0]), np.asarray(high.flat[0]))
+        return Interval(np.asarray(low.flat[self.place]), np.asarray(high.flat[self.place]))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
