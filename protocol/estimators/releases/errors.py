@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About, ErrorLaw
-from protocol.estimators.inference.scores import Scores
-from protocol.estimators.joint import MOST_COVARIANCE_CELLS
+from protocol.estimators.inference.scores import Scores, check_covariance, multinomial
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
 from protocol.randomizers.exact import Floats
 
@@ -242,16 +241,3 @@ def _moved(factors: Sequence[float], center: float) -> Floats:
     return np.array(
         [constant - slope * center + square * center**2, slope - 2 * square * center, square]
     )
-
-
-def check_covariance(cells: int) -> None:
-    if cells > MOST_COVARIANCE_CELLS:
-        raise ValueError(
-            f"a covariance matrix of {cells:,} cells: expected at most {MOST_COVARIANCE_CELLS:,}"
-        )
-
-
-def multinomial(shares: Floats, n: int) -> Floats:
-    flat = shares.reshape(-1)
-    found: Floats = (np.diag(flat) - np.outer(flat, flat)) / n
-    return found
