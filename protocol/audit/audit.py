@@ -27,7 +27,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
-from protocol.transcript.entries import Header, Sent
+from protocol.transcript.entries import WITHHELD, Header, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import Verification, verify
@@ -56,6 +56,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         partial: the record could not be read whole, so the ledger may lack something.
         finished: whether all of it could be judged: its wrapper opened, its messages kept.
         simulated: the record holds its seed, so whoever has it can undo every randomization.
+        trial: one program had all answers, and a seed that the record does not hold.
         remarks: malformed messages of parties, which do not make the record unsound.
         findings: what is wrong.
     """
@@ -73,6 +74,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool
     finished: bool
     simulated: bool
+    trial: bool
     remarks: tuple[Finding, ...]
     findings: tuple[Finding, ...]
 
@@ -170,7 +172,8 @@ def audit(
             or reader.ending is None
         ),
         finished=verification.unopened is None and reading.stopped is None,
-        simulated=header.seed is not None,
+        simulated=isinstance(header.seed, int),
+        trial=header.seed == WITHHELD,
         remarks=tuple(reading.remarks),
         findings=tuple(findings),
     )
@@ -181,7 +184,7 @@ def _disclosed(
 ) -> dict[PartyId, Disclosure]:
     """By member, the aggregator first: from the seed, if there is one, and from members."""
     own = Disclosure(member=AGGREGATOR)
-    if header.seed is not None:
+    if isinstance(header.seed, int):
         [own] = disclosed_by_seed(charter, header.seed)
     return {own.member: own, **{known.member: known for known in disclosed}}
 

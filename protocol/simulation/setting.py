@@ -9,6 +9,7 @@ import msgspec
 
 from protocol.crypto.randomness import WORDS, Streams, nonce_of, secret_of
 from protocol.errors import SurveyError
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
@@ -67,6 +68,7 @@ def setting_of(
     seed: int,
     parties: int | None = None,
     keys: PublicKeys | None = None,
+    analysis: Analysis | None = None,
 ) -> Setting:
     """Spread records over parties and give everybody an identity.
 
@@ -77,6 +79,7 @@ def setting_of(
         parties: how many there are; by default one per respondent.
         keys: what makes the public keys, if not this process. ``identities`` are then derived one
             by one, each when it is asked for.
+        analysis: what is announced of it.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties.
@@ -110,7 +113,9 @@ def setting_of(
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
-        charter=Charter(variant=fitted, roster=roster, nonce=nonce_of(secret_of(seed))),
+        charter=Charter(
+            variant=fitted, roster=roster, nonce=nonce_of(secret_of(seed)), analysis=analysis
+        ),
         streams=streams,
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -62,6 +62,10 @@ Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTE
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS)]
 
 
+WITHHELD: Literal["withheld"] = "withheld"
+"""In the place of a seed that is kept out of the record."""
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a transcript is about.
 
@@ -76,7 +80,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
         kinds: every kind of message that may occur, the kernel's included, and what it looks like.
         recording: what is recorded; ``"full"`` is everything.
-        seed: the simulation's, below 2**64; a transcript with a seed protects nobody.
+        seed: the simulation's, below 2**64; a transcript with a seed protects nobody. ``WITHHELD``
+            where it is kept out: whoever has it can undo every randomization.
         transport: what carried the messages.
         program: the version of the program that recorded.
     """
@@ -91,7 +96,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     roster: tuple[tuple[PartyId, bytes], ...]
     kinds: Annotated[tuple[KindSchema, ...], msgspec.Meta(max_length=MAX_KINDS)]
     recording: str
-    seed: int | None
+    seed: int | Literal["withheld"] | None
     transport: str | None
     program: str
 
@@ -261,7 +266,7 @@ def problems_of(header: Header) -> tuple[str, ...]:
         *_keys_problem(header.roster),
         *_kinds_problems(header.kinds),
         (header.recording == "full", f"unknown recording profile {header.recording!r:.40}"),
-        (header.seed is None or header.seed >= 0, "a negative seed"),
+        (not isinstance(header.seed, int) or header.seed >= 0, "a negative seed"),
         (
             _plain(header),
             "parameters, survey or analysis hold more than plain values, or are nested too deeply",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,7 +28,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         raise SurveyError(
             f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
         )
-    if header.seed is not None and header.seed < 0:
+    if isinstance(header.seed, int) and header.seed < 0:
         raise SurveyError(f"invalid header: seed {header.seed}, expected at least 0")
     try:
         charter = Charter(
@@ -68,7 +68,11 @@ def _analysis_of(header: Header) -> Analysis | None:
 
 
 def header_of(
-    charter: Charter, *, seed: int | None = None, transport: str | None = None, program: str = ""
+    charter: Charter,
+    *,
+    seed: int | Literal["withheld"] | None = None,
+    transport: str | None = None,
+    program: str = "",
 ) -> Header:
     """The header of a transcript of this survey."""
     survey: dict[str, Any] = msgspec.to_builtins(charter.variant.survey)

@@ -110,7 +110,7 @@ class Recorder:
             raise LocalProtocolError(str(error)) from error
         if signer is not None and (signer.name, signer.public) != header.roster[0]:
             raise LocalProtocolError("the signer is not the aggregator of the roster")
-        if secret is None and header.seed is not None:
+        if secret is None and isinstance(header.seed, int):
             secret = log_secret_of(header.seed)
         if secret is None or len(secret) != LOG_SECRET_BYTES:
             raise LocalProtocolError(f"expected a secret of {LOG_SECRET_BYTES} bytes for the log")

@@ -163,7 +163,13 @@ def audit(
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
     published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
     disclosed = list(
-        disclosures(charter, seed=header.seed, folders=members, records=records, variant=variant)
+        disclosures(
+            charter,
+            seed=header.seed if isinstance(header.seed, int) else None,
+            folders=members,
+            records=records,
+            variant=variant,
+        )
     )
     judged, rounds = judge(
         opened,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -31,7 +32,6 @@ from scenarios.cli.options import (
     json_option,
     json_text,
     print_report,
-    seed_option,
     set_option,
     values_in,
 )
@@ -86,7 +86,17 @@ def list_() -> None:
     help="Spread the live parties over this many workers, which connect to this process by TCP or "
     "TLS. They are processes of this machine, or of --engine; the result is the same.",
 )
-@seed_option
+@click.option(
+    "--records",
+    type=FILE,
+    help="The answers that a plan is tried on: a table as the plan says.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    help="Decides all randomness: the same seed gives the same result. For a plan it is drawn by "
+    "default, and then kept out of the transcript.  [default: 1]",
+)
 @click.option(
     "--out",
     type=FOLDER,
@@ -120,7 +130,8 @@ def run(
     data: Path | None,
     transport: TransportName | None,
     workers: int | None,
-    seed: int,
+    records: Path | None,
+    seed: int | None,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -130,13 +141,15 @@ def run(
     intervals: Intervals,
     engine: EngineChoice,
 ) -> None:
-    """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own.
+    """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own; or try
+    a plan, PATH.toml, on the answers in --records.
 
     Every party is live and every message is recorded. This is a simulation: the seed is in the
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    found = find_scenario(scenario)
+    found, withheld = _found(scenario, records), records is not None and seed is None
+    seed = (secrets.randbits(64) if withheld else 1) if seed is None else seed
     parameters = found.configure((values_in(config) if config else {}) | settings)
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
@@ -174,7 +187,7 @@ def run(
         found.run,
         scenario=found.name,
         parameters=msgspec.to_builtins(parameters),
-        seed=seed,
+        seed=None if withheld else seed,
         data=None if data is None else str(data.absolute()),
     )
     written = []
@@ -187,6 +200,7 @@ def run(
         with _progress(found, carrier if live else None, silent=as_json) as (watch, progress):
             context = Context(
                 seed=seed,
+                withheld=withheld,
                 transport=carrier,
                 workers=workers,
                 engine=opened,
@@ -246,6 +260,20 @@ def _are_given(*names: str) -> bool:
     """Whether one of these options is on the command line."""
     source = click.get_current_context().get_parameter_source
     return any(source(name) is ParameterSource.COMMANDLINE for name in names)
+
+
+def _found(name: str, records: Path | None) -> Scenario[Any]:
+    """The scenario of this name, or a trial of a plan."""
+    if not name.endswith(".toml"):
+        if records is not None:
+            raise UsageError(f"--records: {name!r} has records of its own; expected a plan, .toml")
+        return find_scenario(name)
+    if records is None:
+        raise UsageError(f"{name}: a plan; expected --records too, the answers to try it on")
+    from scenarios.deployment.survey_plan import read_plan
+    from scenarios.own_data.trial import trial_of
+
+    return trial_of(read_plan(name), Path(name).stem, records)
 
 
 def _of_workers(

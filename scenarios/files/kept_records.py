@@ -14,6 +14,7 @@ from pathlib import Path
 from protocol.errors import TranscriptError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import WITHHELD
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.resuming import whole_length
 from protocol.transcript.wrapper import UnopenedError
@@ -338,7 +339,9 @@ def _why_result_kept(path: Path) -> str | None:
     except (ValueError, RecursionError):
         values = None
     simulated = isinstance(values, dict) and (
-        isinstance(values.get("seed"), int) or "reproduction" in values
+        isinstance(values.get("seed"), int)
+        or values.get("seed") == WITHHELD
+        or "reproduction" in values
     )
     return None if simulated else f"{path}: may be the result of a real survey"
 

@@ -134,6 +134,7 @@ def _audit_values(audit: Audit, intervals: Intervals) -> dict[str, Any]:
     replay, estimate = audit.replay, audit.estimate
     return {
         "simulated": audit.simulated,
+        "trial": audit.trial,
         "attempt": audit.charter.attempt,
         "findings": audit.findings,
         "remarks": audit.remarks,

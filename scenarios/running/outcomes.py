@@ -31,6 +31,7 @@ from protocol.messages import AGGREGATOR, DONE, NO_ROUND, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import Variant, settled
 from protocol.surveys.records import Records
+from protocol.transcript.entries import WITHHELD
 from scenarios.files.transcripts import Transcript
 from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
@@ -60,6 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         endings: how each party ended; ``"done"`` if all went well.
         records: the true answers, if this was a simulation.
         seed: of the simulation, or None.
+        withheld: whether the transcript does without it.
         transport: ``local``, ``memory``, ``tcp`` or ``tls``.
         messages, bytes: how much was sent.
         seconds: how long the run took.
@@ -76,6 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     messages: int
     bytes: int
     seconds: float
+    withheld: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -232,7 +235,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         reported = self.estimate if estimate is None else estimate
         values: dict[str, Any] = {
             "variant": self.variant.name,
-            "seed": self.seed,
+            "seed": WITHHELD if self.withheld else self.seed,
             "transport": self.transport,
             **({"attempt": self.charter.attempt} if self.seed is None else {}),
             "respondents": self.estimate.n if self.records is None else len(self.records),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from protocol.crypto.randomness import Stream, secret_of
+from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
@@ -48,6 +49,7 @@ class Context:
 
     Args:
         seed: decides all randomness.
+        withheld: whether the transcript does without the seed.
         transport: what carries the messages, by default as for ``simulate``.
         workers: the number of workers that the parties live in; None for this process.
         engine: whose the workers are.
@@ -62,6 +64,7 @@ class Context:
     """
 
     seed: int = field(default=1, repr=False)
+    withheld: bool = False
     transport: TransportName | None = None
     workers: int | None = None
     engine: Engine | None = None
@@ -110,6 +113,7 @@ class Context:
         parties: int | None = None,
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
+        analysis: Analysis | None = None,
     ) -> Outcome:
         """Run a variant on known records, as this context says.
 
@@ -117,6 +121,7 @@ class Context:
             parties: over how many the records are spread; one each by default.
             drop: share of parties that vanish before they contribute.
             rules: other faults to inject.
+            analysis: what is announced of it.
 
         Raises:
             UsageError: more parties than records, or as ``simulate``.
@@ -139,6 +144,8 @@ class Context:
             watch=self.watch,
             workers=self.workers,
             engine=self.engine,
+            analysis=analysis,
+            withheld=self.withheld,
         )
 
 

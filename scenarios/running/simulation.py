@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import trio
 
 from parties.session import Hub, run_session
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
@@ -22,7 +23,9 @@ from protocol.session.run import Run
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
+from protocol.transcript.entries import WITHHELD
 from protocol.transcript.header import header_of
+from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
 from scenarios.errors import UsageError
@@ -63,6 +66,8 @@ def simulate(
     watch: Callable[[Exchange], object] | None = None,
     workers: int | None = None,
     engine: Engine | None = None,
+    analysis: Analysis | None = None,
+    withheld: bool = False,
 ) -> Outcome:
     """Run a whole survey on known records.
 
@@ -84,6 +89,8 @@ def simulate(
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
             they live in this process. The parties of a worker that dies are gone.
         engine: whose the workers are, as of ``open_engine``.
+        analysis: what is announced of it.
+        withheld: keep the seed out of the transcript. Whoever has it can undo every randomization.
 
     Raises:
         EngineError: there are no workers to be had.
@@ -106,10 +113,13 @@ def simulate(
             watch=watch,
             workers=workers,
             engine=engine,
+            analysis=analysis,
+            withheld=withheld,
         )
         return trio.run(live, variant, records)
-    setting = setting_of(variant, records, seed=seed, parties=parties)
-    with _recorded(setting, records, transport, rules, path) as recorded, collector_paused():
+    setting = setting_of(variant, records, seed=seed, parties=parties, analysis=analysis)
+    recorded_to = _recorded(setting, records, transport, rules, path, withheld=withheld)
+    with recorded_to as recorded, collector_paused():
         if watch is not None:
             watch(recorded.exchange)
         try:
@@ -140,6 +150,8 @@ async def simulate_async(
     watch: Callable[[Exchange], object] | None = None,
     workers: int | None = None,
     engine: Engine | None = None,
+    analysis: Analysis | None = None,
+    withheld: bool = False,
 ) -> Outcome:
     """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
     transport = _carrier(transport, "memory", workers)
@@ -152,11 +164,11 @@ async def simulate_async(
         if workers > most:
             raise UsageError(f"{workers} workers: expected at most {most}, one for each party")
         keys = keys_by(engine_for(workers, engine))
-    setting = setting_of(variant, records, seed=seed, parties=parties, keys=keys)
-    with (
-        _recorded(setting, records, transport, rules, path, here=workers is None) as recorded,
-        collector_paused(),
-    ):
+    setting = setting_of(variant, records, seed=seed, parties=parties, keys=keys, analysis=analysis)
+    recorded_to = _recorded(
+        setting, records, transport, rules, path, here=workers is None, withheld=withheld
+    )
+    with recorded_to as recorded, collector_paused():
         if watch is not None:
             watch(recorded.exchange)
         async with recording(recorded.recorder):
@@ -287,6 +299,7 @@ class _Recorded:
     exchange: Exchange
     transcript: Transcript
     started: float
+    withheld: bool
 
     def outcome(self, run: Run) -> Outcome:
         return Outcome(
@@ -297,6 +310,7 @@ class _Recorded:
             endings=run.endings,
             records=self.records,
             seed=self.setting.seed,
+            withheld=self.withheld,
             transport=self.transport,
             messages=self.exchange.messages,
             bytes=self.exchange.bytes,
@@ -313,23 +327,36 @@ def _recorded(
     path: Path | str | None,
     *,
     here: bool = True,
+    withheld: bool = False,
 ) -> Generator[_Recorded]:
     """The record of a run, whose file gets its name after the block.
 
     Args:
         here: whether the parties live in this process.
+        withheld: whether the record does without the seed.
     """
     started = time.perf_counter()
     if here and transport in ("tcp", "tls"):
         allow_connections(2 * len(setting.holdings))
-    header = header_of(setting.charter, seed=setting.seed, transport=transport, program=program())
+    header = header_of(
+        setting.charter,
+        seed=WITHHELD if withheld else setting.seed,
+        transport=transport,
+        program=program(),
+    )
     with ExitStack() as stack:
         unfiled = Unfiled()
         record = None if path is None else stack.enter_context(growing(Path(path)))
         write = unfiled.write if record is None else record.write
         # All parties are of this program.
         signer = setting.identities[AGGREGATOR]
-        recorder = Recorder(write, header, signer=signer, judge_heads=False)
+        recorder = Recorder(
+            write,
+            header,
+            signer=signer,
+            secret=log_secret_of(setting.seed),
+            judge_heads=False,
+        )
         if record is not None:
             record.keep()
         exchange = Exchange(
@@ -338,7 +365,9 @@ def _recorded(
             fate=faults(rules, seed=setting.seed),
         )
         transcript = Transcript(unfiled=unfiled) if path is None else Transcript(Path(path))
-        yield _Recorded(setting, records, transport, recorder, exchange, transcript, started)
+        yield _Recorded(
+            setting, records, transport, recorder, exchange, transcript, started, withheld
+        )
         if record is not None:
             record.finish(recorder.checkpoint)
 

@@ -19,6 +19,7 @@ import msgspec
 
 from protocol.accounting.accountants import Loss, maximum
 from protocol.crypto.merkle import Tree
+from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
@@ -482,6 +483,7 @@ class _Asking(Context):
         parties: int | None = None,
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
+        analysis: Analysis | None = None,
     ) -> Outcome:
         if drop or rules:
             raise UsageError("people by law never depart: no faults can be injected")

@@ -446,6 +446,8 @@ def other_fields() -> Iterator[Case]:
         yield broken(f"recording of {recording!r}", record, "header")
     for seed in (0, 1, 2**63, 2**64 - 1):
         yield sound(f"seed {seed}", ended(opened(seed=seed)))
+    yield sound("a seed that is withheld", ended(opened(seed="withheld")))
+    yield broken("a seed that is another text", ended(opened(seed="hidden")), "header")
     yield sound("texts that are empty", ended(opened(variant="", transport="", program="")))
     yield sound("text that is not ASCII", ended(opened(program="Gr\u00fc\u00dfe \U0001f600 \0")))
 

@@ -224,7 +224,13 @@ def announced(judged: Judged) -> Answer:
 
 
 def simulated(judged: Judged) -> Answer | None:
-    """Whether the record undoes its own protection."""
+    """Whether the record, or somebody's seed, undoes all protection."""
+    if judged.audit.trial:
+        return (
+            "care",
+            "A trial: one program held all answers. Its seed is not in the record; whoever has it "
+            "can undo every randomization.",
+        )
     if not judged.audit.simulated:
         return None
     return (

@@ -114,7 +114,12 @@ def outcome_report(
             f"This was attempt {outcome.charter.attempt}: whoever answered an earlier one has paid "
             "for both."
         )
-    if outcome.seed is not None:
+    if outcome.withheld:
+        yield plain(
+            "This was a trial: one program held all answers. Its seed, which undoes every "
+            "randomization, was drawn and is not in the transcript."
+        )
+    elif outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
 
 
