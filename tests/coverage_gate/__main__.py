@@ -19,7 +19,7 @@ from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.measuring import Row, measured
 from tests.coverage_gate.planted import PLANTS
-from tests.coverage_gate.verdict import failures, findings, summary_of
+from tests.coverage_gate.verdict import failures, findings, outdated, summary_of
 
 CHUNK = 4
 """How many points a job takes at once."""
@@ -87,7 +87,10 @@ def main() -> int:
             ]
         )
     ]
-    failed = failures(rows) + [f"planted and not rejected: {what}" for what in missed]
+    failed = failures(rows)
+    if given.every == 1 and not given.only:
+        failed += outdated(rows)
+    failed += [f"planted and not rejected: {what}" for what in missed]
     print(*failed[: given.shown], sep="\n")
     if len(failed) > given.shown:
         print(f"and {len(failed) - given.shown:,} more")

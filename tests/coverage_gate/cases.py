@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from protocol.estimators.inference.laws import About, Interval
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Table
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.laws import Law
 
@@ -18,7 +18,26 @@ LEVEL = 0.95
 
 ABOUT: tuple[About, ...] = ("respondents", "population")
 
-Answer: TypeAlias = Table | Estimated
+
+class Number(Protocol):
+    """An estimate of one number."""
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        ...
+
+    @property
+    def standard_error(self) -> float | None:
+        """Given the data; None where it is unknown."""
+        ...
+
+    def interval(self, level: float, about: About) -> Interval:
+        """Of a confidence level."""
+        ...
+
+
+Answer: TypeAlias = Table | Number
 
 Reader: TypeAlias = Callable[[Answer, About], Interval]
 """How the interval of an answer is asked for; a planted fault is another one of these."""
@@ -36,11 +55,14 @@ class Said(NamedTuple):
         target: what it is, such as "cell" or "query".
         answer: the estimate.
         place: the cell, if the answer is a table.
+        unbiased: whether the value is meant to be right on average, and its standard error to be
+            that of its distance from the truth.
     """
 
     target: str
     answer: Answer
     place: tuple[int, ...] = ()
+    unbiased: bool = True
 
     @property
     def value(self) -> float:
@@ -50,7 +72,9 @@ class Said(NamedTuple):
         return self.answer.value
 
     def error(self, about: About) -> float:
-        """Its standard error; NaN where it is unknown."""
+        """Its standard error; NaN where it is unknown, or not about the truth."""
+        if not self.unbiased:
+            return math.nan
         errors: Any
         if isinstance(self.answer, Table):
             table = self.answer

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.coverage_gate.grid import EXPECTED
-from tests.coverage_gate.known import UNCOVERED, UNKNOWN
+from tests.coverage_gate.known import UNCOVERED, UNKNOWN, VARIANCES
 from tests.coverage_gate.measuring import Row
 from tests.coverage_gate.verdict import Summary, unknown
 
@@ -64,7 +64,11 @@ def _known(summary: Summary) -> Iterator[str]:
         f"({summary.unknown / max(summary.rows, 1):.1%}), {summary.low:,} too low, "
         f"{summary.high:,} too high, and {summary.variance:,} have a variance that is off.\n"
     )
-    for title, known in (("Unknown", UNKNOWN), ("Not as demanded", UNCOVERED)):
+    for title, known in (
+        ("Unknown", UNKNOWN),
+        ("Not as demanded", UNCOVERED),
+        ("Standard errors of more than the distance from the truth", VARIANCES),
+    ):
         if known:
             yield f"{title}:\n"
             yield from (f"- {one}" for one in known)

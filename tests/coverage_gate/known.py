@@ -51,3 +51,19 @@ UNKNOWN: tuple[Known, ...] = ()
 
 UNCOVERED: tuple[Known, ...] = ()
 """Where intervals do not cover as they should."""
+
+VARIANCES: tuple[Known, ...] = (
+    Known(
+        "rrba",
+        "the standard errors count those who report on a group as a random sample of a population, "
+        "which is more than their distance from all respondents",
+        about="respondents",
+    ),
+    Known(
+        "privkv",
+        "the standard errors count those who are asked for a key as a random sample of a "
+        "population, which is more than their distance from all respondents",
+        about="respondents",
+    ),
+)
+"""Where standard errors are not those of the distance from the truth."""

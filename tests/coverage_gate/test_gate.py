@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from protocol.variants import BUILT_IN
+from tests.coverage_gate.cases import Drawn, Estimator
 from tests.coverage_gate.estimators import reports
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
@@ -97,6 +100,29 @@ def test_exact_sums_agree_with_runs() -> None:
         low, high = table.interval(0.95, "population")
         hits += bool(low[0] <= 0.1 <= high[0])
     assert stats.binomtest(hits, 1000, exact.covered).pvalue > 1e-6
+
+
+def test_a_wrong_variance_is_found() -> None:
+    assert judged(row(0.95, 1000)._replace(variance=-6.0)) == (
+        "variance off by -6.0 standard errors"
+    )
+    assert judged(row(0.95, 1000)._replace(variance=4.0)) is None
+    right = reports.ESTIMATORS[3]
+    point = Point(1_000, 0.1, 0.5, 2)
+    assert not any(abs(one.variance) > 5 for one in measured(right, point, seed=18, runs=200))
+
+    def halved(at: Point, rng: np.random.Generator) -> Iterator[Drawn]:
+        for one in reports.two_apart(at, rng):
+            if one.said.place:
+                table = one.said.answer
+                errors = table.standard_errors * 0.7
+                yield one._replace(
+                    said=one.said._replace(answer=replace(table, standard_errors=errors))
+                )
+
+    wrong = Estimator("halved variances", (point,), drawn=halved)
+    [given, _] = measured(wrong, point, seed=18, runs=200)
+    assert given.variance > 5
 
 
 @pytest.mark.parametrize("what", PLANTS)

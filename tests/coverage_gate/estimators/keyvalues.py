@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from protocol.estimators.inference.laws import About, Interval
 from protocol.variants.keyvalue.estimate import Estimator as How
+from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import (
     KeyValueCollection,
     PrivKVMVariant,
@@ -25,6 +28,27 @@ VALUES = (-0.5, 1.0)
 FILMS = key_survey("films", ("a", "b", "c"), (VALUES,) * KEYS)
 VALUED = (0.3, 0.7)
 """Of those who hold a key, how many hold it with each value."""
+
+
+class Mean(NamedTuple):
+    """The mean of the first key's values, as an answer."""
+
+    estimate: KeyValueTables
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        return float(self.estimate.means[0])
+
+    @property
+    def standard_error(self) -> float:
+        """Its standard error."""
+        return float(self.estimate.mean_errors[0])
+
+    def interval(self, level: float, about: About) -> Interval:
+        """Its interval."""
+        low, high = self.estimate.mean_intervals(level, about)
+        return Interval(low[0], high[0])
 
 
 @functools.lru_cache(maxsize=256)
@@ -77,13 +101,13 @@ def key(rounds: int, how: How, point: Point, rng: np.random.Generator) -> Iterat
     all_ = people[0] + rest
     estimate = variant.estimate(collected(variant, people, rng))
     held = all_[1:].sum()
-    yield Drawn(Said("held", estimate.table("a"), (1,)), float(held / n), point.share)
-    one = estimate.attribute_means().get("a")
+    share = Said("held", estimate.table("a"), (1,), how in ("moment", "debiased"))
+    yield Drawn(share, float(held / n), point.share)
     # Where nobody holds the key there is no mean that could be covered.
-    if one is not None and held:
-        values = np.array(VALUES)
+    if held:
+        values, said = np.array(VALUES), Said("mean", Mean(estimate), unbiased=False)
         mean = float(all_[1:] @ values) / held
-        yield Drawn(Said("mean", one), mean, float(np.array(VALUED) @ values), (-1.0, 1.0))
+        yield Drawn(said, mean, float(np.array(VALUED) @ values), (-1.0, 1.0))
 
 
 HOWS: tuple[How, ...] = ("moment", "debiased", "likelihood", "em")
