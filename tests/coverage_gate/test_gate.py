@@ -92,14 +92,14 @@ def test_exact_sums_agree_with_runs() -> None:
     survey, n = reports.survey_of((3,)), SMALL.respondents(0.1 * 0.5 + 0.5 / 3)
     rng = np.random.default_rng(1)
     hits = 0
-    for _ in range(1000):
+    for _ in range(200):
         truth = rng.multinomial(n, [0.1, 0.45, 0.45])
         counts = reports.Histogram.from_table(reports.kept_apart(rng, truth, 0.5))
         blocks = reports.RRIndependent.with_keep(survey, 0.5).blocks
         table = reports.JointEstimate(survey, blocks, counts).table("a")
         low, high = table.interval(0.95, "population")
         hits += bool(low[0] <= 0.1 <= high[0])
-    assert stats.binomtest(hits, 1000, exact.covered).pvalue > 1e-6
+    assert stats.binomtest(hits, 200, exact.covered).pvalue > 1e-6
 
 
 def test_a_wrong_variance_is_found() -> None:
@@ -109,19 +109,19 @@ def test_a_wrong_variance_is_found() -> None:
     assert judged(row(0.95, 1000)._replace(variance=4.0)) is None
     right = reports.ESTIMATORS[3]
     point = Point(1_000, 0.1, 0.5, 2)
-    assert not any(abs(one.variance) > 5 for one in measured(right, point, seed=18, runs=200))
+    assert not any(abs(one.variance) > 5 for one in measured(right, point, seed=18, runs=100))
 
     def halved(at: Point, rng: np.random.Generator) -> Iterator[Drawn]:
         for one in reports.two_apart(at, rng):
             if one.said.place:
                 table = one.said.answer
-                errors = table.standard_errors * 0.7
+                errors = table.standard_errors * 0.5
                 yield one._replace(
                     said=one.said._replace(answer=replace(table, standard_errors=errors))
                 )
 
     wrong = Estimator("halved variances", (point,), drawn=halved)
-    [given, _] = measured(wrong, point, seed=18, runs=200)
+    [given, _] = measured(wrong, point, seed=18, runs=100)
     assert given.variance > 5
 
 
@@ -140,6 +140,6 @@ def test_planted_faults_are_rejected(what: str) -> None:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.name)
 def test_every_estimator_can_be_measured(estimator: object) -> None:
-    point = estimator.points[len(estimator.points) // 2]  # type: ignore[attr-defined]
-    rows = measured(estimator, point, seed=18, runs=3)  # type: ignore[arg-type]
+    point = estimator.points[0]  # type: ignore[attr-defined]
+    rows = measured(estimator, point, seed=18, runs=1)  # type: ignore[arg-type]
     assert {one.about for one in rows} == {"respondents", "population"}

@@ -70,11 +70,10 @@ def sampled(oracle: Oracle, point: Point, rng: np.random.Generator) -> Iterator[
     estimate = AttributeShares(
         survey_of((r, r, r)), (randomizer,) * 3, tuple(totals), asked.sum(axis=1), n
     )
-    cell, one, many = said_of(estimate, "a")
+    cell, one = said_of(estimate, "a")
     given, wanted = float(truth[0] / n), point.share
     yield Drawn(cell, given, wanted)
     yield Drawn(one, given, wanted)
-    yield Drawn(many, n * given, n * wanted, (0.0, float(n)))
 
 
 _KEEPS = (0.1, 0.5, 0.9)

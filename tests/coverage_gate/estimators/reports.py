@@ -37,7 +37,7 @@ def one_attribute(point: Point) -> Iterator[Counted]:
 
     def said(count: int) -> list[Said]:
         counts = Histogram.from_table(filled(count, n, r))
-        return said_of(JointEstimate(survey, blocks, counts), "a")
+        return said_of(JointEstimate(survey, blocks, counts), "a", count=True)
 
     return two_valued(n, point.share, hit=p + other, other=other, said=said)
 

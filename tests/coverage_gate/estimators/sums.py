@@ -28,7 +28,7 @@ def exact(point: Point) -> Iterator[Counted]:
     survey, n = survey_of((r,)), point.respondents(point.share)
 
     def said(count: int) -> list[Said]:
-        return said_of(ExactEstimate(survey, {("a",): filled(count, n, r)}), "a")
+        return said_of(ExactEstimate(survey, {("a",): filled(count, n, r)}), "a", count=True)
 
     return two_valued(n, point.share, hit=1.0, other=0.0, said=said)
 

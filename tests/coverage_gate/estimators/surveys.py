@@ -98,11 +98,12 @@ def two_valued(
         share: of the population in the cell.
         hit: the chance that the report of one in the cell counts for it.
         other: that any other does.
-        said: a table, "cell", and what else follows from the same count: "set", the query of the
-            cell, and "count".
+        said: what ``said_of`` makes of a count.
     """
+    targets = [one.target for one in said(round(n * other))]
     holders = round(n * share)
     slope = 1 / (n * (hit - other))
+    scale = {"cell": 1.0, "set": 1.0, "count": float(n)}
     for about in ABOUT:
         if about == "population":
             truth, law = share, binomial(n, share * hit + (1 - share) * other)
@@ -110,23 +111,23 @@ def two_valued(
             truth, law = holders / n, counted(holders, n - holders, hit=hit, other=other)
         yield Counted(
             about=about,
-            truth={"cell": truth, "set": truth, "count": truth * n},
+            truth={target: truth * scale[target] for target in targets},
             law=law,
             said=said,
-            slope={"cell": slope, "set": slope, "count": slope * n},
-            bounds={"cell": (0.0, 1.0), "set": (0.0, 1.0), "count": (0.0, float(n))},
+            slope={target: slope * scale[target] for target in targets},
+            bounds={target: (0.0, scale[target]) for target in targets},
         )
 
 
-def said_of(estimate: Estimate, name: str) -> list[Said]:
-    """What an estimate says of the first cell of an attribute, in three ways."""
+def said_of(estimate: Estimate, name: str, *, count: bool = False) -> list[Said]:
+    """What an estimate says of the first cell of an attribute, in two ways or in three."""
     weights = np.zeros(estimate.sizes_of((name,)))
     weights[0] = 1.0
-    return [
+    said = [
         Said("cell", estimate.table(name), (0,)),
         Said("set", estimate.query((name,), weights)),
-        Said("count", estimate.count({name: ["0"]})),
     ]
+    return [*said, Said("count", estimate.count({name: ["0"]}))] if count else said
 
 
 def filled(count: int, n: int, size: int) -> NDArray[np.int64]:
