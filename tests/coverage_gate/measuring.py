@@ -79,6 +79,7 @@ def _summed(name: str, point: Point, case: Counted, reader: Reader) -> Iterator[
             known[count] = {
                 said.target: fate(said.ends(reader, case.about), case.truth[said.target])
                 for said in case.said(count)
+                if said.target in case.truth
             }
         return known[count]
 

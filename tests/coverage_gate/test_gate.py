@@ -121,7 +121,7 @@ def test_a_wrong_variance_is_found() -> None:
                 )
 
     wrong = Estimator("halved variances", (point,), drawn=halved)
-    [given, _] = measured(wrong, point, seed=18, runs=100)
+    [given, _] = measured(wrong, point, seed=18, runs=150)
     assert given.variance > 5
 
 
