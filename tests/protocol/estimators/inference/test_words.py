@@ -1,0 +1,115 @@
+"""Intervals in words: level, subject, decimals, and what a reader has to know."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from protocol.estimators.inference.laws import Interval
+from protocol.estimators.inference.words import (
+    Intervals,
+    Shown,
+    bracketed,
+    decimals,
+    level_text,
+    sentences,
+    shown,
+)
+from protocol.estimators.projection import Projection
+
+KNOWN, EXACT = Shown(0.3, 0.2, 0.4), Shown(0.3, 0.3, 0.3)
+OPEN = Shown(0.3, math.nan, math.nan)
+OUTSIDE = Shown(-0.1, 0.0, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        (0.95, "95 %"),
+        (0.9, "90 %"),
+        (0.57, "57 %"),
+        (0.999, "99.9 %"),
+        (0.99999999, "99.999999 %"),
+        (1e-9, "1e-07 %"),
+    ],
+)
+def test_a_level_is_said_as_it_is(level: float, text: str) -> None:
+    assert level_text(level) == text
+    assert Intervals(level).name == f"{text} interval"
+    assert Intervals(level).says.startswith(f"{text} intervals about the respondents: ")
+    population = Intervals(level, "population")
+    assert population.legend == f"{text} interval about the population"
+    assert "taken as a simple random sample" in population.says
+
+
+@pytest.mark.parametrize(
+    ("widths", "digits"),
+    [
+        ((0.5, 0.2), 4),
+        ((0.5, 0.01), 4),
+        ((0.5, 0.0012), 4),
+        ((0.0009,), 5),
+        ((0.00005,), 6),
+        ((0.0, math.nan, math.inf), 4),
+        ((), 4),
+        ((1e-30,), 12),
+    ],
+)
+def test_the_narrowest_interval_shows_two_digits_of_its_width(
+    widths: tuple[float, ...], digits: int
+) -> None:
+    assert decimals([Shown(0.0, 0.0, width) for width in widths]) == digits
+
+
+def test_fewer_decimals_where_they_are_asked_for() -> None:
+    assert decimals([Shown(0.0, 0.0, 0.04)], least=1) == 3
+    assert decimals([Shown(0.0, 0.0, 0.04)], least=1, digits=1) == 2
+    assert decimals([Shown(0.0, 0.0, 4.0)], least=1) == 1
+
+
+def test_an_interval_is_written_once() -> None:
+    figure = "{:.2f}".format
+    assert bracketed(KNOWN, figure) == "[0.20, 0.40]"
+    assert bracketed(KNOWN, figure, " %") == "[0.20, 0.40] %"
+    assert bracketed(EXACT, figure, " %") == "exact"
+    assert bracketed(OPEN, figure, " %") == "unknown"
+    assert bracketed(Shown(0.3, 0.1, math.nan), figure) == "unknown"
+    assert bracketed(Shown(0.3, math.nan, 0.4), figure) == "unknown"
+
+
+def test_figures_stand_beside_their_intervals() -> None:
+    ends = Interval(np.array([[0.0, 0.1]]), np.array([[0.2, 0.3]]))
+    assert shown([[0.1, 0.2]], ends) == [Shown(0.1, 0.0, 0.2), Shown(0.2, 0.1, 0.3)]
+    assert shown(1.0, Interval(np.array(0.5), np.array(2.0))) == [Shown(1.0, 0.5, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("figures", "projection", "said"),
+    [
+        ((KNOWN, KNOWN), "none", ("",)),
+        ((KNOWN, EXACT), "none", ("",)),
+        ((KNOWN, OPEN), "none", ("", "is unknown where")),
+        ((EXACT, OPEN), "none", ("", "is unknown where")),
+        ((OPEN, OPEN), "none", ("", "is unknown where")),
+        ((KNOWN, OUTSIDE), "none", ("", "out of range lies outside")),
+        ((OPEN, OUTSIDE), "none", ("", "is unknown where", "out of range lies outside")),
+        ((Shown(1.2, 0.8, 1.0),), "none", ("", "out of range lies outside")),
+        ((KNOWN, OUTSIDE), "clip", ("", "are projected (clip), which biases them. An interval")),
+        ((KNOWN,), "em", ("", "are of maximum likelihood (em), which biases them.")),
+        ((), "none", ("",)),
+    ],
+)
+def test_what_a_reader_has_to_know(
+    figures: tuple[Shown, ...], projection: Projection, said: tuple[str, ...]
+) -> None:
+    asked = Intervals(0.9, "population")
+    found = sentences(asked, figures, projection)
+    assert found[0] == f"{asked.says}."
+    assert len(found) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+
+
+def test_exact_figures_have_nothing_else_to_be_said_of() -> None:
+    assert sentences(Intervals(), (EXACT, EXACT)) == ["These are exact: nothing was randomized."]
