@@ -166,7 +166,7 @@ def _panel(
 
 
 def _decimal(rows: Sequence[Shown]) -> Callable[[float], str]:
-    digits = decimals(rows, least=2, digits=2)
+    digits = decimals(rows, least=0)
     return lambda value: signed(value, digits)
 
 

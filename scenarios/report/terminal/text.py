@@ -290,7 +290,7 @@ def _means(
     figures: list[Shown] = []
     for name, mean in islice(means.items(), _ATTRIBUTES):
         (one,) = shown(mean.value, intervals.of(mean))
-        figure = functools.partial(_figure, digits=decimals([one]))
+        figure = functools.partial(_figure, digits=decimals([one], least=0, digits=3))
         beside = [figure(true[name])] if true else []
         table.add_row(plain(name), *beside, figure(mean.value), bracketed(one, figure))
         figures.append(one)

@@ -6,6 +6,7 @@ import math
 import re
 
 import msgspec
+import numpy as np
 import pytest
 
 from protocol.accounting.composition import Composition
@@ -19,8 +20,9 @@ from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRIndependent
-from scenarios.report.formatting import NONE, epsilon
-from tests.every_variant import BITS
+from protocol.variants.keyvalue.estimate import KeyValueTables
+from scenarios.report.formatting import NONE, epsilon, signed
+from tests.every_variant import BITS, examples
 from tests.pages import Page, audited, independent, page_of, summed, worst_of
 from tests.recorded.runs import recorded
 
@@ -49,6 +51,28 @@ def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
     assert "or the estimate has no known error." in read.said
     assert "whisker" not in [line["class"] for line in read.tags("line")]
     assert "unknown" not in Page(page_of(independent())).said
+
+
+@pytest.mark.parametrize("name", ["privkv", "numeric-mean"])
+def test_means_and_keys_have_intervals_of_their_own(name: str) -> None:
+    asked = Intervals(0.8)
+    variant = next(one.variant for one in examples() if one.variant.name == name)
+    content = recorded(variant, 400, parties=4, signed=True).content
+    estimate = audited(content).estimate
+    read = Page(page_of(content, intervals=asked))
+    assert f"{asked.says}." in read.said
+    if isinstance(estimate, KeyValueTables):
+        low, high = estimate.frequency_intervals(*asked)
+        figures = [*np.transpose([estimate.frequencies, low, high]) * 100]
+        low, high = estimate.mean_intervals(*asked)
+        figures += [*np.transpose([estimate.means, low, high])]
+    else:
+        assert estimate is not None
+        figures = [(mean.value, *asked.of(mean)) for mean in estimate.attribute_means().values()]
+    assert figures
+    for figure in figures:
+        shown = ("{} [{}, {}]".format(*(signed(n, digits) for n in figure)) for digits in range(4))
+        assert any(words in read.said for words in shown), figure
 
 
 def test_of_a_single_report_intervals_are_wide_and_not_exact() -> None:

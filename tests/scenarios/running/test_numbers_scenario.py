@@ -32,8 +32,9 @@ def test_means_errors_and_truth_everywhere(tmp_path: Path, mechanism: str) -> No
         (line,) = [line for line in ran.out.splitlines() if line.strip("│ ").startswith(name)]
         ends = values["estimate"]["intervals"]["means"][name]
         assert ends["low"] < found["mean"] < ends["high"]
+        digits = 2 if name == "age" else 0
         for number in (true, found["mean"], *ends.values()):
-            assert f"{number:.4f}" in line
+            assert f"{number:.{digits}f}" in line
     assert 18 < values["truth"]["means"]["age"] < 98
     assert "<svg" in plot.read_text()
     audited = sottovoce("audit", out / "transcript.svt", "--json", "--html", page).json
