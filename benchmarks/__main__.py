@@ -43,6 +43,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "randomize": mathematics.randomize,
         "joint": mathematics.joint,
         "pairs": estimation.pairs,
+        "pairs-em": estimation.likeliest_pairs,
         "adjustment": estimation.adjustment,
         "clusters": estimation.clusters,
         "blocks": blocks.by_counts,

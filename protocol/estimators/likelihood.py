@@ -15,6 +15,7 @@ lowers the likelihood the plain steps are taken. So the likelihood never falls.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -136,8 +137,6 @@ class _Term:
         flat = reported.counts.reshape(-1)
         self._places = np.flatnonzero(flat)
         self._counts = flat[self._places].astype(np.float64)
-        self._shape = reported.counts.shape
-        self._mixings = reported.mixings
         self.n = float(self._counts.sum())
         grouped = [names.index(name) for group in reported.groups for name in group]
         self._summed = tuple(place for place in range(len(names)) if place not in grouped)
@@ -145,27 +144,31 @@ class _Term:
         self._order = [left.index(place) for place in grouped]
         self._back = np.argsort(self._order)
         self._grouped = [sizes[names[place]] for place in grouped]
-        self._cells = [math.prod(sizes[name] for name in group) for group in reported.groups]
         self._spread = [sizes[name] if place in grouped else 1 for place, name in enumerate(names)]
-        shared = np.ones(())
-        for mixing in self._mixings:
-            shared = np.multiply.outer(shared, mixing.shared)
+        cells = [math.prod(sizes[name] for name in group) for group in reported.groups]
+        reports = reported.counts.shape
+        self._mixings = [
+            (mixing, (math.prod(reports[:axis]), -1, math.prod(cells[axis + 1 :])))
+            for axis, mixing in enumerate(reported.mixings)
+        ]
+        self._weights = np.zeros(flat.shape)
+        shared = functools.reduce(np.multiply.outer, [one.shared for one in reported.mixings])
         self._shared = shared.reshape(-1)[self._places]
 
     def at(self, shares: Floats) -> tuple[float, Floats, float]:
         """The log-likelihood, its slope by every share, and what of that all shares have."""
-        mixed = shares.sum(axis=self._summed).transpose(self._order).reshape(self._cells)
-        for axis, mixing in enumerate(self._mixings):
-            mixed = mixing.apply(mixed, axis)
+        mixed = shares.sum(axis=self._summed) if self._summed else shares
+        mixed = mixed.transpose(self._order)
+        for mixing, shape in self._mixings:
+            mixed = mixing.apply(mixed.reshape(shape))
         law = mixed.reshape(-1)[self._places]
         if not law.all():
             raise ValueError("a report that no answer can give")
         ratios = self._counts / law
-        weights = np.zeros(math.prod(self._shape))
-        weights[self._places] = ratios
-        slopes = weights.reshape(self._shape)
-        for axis, mixing in enumerate(self._mixings):
-            slopes = mixing.apply_transposed(slopes, axis)
+        slopes = self._weights
+        slopes[self._places] = ratios
+        for mixing, shape in reversed(self._mixings):
+            slopes = mixing.apply_transposed(slopes.reshape(shape))
         slopes = slopes.reshape(self._grouped).transpose(self._back).reshape(self._spread)
         return float(self._counts @ np.log(law)), slopes, float(ratios @ self._shared)
 
@@ -194,17 +197,14 @@ class _Problem:
     def step(self, shares: Floats) -> _Step:
         """One step of EM."""
         self.steps += 1
-        value, shared = 0.0, 0.0
-        slopes = np.zeros(shares.shape)
-        for term in self._terms:
+        value, slopes, shared = self._terms[0].at(shares)
+        for term in self._terms[1:]:
             found, slope, common = term.at(shares)
-            value += found
-            slopes += slope
-            shared += common
+            value, slopes, shared = value + found, slopes + slope, shared + common
         attributed = shares * np.maximum(slopes - shared, 0.0)
         if self._added:
             value += self._added * float(np.log(shares).sum())
-            slopes += self._added / shares
+            slopes = slopes + self._added / shares
             attributed += self._added
         total = float(attributed.sum())
         gap = max(float(slopes.max()) - self._total, 0.0)

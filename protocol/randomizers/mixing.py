@@ -1,8 +1,9 @@
-"""Randomization matrices as operators along one axis of a table; ``unmixing`` has the inverses.
+"""Randomization matrices as operators along an axis of a table; ``unmixing`` has the inverses.
 
 With P the matrix, rows indexed by the category x and columns by the report y, shares pi of the
 categories give reports the law ``f = pi P``. Blocks of attributes are combined by mode products:
-one operator per axis, never a Kronecker matrix. A randomizer that keeps or fakes has
+one operator per axis, never a Kronecker matrix. All axes before it count as one here, and so do all
+behind it, which makes three. A randomizer that keeps or fakes has
 ``P = a I + 1 t^T``, so nothing of the size of the domain squared is ever made.
 """
 
@@ -35,21 +36,17 @@ class FakesMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """The least probability of every report over all categories, shape ``(cells,)``."""
         return self.fakes
 
-    def apply(self, shares: Floats, axis: int) -> Floats:
-        """``sum_x shares_x P[x, y]`` along an axis; the shape stays."""
-        mixed: Floats = shares.sum(axis=axis, keepdims=True) * self._along(shares.ndim, axis)
+    def apply(self, shares: Floats) -> Floats:
+        """``sum_x shares_x P[x, y]`` along the middle of three axes; the shape stays."""
+        mixed: Floats = self.fakes[:, np.newaxis] * np.add.reduce(shares, 1, keepdims=True)
         mixed += self.keep * shares
         return mixed
 
-    def apply_transposed(self, weights: Floats, axis: int) -> Floats:
-        """``sum_y P[x, y] weights_y`` along an axis; the shape stays."""
+    def apply_transposed(self, weights: Floats) -> Floats:
+        """``sum_y P[x, y] weights_y`` along the middle of three axes; the shape stays."""
         mixed: Floats = self.keep * weights
-        mixed += (weights * self._along(weights.ndim, axis)).sum(axis=axis, keepdims=True)
+        mixed += np.matmul(self.fakes, weights)[:, np.newaxis]
         return mixed
-
-    def _along(self, ndim: int, axis: int) -> Floats:
-        """One number per category in the shape that spreads it over the other axes of a table."""
-        return self.fakes.reshape([-1 if place == axis else 1 for place in range(ndim)])
 
 
 class MatrixMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -70,13 +67,15 @@ class MatrixMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         least: Floats = self.matrix.min(axis=0)
         return least
 
-    def apply(self, shares: Floats, axis: int) -> Floats:
-        """``sum_x shares_x P[x, y]``: an axis of categories becomes one of reports."""
-        return np.moveaxis(np.tensordot(shares, self.matrix, axes=(axis, 0)), -1, axis)
+    def apply(self, shares: Floats) -> Floats:
+        """``sum_x shares_x P[x, y]``: the middle of three axes becomes one of reports."""
+        mixed: Floats = np.matmul(self.matrix.T, shares)
+        return mixed
 
-    def apply_transposed(self, weights: Floats, axis: int) -> Floats:
-        """``sum_y P[x, y] weights_y``: an axis of reports becomes one of categories."""
-        return np.moveaxis(np.tensordot(weights, self.matrix, axes=(axis, 1)), -1, axis)
+    def apply_transposed(self, weights: Floats) -> Floats:
+        """``sum_y P[x, y] weights_y``: the middle of three axes becomes one of categories."""
+        mixed: Floats = np.matmul(self.matrix, weights)
+        return mixed
 
 
 Mixing: TypeAlias = FakesMixing | MatrixMixing
