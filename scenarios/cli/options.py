@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from protocol.estimators.calibration.methods import Method
 from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.words import LEVEL, Intervals
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
@@ -30,6 +32,7 @@ from scenarios.running.budget import (
     usual_budget,
     within_budget,
 )
+from scenarios.running.calibrating import Calibration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -147,6 +150,46 @@ def interval_options(usual: About = "respondents") -> Callable[[F], F]:
         return cast(F, chosen)
 
     return with_options
+
+
+def calibration_options(command: F) -> F:
+    """``--calibrate`` and ``--calibrate-by``; the command gets ``calibration``."""
+
+    @click.option(
+        "--calibrate",
+        "margins",
+        multiple=True,
+        type=FILE,
+        metavar="FILE",
+        help="A CSV file of known margins of the population that estimates are made to agree with: "
+        "attribute,category,share, or names of attributes and then share; count may stand for "
+        "share. Repeat for each. Intervals are then about the population.",
+    )
+    @click.option(
+        "--calibrate-by",
+        "method",
+        type=click.Choice(get_args(Method)),
+        default="linear",
+        show_default=True,
+        help="How: linear has the least variance if respondents are a random sample; "
+        "post-stratified, to one margin, is right also if some of its cells respond more; raking "
+        "weighs records, never negatively.",
+    )
+    @functools.wraps(command)
+    def chosen(*args: Any, margins: tuple[Path, ...], method: Method, **given: Any) -> Any:
+        if not margins and is_given("method"):
+            raise UsageError("--calibrate-by: expected --calibrate too")
+        if margins and not is_given("about"):
+            given["about"] = "population"
+        return command(*args, calibration=Calibration(margins, method), **given)
+
+    return cast(F, chosen)
+
+
+def is_given(*names: str) -> bool:
+    """Whether one of these options is on the command line."""
+    source = click.get_current_context().get_parameter_source
+    return any(source(name) is ParameterSource.COMMANDLINE for name in names)
 
 
 transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from protocol.crypto.randomness import Streams
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
@@ -26,9 +25,11 @@ from scenarios.cli.engines import EngineChoice, engine_options, going_on_from, p
 from scenarios.cli.options import (
     FILE,
     FOLDER,
+    calibration_options,
     clear,
     force_option,
     interval_options,
+    is_given,
     json_option,
     json_text,
     print_report,
@@ -47,6 +48,7 @@ from scenarios.files.kept_records import (
 )
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import check_output, make_folder, write_whole
+from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
@@ -121,6 +123,7 @@ def list_() -> None:
     is_flag=True,
     help="Run a reproduction once, through live parties.",
 )
+@calibration_options
 @interval_options()
 @engine_options
 def run(
@@ -138,6 +141,7 @@ def run(
     plot: Path | None,
     synthetic: Path | None,
     by_messages: bool,
+    calibration: Calibration,
     intervals: Intervals,
     engine: EngineChoice,
 ) -> None:
@@ -153,11 +157,13 @@ def run(
     parameters = found.configure((values_in(config) if config else {}) | settings)
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
-    if found.reproduces and _are_given("level", "about"):
+    if found.reproduces and is_given("level", "about"):
         raise UsageError(
             f"--level, --about: {found.name!r} is a reproduction, whose errors are standard errors "
             "of figures over repeated runs"
         )
+    if found.reproduces and calibration.files:
+        raise UsageError(f"--calibrate: {found.name!r} is a reproduction")
     if force and out is None:
         raise UsageError("--force: expected --out too")
     if plot is not None:
@@ -211,6 +217,7 @@ def run(
                 progress=progress,
                 sweep=sweep,
                 intervals=intervals,
+                calibration=calibration,
             )
             started = time.perf_counter()
             done = found.run(parameters, context)
@@ -220,6 +227,7 @@ def run(
         if isinstance(done, Reproduced):
             text = json_text(done.result())
         else:
+            done = done.calibrated(calibration)
             text = json_text(
                 {"scenario": found.name, "parameters": parameters, **done.values(intervals)}
             )
@@ -256,12 +264,6 @@ def run(
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
 
 
-def _are_given(*names: str) -> bool:
-    """Whether one of these options is on the command line."""
-    source = click.get_current_context().get_parameter_source
-    return any(source(name) is ParameterSource.COMMANDLINE for name in names)
-
-
 def _found(name: str, records: Path | None) -> Scenario[Any]:
     """The scenario of this name, or a trial of a plan."""
     if not name.endswith(".toml"):
@@ -285,7 +287,7 @@ def _of_workers(
     if engine.jobs is not None:
         raise UsageError(f"--jobs {engine.jobs}: expected --workers alone, which says how many")
     if engine.name == "here":
-        if _are_given("engine"):
+        if is_given("engine"):
             raise UsageError(f"--workers {workers}: expected --engine processes or ray, not here")
         return EngineChoice("processes", workers, engine.address)
     return EngineChoice(engine.name, workers, engine.address)

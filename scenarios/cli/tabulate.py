@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
 from scenarios.cli.options import (
     FILE,
     FOLDER,
+    calibration_options,
     clear,
     force_option,
     interval_options,
@@ -33,6 +35,7 @@ from scenarios.files.cohorts_done import COHORTS, remove_snapshot
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
 from scenarios.report.formatting import count
+from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (
@@ -92,6 +95,7 @@ class Count(click.ParamType[int]):
     f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
 )
 @force_option
+@calibration_options
 @interval_options("population")
 @json_option
 def tabulate_(
@@ -105,6 +109,7 @@ def tabulate_(
     seed: int,
     out: Path | None,
     force: bool,
+    calibration: Calibration,
     intervals: Intervals,
     as_json: bool,
 ) -> None:
@@ -119,6 +124,8 @@ def tabulate_(
     parameters = found.configure(given)
     context = Context(seed=seed, data=data)
     asked = surveyed(found, parameters, context)
+    if calibration.files:
+        calibration.margins(asked.variant.survey)
     projection = _projection(parameters)
     _check_heard(found, given, context, asked)
     if force and out is None:
@@ -153,6 +160,7 @@ def tabulate_(
             )
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
+    done = replace(done, calibration=calibration)
     values = done.values(projection, intervals)
     text = json_text({"scenario": found.name, "parameters": parameters, **values})
     if out is not None:

@@ -16,8 +16,6 @@ from protocol.estimators.response import Response
 from protocol.session.variant import Variant
 from scenarios.report.formatting import count, cut
 
-Calibrated = CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate
-
 
 def response_values(response: Response) -> dict[str, Any]:
     """How many were asked and have answered; ``widest`` bounds what the others could change."""
@@ -102,7 +100,7 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
     return {}
 
 
-def calibration_sentence(estimate: Calibrated) -> str:
+def calibration_sentence(estimate: Estimate) -> str:
     """The same in words, and what it corrects."""
     match estimate:
         case CalibratedEstimate():
@@ -125,6 +123,7 @@ def calibration_sentence(estimate: Calibrated) -> str:
                 f"weights {fit.effective_n:,.1f} of {estimate.n:,}; {fit.unplaced:.2g} of the "
                 "targets lies where nobody reported."
             )
+    raise TypeError(f"{estimate!r}: expected a calibrated estimate")
 
 
 def _listed(margins: Iterable[Margin]) -> str:

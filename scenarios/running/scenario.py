@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,6 +24,8 @@ from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
 from scenarios.report.formatting import as_json
+from scenarios.report.sampling import calibration_sentence, calibration_values
+from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
@@ -61,6 +63,7 @@ class Context:
         progress: a reproduction tells it how much is done, and of how much.
         sweep: carries out the pieces of a reproduction.
         intervals: those that are reported, for a scenario that makes rows or a picture of its own.
+        calibration: what estimates are made to agree with; it is checked before a run.
     """
 
     seed: int = field(default=1, repr=False)
@@ -75,6 +78,7 @@ class Context:
     progress: Callable[[int, int], None] = _unheeded
     sweep: Sweep = field(default_factory=Sweep)
     intervals: Intervals = USUAL
+    calibration: Calibration = UNCALIBRATED
 
     def map(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
         """What a kernel returns for each argument, in their order; tells the progress.
@@ -130,6 +134,8 @@ class Context:
             raise UsageError(
                 f"parameter 'parties' = {parties}: more than the {len(records)} records"
             )
+        if self.calibration.files:
+            self.calibration.margins(variant.survey)
         if drop:
             kind = variant.contribution
             rules = (*rules, crash(drop, kind=None if kind is None else kind.kind()))
@@ -177,6 +183,22 @@ class Finished:
     def reported(self) -> Estimate:
         """The estimate to report."""
         return self.outcome.estimate if self.estimate is None else self.estimate
+
+    def calibrated(self, calibration: Calibration) -> Finished:
+        """A run that reports the calibrated estimate; this one without files of margins.
+
+        Raises:
+            UsageError: the estimate cannot be calibrated so.
+        """
+        if not calibration.files:
+            return self
+        found = calibration.of(self.reported)
+        return replace(
+            self,
+            estimate=found,
+            notes=(*self.notes, calibration_sentence(found)),
+            extra={**self.extra, "calibration": calibration_values(found)},
+        )
 
     def values(self, intervals: Intervals = USUAL) -> dict[str, Any]:
         """Everything of ``result.json`` but the scenario's name and parameters.

@@ -43,7 +43,9 @@ from scenarios.files.cohorts_done import (
     write_snapshot,
 )
 from scenarios.report.formatting import as_json, count
+from scenarios.report.sampling import calibration_values
 from scenarios.report.values import claims_values
+from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome, reported_values
 from scenarios.running.scenario import Context, Scenario
 from transports.faults import Fault
@@ -86,6 +88,7 @@ class Tabulated:
             every engine.
         loss: what the ledger says of a respondent.
         seconds: how long it took.
+        calibration: what the estimate that is reported is made to agree with.
     """
 
     variant: Variant
@@ -100,6 +103,7 @@ class Tabulated:
     digest: bytes
     loss: Loss
     seconds: float
+    calibration: Calibration = UNCALIBRATED
 
     def __repr__(self) -> str:
         return (
@@ -111,6 +115,15 @@ class Tabulated:
     def estimate(self) -> Estimate:
         """The estimate in the result."""
         return self.variant.estimate(self.result)
+
+    @property
+    def reported(self) -> Estimate:
+        """The estimate to report.
+
+        Raises:
+            UsageError: it cannot be calibrated so.
+        """
+        return self.calibration.of(self.estimate) if self.calibration.files else self.estimate
 
     def estimate_as(self, kind: type[E]) -> E:
         """The estimate, of a kind that is known.
@@ -146,7 +159,7 @@ class Tabulated:
             projection: applied to the tables.
             intervals: their level, and what they are about.
         """
-        estimate, loss, records = self.estimate, self.loss, self.population.records
+        estimate, loss, records = self.reported, self.loss, self.population.records
         privacy: dict[str, Any] = {
             "record_epsilon": None if loss.unbounded else loss.record,
             "attribute_epsilon": None if loss.unbounded else self.attribute_epsilon,
@@ -167,6 +180,7 @@ class Tabulated:
                 },
                 "respondents": self.n,
                 **reported_values(estimate, records, projection, intervals, respondents=self.n),
+                **({"calibration": calibration_values(estimate)} if self.calibration.files else {}),
                 "digest": self.digest.hex(),
                 "privacy": privacy,
                 "seconds": round(self.seconds, 3),

@@ -211,6 +211,10 @@ def score_interval(
         # With a variance that grows faster than the distance, one end is that of the range.
         unbounded = ~(a > 0)
         low, high = np.where(unbounded, least, low), np.where(unbounded, most, high)
+    # A number without error is exact, and not only up to rounding.
+    exact = np.broadcast_to((constant == 0) & (slope == 0) & (square == 0), low.shape)
+    inside = np.clip(values, least, most)
+    low, high = np.where(exact, inside, low), np.where(exact, inside, high)
     known = np.isfinite(np.broadcast_to(a + b + c, low.shape))
     return Interval(np.where(known, low, np.nan), np.where(known, high, np.nan))
 

@@ -31,7 +31,11 @@ from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
-from scenarios.report.sampling import design_sentences, response_sentences
+from scenarios.report.sampling import (
+    calibration_sentence,
+    design_sentences,
+    response_sentences,
+)
 from scenarios.report.terminal.plain import plain
 from scenarios.running.scenario import Finished, Scenario
 
@@ -129,7 +133,10 @@ def tabulated_report(
     """Estimates of people by law, who they were, and what is comparable between engines."""
     title = f"{name}: {tabulated.variant.survey.title}"
     truth = tabulated.population.records
-    yield from estimate_report(title, tabulated.estimate, projection, intervals, truth=truth)
+    reported = tabulated.reported
+    yield from estimate_report(title, reported, projection, intervals, truth=truth)
+    if tabulated.calibration.files:
+        yield plain(calibration_sentence(reported))
     yield plain(tabulated.sentence)
     yield plain(
         f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "

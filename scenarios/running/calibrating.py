@@ -1,0 +1,53 @@
+"""Calibration as a command is asked for it: files of margins, and a method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.methods import Method, calibrate
+from protocol.estimators.estimate import Estimate
+from protocol.surveys.survey import Survey
+from scenarios.errors import UsageError
+from scenarios.files.margins import read_margins
+
+
+class Calibration(NamedTuple):
+    """What an estimate is made to agree with.
+
+    Args:
+        files: of margins; without any, nothing is calibrated.
+        method: how.
+    """
+
+    files: tuple[Path, ...] = ()
+    method: Method = "linear"
+
+    def margins(self, survey: Survey) -> tuple[Margin, ...]:
+        """The margins in the files.
+
+        Raises:
+            UsageError: a file that is not one of margins of this survey, or margins that contradict
+                each other.
+        """
+        found = tuple(margin for path in self.files for margin in read_margins(path, survey))
+        try:
+            return checked_margins(survey, found)
+        except ValueError as error:
+            raise UsageError(f"--calibrate: {error}") from error
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """The calibrated estimate.
+
+        Raises:
+            UsageError: as ``margins``, or it cannot be calibrated; says why.
+        """
+        try:
+            return calibrate(estimate, self.margins(estimate.survey), method=self.method)
+        except ValueError as error:
+            raise UsageError(f"--calibrate: {error}") from error
+
+
+UNCALIBRATED = Calibration()
+"""Estimates are left as they are."""

@@ -1,0 +1,142 @@
+"""``--calibrate``, response rates and design effects, as the commands print them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.scenarios.command import sottovoce
+
+MARGINS = (
+    "attribute,category,share\nsmokes,no,0.8\nsmokes,yes,0.2\n"
+    "district,harbour,.2\ndistrict,centre,.3\ndistrict,hill,.5\n"
+)
+TABLE = "smokes,age,count\n" + "".join(
+    f"{smokes},{age},{many}\n"
+    for smokes, many in (("no", 20), ("yes", 5))
+    for age in ("18-29", "30-44", "45-64", "65+")
+)
+QUICK = ("run", "quickstart", "--set", "residents=800", "--set", "parties=40", "--transport")
+RUN = (*QUICK, "local")
+
+
+def written(folder: Path, text: str, name: str = "margins.csv") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("method", ["linear", "raking"])
+def test_a_run_agrees_with_known_margins(method: str, tmp_path: Path) -> None:
+    margins = written(tmp_path, MARGINS)
+    arguments = (*RUN, "--calibrate", margins, "--calibrate-by", method)
+    result = json.loads(sottovoce(*arguments, "--json").out)
+    found = result["estimate"]["marginals"]
+    assert found["smokes"] == pytest.approx({"no": 0.8, "yes": 0.2}, abs=2e-6)
+    assert found["district"] == pytest.approx(
+        {"harbour": 0.2, "centre": 0.3, "hill": 0.5}, abs=2e-6
+    )
+    calibration = result["calibration"]
+    assert calibration["method"] == method
+    assert calibration["margins"] == [["smokes"], ["district"]]
+    assert 100 < calibration["effective_n"] < 800
+    words = " ".join(sottovoce(*arguments).out.split())
+    assert f"effective sample size of the weights {calibration['effective_n']:,.1f} of 800" in words
+    ends = result["estimate"]["intervals"]
+    assert ends["about"] == "population"
+    plain = json.loads(sottovoce(*RUN, "--json").out)
+    assert plain["estimate"]["marginals"]["smokes"] != found["smokes"]
+    assert "calibration" not in plain
+    assert plain["transcript"]["digest"] == result["transcript"]["digest"]
+
+
+def test_post_stratification_by_a_table(tmp_path: Path) -> None:
+    table = written(tmp_path, TABLE)
+    arguments = ("tabulate", "quickstart", "--n", "20000", "--calibrate", table)
+    result = json.loads(sottovoce(*arguments, "--calibrate-by", "post-stratified", "--json").out)
+    found = result["estimate"]["marginals"]
+    assert found["smokes"] == pytest.approx({"no": 0.8, "yes": 0.2})
+    assert found["age"] == pytest.approx(dict.fromkeys(found["age"], 0.25))
+    assert result["calibration"]["margins"] == [["smokes", "age"]]
+    words = " ".join(sottovoce(*arguments).out.split())
+    assert "Calibrated linearly to smokes by age" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        ("attribute,category,share\n", "a header and no rows"),
+        ("smokes,share\nno,0.8\nyes,0.1\n", "add up to 0.9, expected 1"),
+        ("smokes,share\nno,1\n", "'yes' is missing"),
+        ("smokes,share\nno,0.8\nno,0.2\n", "row 2: 'smokes', 'no' is given twice"),
+        ("smokes,share\nno,0.8\nperhaps,0.2\n", "row 2, column 'smokes': unknown category"),
+        ("hair,share\nred,1\n", "no attribute 'hair'"),
+        ("smokes,share\nno,many\nyes,0.2\n", "row 1, column 'share': 'many': expected a number"),
+        ("smokes,share\nno,1.2\nyes,-0.2\n", "row 2, column 'share': '-0.2': expected a number"),
+        ("smokes,count\nno,0\nyes,0\n", "not all 0"),
+        ("smokes,weight\nno,1\nyes,1\n", "expected attribute,category,share"),
+        ("smokes,share\nno\nyes,1\n", "row 1: 1 fields, but the header has 2"),
+        ('smokes,share\n"no,1\n', "not a table"),
+    ],
+)
+def test_a_bad_file_is_refused_in_a_line(text: str, why: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    said = sottovoce(*RUN, "--calibrate", path)
+    assert said.code == 2
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    assert path in line
+    assert why in line
+
+
+def test_what_is_asked_for_wrongly_is_refused(tmp_path: Path) -> None:
+    margins = written(tmp_path, MARGINS)
+    other = written(tmp_path, "smokes,share\nno,.5\nyes,.5\n", "other.csv")
+    for arguments, why in (
+        ((*RUN, "--calibrate-by", "raking"), "expected --calibrate too"),
+        ((*RUN, "--calibrate", margins, "--calibrate", other), "'smokes' is given twice"),
+        ((*RUN, "--calibrate", margins, "--calibrate-by", "post-stratified"), "2 margins"),
+        (("run", "rr-adjustment-example", "--calibrate", margins), "is a reproduction"),
+        ((*RUN, "--calibrate", str(tmp_path / "none.csv")), "No such file"),
+    ):
+        said = sottovoce(*arguments)
+        assert said.code == 2, said.err
+        assert why in said.err
+        assert len(said.err.splitlines()) == 1
+
+
+def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
+    said = sottovoce(*RUN, "--out", str(tmp_path))
+    result = json.loads((tmp_path / "result.json").read_text())
+    design = result["design"]
+    assert (design["parties"], design["records"], design["missing"]) == (40, 800, None)
+    effects = np.concatenate([np.ravel(effect) for effect in design["effects"].values()])
+    # Residents are dealt to parties as they come: they are not alike.
+    assert effects.mean() == pytest.approx(1, abs=0.25)
+    words = " ".join(said.out.split())
+    assert f"{effects.min():.2f} to {effects.max():.2f} times" in words
+    audited = json.loads(sottovoce("audit", str(tmp_path / "transcript.svt"), "--json").out)
+    assert audited["design"] == design
+    assert (
+        audited["response"]
+        == result["response"]
+        == {
+            "asked": 40,
+            "answered": 40,
+            "rate": 1.0,
+            "widest": 0.0,
+        }
+    )
+
+
+def test_what_cannot_be_known_is_said() -> None:
+    arguments = ("run", "adult-counts", "--set", "records=200", "--set", "parties=20")
+    words = " ".join(sottovoce(*arguments, "--transport", "local").out.split())
+    assert "How alike the respondents of one party are cannot be known" in words
+    alone = sottovoce("run", "quickstart", "--set", "residents=60", "--transport", "local")
+    assert "design effect" not in alone.out
+    assert "Parties hold several records" not in alone.out
