@@ -13,9 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.words import USUAL, Intervals, Shown, made_by, shown
+from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.words import USUAL, Intervals, Shown, bracketed, made_by, shown
 from protocol.estimators.projection import Projection
 from scenarios.errors import UsageError, printable
+from scenarios.report.formatting import as_json
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Finished
 
@@ -40,16 +42,29 @@ WHISKERS = "whiskers: one standard error over the runs"
 _DPI = 200
 _MOST_PANELS, _MOST_COLUMNS = 6, 3
 _MOST_TICKS = 40
+_MOST_ENDS = 8
+"""Up to so many attributes a map of dependences has room for intervals."""
+
 _LOGARITHMIC = 100
 """From what ratio of largest to smallest on an axis is logarithmic."""
+
+
+class DependenceEnds(msgspec.Struct, frozen=True):
+    """The intervals of dependences, shape (m, m), None where they are unknown."""
+
+    level: float
+    about: About
+    low: tuple[tuple[float | None, ...], ...]
+    high: tuple[tuple[float | None, ...], ...]
 
 
 class DependenceMap(msgspec.Struct, frozen=True):
     """What ``dependence`` in a scenario's ``extra`` holds: a symmetric matrix, shape (m, m)."""
 
     attributes: tuple[str, ...]
-    matrix: tuple[tuple[float, ...], ...]
+    matrix: tuple[tuple[float | None, ...], ...]
     measure: str = ""
+    intervals: DependenceEnds | None = None
 
 
 def check_plot(path: Path) -> None:
@@ -420,7 +435,7 @@ def draw_intervals(
         figures: the estimates and the ends of their intervals; unknown ones are not drawn.
         intervals: what the legend says of them.
         projection: what was done to the estimates, but not to the intervals.
-        what: the estimates are.
+        what: what the legend calls the estimates.
     """
     raw = projection == "none"
     values, low, high = np.array(figures, np.float64).reshape(-1, 3).T
@@ -447,10 +462,13 @@ def _dependence(extra: Mapping[str, Any]) -> DependenceMap | None:
     if "dependence" not in extra:
         return None
     try:
-        found = msgspec.convert(extra["dependence"], DependenceMap)
+        found = msgspec.convert(as_json(extra["dependence"]), DependenceMap)
     except msgspec.ValidationError as error:
         raise UsageError(f"--plot: the scenario's key 'dependence': {error}") from error
-    if {len(found.attributes)} != {len(found.matrix), *map(len, found.matrix)}:
+    ends = () if found.intervals is None else (found.intervals.low, found.intervals.high)
+    lengths = {len(rows) for rows in (found.matrix, *ends)}
+    lengths |= {len(row) for rows in (found.matrix, *ends) for row in rows}
+    if {len(found.attributes)} != lengths:
         raise UsageError("--plot: the scenario's key 'dependence': expected a square matrix")
     return found
 
@@ -468,8 +486,26 @@ def _draw_dependence(figure: SubFigure, dependence: DependenceMap) -> None:
     axes.set_xlabel("attribute")
     axes.set_ylabel("attribute")
     label = f"dependence ({dependence.measure})" if dependence.measure else "dependence"
+    below = _ends_of(dependence)
+    if below and dependence.intervals is not None:
+        intervals = Intervals(dependence.intervals.level, dependence.intervals.about)
+        label = f"{label}, with its {intervals.legend}"
     figure.colorbar(mesh, ax=axes, label=_literal(label), location="bottom", shrink=0.8)
     if len(places) <= 12:
         for i, j in product(places, places):
             colour = "black" if matrix[i, j] > largest / 2 else "white"
-            axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=colour, size=7)
+            words = f"{matrix[i, j]:.2f}{below.get((i, j), '')}"
+            axes.text(j, i, words, ha="center", va="center", color=colour, size=5 if below else 7)
+
+
+def _ends_of(dependence: DependenceMap) -> dict[tuple[int, int], str]:
+    """The lines below the values of pairs: the intervals, where there is room."""
+    ends, m = dependence.intervals, len(dependence.attributes)
+    if ends is None or m > _MOST_ENDS:
+        return {}
+    low, high = (np.array(rows, np.float64) for rows in (ends.low, ends.high))
+    return {
+        (i, j): "\n" + bracketed(Shown(0.0, low[i, j], high[i, j]), "{:.2f}".format)
+        for i, j in product(range(m), repeat=2)
+        if i != j
+    }

@@ -266,6 +266,21 @@ def test_dependence_is_a_map() -> None:
     assert "dependence (cramers-v)" in texts_of(rendered(plot_finished(named), ".svg"))
 
 
+def test_dependences_have_their_intervals_below_them() -> None:
+    low, high = ((1.0, 0.1), (0.1, 1.0)), ((1.0, 0.4), (0.4, 1.0))
+    intervals = {"level": 0.9, "about": "population", "low": np.array(low), "high": np.array(high)}
+    found = {"attributes": ["a", "b"], "matrix": [[1.0, 0.25], [0.25, 1.0]], "measure": "v"}
+    figure = drawn(plot_finished(finished(dependence={**found, "intervals": intervals})))
+    [axes] = [axes for axes in figure.axes if axes.get_images()]
+    assert {text.get_text() for text in axes.texts} == {"1.00", "0.25\n[0.10, 0.40]"}
+    label = "dependence (v), with its 90 % interval about the population"
+    assert label in [other.get_xlabel() for other in figure.axes]
+    unknown = {**intervals, "low": np.full((2, 2), np.nan)}
+    figure = drawn(plot_finished(finished(dependence={**found, "intervals": unknown})))
+    [axes] = [axes for axes in figure.axes if axes.get_images()]
+    assert "0.25\nunknown" in {text.get_text() for text in axes.texts}
+
+
 def test_what_is_reported_is_what_is_drawn() -> None:
     done, other = finished(), finished(town(90, seed=2))
     done = Finished(outcome=done.outcome, estimate=other.outcome.estimate)
