@@ -489,7 +489,7 @@ def _draw_dependence(figure: SubFigure, dependence: DependenceMap) -> None:
     below = _ends_of(dependence)
     if below and dependence.intervals is not None:
         intervals = Intervals(dependence.intervals.level, dependence.intervals.about)
-        label = f"{label}, with its {intervals.legend}"
+        label = f"{label},\nwith its {intervals.legend}"
     figure.colorbar(mesh, ax=axes, label=_literal(label), location="bottom", shrink=0.8)
     if len(places) <= 12:
         for i, j in product(places, places):

@@ -118,7 +118,7 @@ def sentences(
     """
     known = [figure for figure in figures if not math.isnan(figure.low + figure.high)]
     if known and all(figure.exact for figure in figures):
-        return ["These are exact: nothing was randomized."]
+        return ["These are exact: they follow from sums that were not randomized."]
     found = [f"{intervals.says}."]
     if len(known) < len(figures):
         found.append(

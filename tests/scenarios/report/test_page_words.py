@@ -29,7 +29,7 @@ from tests.recorded.runs import recorded
 
 def test_exact_shares_have_no_errors() -> None:
     read = Page(page_of(summed()))
-    assert "These are exact: nothing was randomized." in read.said
+    assert "These are exact: they follow from sums that were not randomized." in read.said
     assert "interval" not in read.said
     about = "95 % intervals about the respondents: of randomization alone, given their answers."
     assert about in Page(page_of(independent())).said

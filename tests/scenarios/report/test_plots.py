@@ -273,7 +273,7 @@ def test_dependences_have_their_intervals_below_them() -> None:
     figure = drawn(plot_finished(finished(dependence={**found, "intervals": intervals})))
     [axes] = [axes for axes in figure.axes if axes.get_images()]
     assert {text.get_text() for text in axes.texts} == {"1.00", "0.25\n[0.10, 0.40]"}
-    label = "dependence (v), with its 90 % interval about the population"
+    label = "dependence (v),\nwith its 90 % interval about the population"
     assert label in [other.get_xlabel() for other in figure.axes]
     unknown = {**intervals, "low": np.full((2, 2), np.nan)}
     figure = drawn(plot_finished(finished(dependence={**found, "intervals": unknown})))

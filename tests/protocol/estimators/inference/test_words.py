@@ -112,4 +112,6 @@ def test_what_a_reader_has_to_know(
 
 
 def test_exact_figures_have_nothing_else_to_be_said_of() -> None:
-    assert sentences(Intervals(), (EXACT, EXACT)) == ["These are exact: nothing was randomized."]
+    assert sentences(Intervals(), (EXACT, EXACT)) == [
+        "These are exact: they follow from sums that were not randomized."
+    ]
