@@ -9,7 +9,7 @@ within a thousandth or so of the exact tails from some ten reports on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -186,6 +186,19 @@ class CumulantLaw(ErrorLaw):
             steps=np.broadcast_to(step, found.shape),
             covariances=covariances,
         )
+
+    def of_sample(self, n: int, of: int) -> CumulantLaw:
+        """The law of the same estimates about ``of`` respondents, of whom those n who report are
+        a simple random sample.
+
+        What the sampling adds to both cumulants is a part of what a population adds.
+        """
+        left = (of - n) / (of - 1) if of > n else 0.0
+        if not left or len(self.cumulants) < 2:
+            return self
+        given, sampled = self.cumulants["respondents"], self.cumulants["population"]
+        known = Cumulants(*(one + left * (other - one) for one, other in zip(given, sampled, strict=True)))
+        return replace(self, cumulants={**self.cumulants, "respondents": known})
 
     def interval(self, level: float, about: About) -> Interval:
         """The truths that the estimate is not in the tails of, cut to the range of the truth.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -18,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw, exact_law
+from protocol.estimators.inference.scores import two_valued
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error
@@ -29,6 +32,7 @@ from protocol.randomizers.walsh import wht
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import Counted, MarginalCounts
 from protocol.variants.marginals.hadamard import Coefficients, Noise, low_transform, places_of
+from protocol.variants.marginals.laws import law_of_sets, law_of_weights
 
 Pooling: TypeAlias = Literal["own", "coefficients"]
 """Which reports a table is estimated from: ``own`` takes those on marginals that hold all of its
@@ -223,13 +227,32 @@ class MarginalEstimate(Estimate):
         unknown = np.isnan(np.diagonal(covariance))
         value = float(found.values[0] @ turned)
         if np.ptp(given) == 0:
-            return Estimated(value, 0.0)
+            return Estimated(value, 0.0, exact_law(value))
+        law = DeferredLaw(partial(self._query_law, names, given))
         if (turned[unknown] != 0).any():
-            return Estimated(value, None)
+            return Estimated(value, None, law)
         used = np.where(unknown, 0.0, turned)
         known = np.where(np.isnan(covariance), 0.0, covariance)
         scale = float(np.abs(used) @ np.abs(known) @ np.abs(used))
-        return Estimated(value, standard_error(float(used @ known @ used), scale))
+        return Estimated(value, standard_error(float(used @ known @ used), scale), law)
+
+    def _law(self, names: tuple[str, ...]) -> ErrorLaw:
+        """Of the cells of a table."""
+        masks, order = self._asked(names)
+        cells = np.arange(1 << len(names)).reshape((2,) * len(names)).transpose(order).reshape(-1)
+        sets = np.eye(len(cells), dtype=np.bool_)[cells]
+        return law_of_sets(self._found(masks), self.counts.plan, sets, shape=(2,) * len(names))
+
+    def _query_law(self, names: Sequence[str], weights: Floats) -> ErrorLaw:
+        masks, order = self._asked(names)
+        found, plan = self._found(masks), self.counts.plan
+        arranged = weights.transpose(np.argsort(order)).reshape(-1)
+        for inside, factor, offset in (two_valued(arranged) or [])[:1]:
+            return law_of_sets(found, plan, inside[np.newaxis], shape=()).times(factor, offset)
+        return law_of_weights(found, arranged)
+
+    def _covariance(self, names: tuple[str, ...], about: About) -> Floats:
+        return self.covariance(*names, population=about == "population")
 
     def _asked(self, names: Sequence[str]) -> tuple[NDArray[np.uint32], tuple[int, ...]]:
         """The mask of some attributes, and the axes of their table in the survey's order."""
@@ -266,6 +289,7 @@ class MarginalEstimate(Estimate):
                 standard_errors=given[i],
                 population_errors=sampled[i],
                 n=self.n,
+                law=DeferredLaw(partial(self._law, asked), partial(self._covariance, asked)),
             )
             for i, asked in enumerate(names)
         ]

@@ -21,6 +21,7 @@ from protocol.estimators.inference.cumulants import (
     count_cumulants,
 )
 from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.scores import two_valued, weighted_law
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
@@ -256,14 +257,31 @@ class GroupedEstimate(Estimate):
 
     def _law_of_query(
         self, found: Sequence[Group], names: Sequence[str], weights: NDArray[np.float64]
-    ) -> ErrorLaw | None:
-        """Of the mean of a weight that is one of two."""
-        low, high = float(weights.min()), float(weights.max())
-        inside = weights == high
-        if not ((weights == low) | inside).all():
-            return None
-        parts = [_Part.within(group, names, inside) for group in found]
-        return self._law(found, parts).times(high - low, low)
+    ) -> ErrorLaw:
+        """Of the mean of a weight."""
+        for inside, factor, offset in (two_valued(weights) or [])[:1]:
+            parts = [_Part.within(group, names, inside) for group in found]
+            return self._law(found, parts).times(factor, offset)
+        n = sum(group.n for group in found)
+        scores, shares, squares = [], [], 0.0
+        for group in found:
+            raw, fakes, reported = (
+                marginal(each, group.names, names)
+                for each in (group.raw, group.fakes, group.reported)
+            )
+            rest = (1 - group.keep) * float((fakes * weights).sum())
+            scores.append((weights.ravel() - rest) / group.keep)
+            shares.append(group.n / n * reported.ravel())
+            squares += group.n / n * float((raw * weights**2).sum())
+        law = weighted_law(
+            np.concatenate(scores),
+            np.concatenate(shares),
+            n,
+            squares=squares,
+            least=float(weights.min()),
+            most=float(weights.max()),
+        )
+        return law.of_sample(n, self.n)
 
     def _holding(self, names: Sequence[str]) -> list[Group]:
         self.survey.axes(names)

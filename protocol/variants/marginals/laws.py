@@ -1,0 +1,216 @@
+"""The laws of errors of marginals of binary attributes.
+
+Where reports are on cells, a set of a marginal's cells is counted: it has the law of a count. Where
+they are signs of coefficients, a set's share is a sum of these, each known from reports of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.cumulants import (
+    CumulantLaw,
+    Cumulants,
+    Offsets,
+    count_cumulants,
+)
+from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw
+from protocol.randomizers.exact import Floats
+from protocol.randomizers.marginals import MarginalPlan
+from protocol.randomizers.walsh import wht
+from protocol.variants.marginals.hadamard import Coefficients
+
+_SIDES: tuple[About, About] = ("respondents", "population")
+
+
+def law_of_sets(
+    found: Coefficients, plan: MarginalPlan, sets: NDArray[np.bool_], *, shape: tuple[int, ...]
+) -> CumulantLaw:
+    """The law of the estimated shares of some sets of one marginal's cells.
+
+    It is unknown where a coefficient that it takes is known from no report.
+
+    Args:
+        found: the coefficients of one marginal.
+        plan: how the reports were made.
+        sets: the cells of each, shape (sets, cells), in row-major order.
+        shape: that of the result's arrays, of as many elements as there are sets.
+    """
+    weights = sets.astype(np.float64)
+    # What a set's share is made of: its coefficients' weights.
+    turned = wht(weights.copy()) / weights.shape[1]
+    reports = found.reports[0].astype(np.float64)
+    values = turned @ found.values[0]
+    missing = (turned[:, 1:] != 0) @ (reports[1:] == 0)
+    values = np.where(missing > 0, np.nan, values)
+    if plan.transformed:
+        parts = _of_signs(found, turned, float(plan.randomizer.support.gain))
+    else:
+        parts = _of_cells(found, plan, turned, weights)
+    return CumulantLaw(
+        values=values.reshape(shape),
+        cumulants={
+            about: Cumulants(*(part.reshape(-1, *shape) for part in parts.known[about]))
+            for about in _SIDES
+        },
+        steps=parts.steps.reshape(shape),
+    )
+
+
+def law_of_weights(found: Coefficients, weights: Floats) -> ErrorLaw:
+    """The law of the mean of a weight that takes more than two values, (cells,).
+
+    It is the normal one with the variance of the estimate, which is estimated without bias. It is
+    unknown where a coefficient that it takes is known from less than two reports.
+    """
+    turned = wht(weights.copy()) / len(weights)
+    errors = []
+    for about in _SIDES:
+        covariance = found.covariance(population=about == "population")[0]
+        unknown = np.isnan(np.diagonal(covariance))
+        used = np.where(unknown, 0.0, turned)
+        variance = float(used @ np.where(np.isnan(covariance), 0.0, covariance) @ used)
+        told = variance > 0 and not (turned[unknown] != 0).any()
+        errors.append(math.sqrt(variance) if told else math.nan)
+    return NormalLaw.of_errors(
+        float(found.values[0] @ turned),
+        *errors,
+        least=float(weights.min()),
+        most=float(weights.max()),
+    )
+
+
+class _Parts(NamedTuple):
+    """Cumulants and steps of some sets' shares, their arrays of shape (..., sets)."""
+
+    known: dict[About, Cumulants]
+    steps: Floats
+
+
+def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: Floats) -> _Parts:
+    """Of reports on cells.
+
+    Where coefficients have reports of their own, a set's share is as good as that of fewer reports
+    on all of them: so many that it would be as good if all cells had the same share. If its
+    variance, which is estimated without bias, is larger, it has that much more.
+    """
+    gain, worth = float(plan.randomizer.support.gain), _worth(found, turned)
+    part = weights.mean(axis=1)
+    steps = 1 / (worth * gain)
+    known: dict[About, Cumulants] = {}
+    for about in _SIDES:
+        if plan.one_hot:
+            law = _of_bits(plan, part, worth, left=_left(about, found.n, worth))
+        else:
+            offsets = Offsets.alike(worth, (1 - gain) * part)
+            counts = count_cumulants(worth, offsets, gain, about=about, of=float(found.n))
+            law = counts.times(steps)
+        if np.ptp(found.reports[0, 1:]) > 0:
+            covariance = np.nan_to_num(found.covariance(population=about == "population")[0])
+            estimated = np.einsum("si,ij,sj->s", turned, covariance, turned)
+            expected, _ = law.at(np.clip(turned @ found.values[0], 0.0, 1.0))
+            law.variance[0] += np.maximum(estimated - expected, 0.0)
+        known[about] = law
+    return _Parts(known, steps * np.maximum(part, 1 - part) if plan.one_hot else steps)
+
+
+def _of_bits(
+    plan: MarginalPlan, part: Floats, n: Floats, *, left: tuple[Floats, Floats]
+) -> Cumulants:
+    """Of the shares of sets that are such a part of all cells, from n one-hot reports each.
+
+    A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain; every one is
+    flipped by itself, with the same probability.
+    """
+    support = plan.randomizer.support
+    flip, gain = float(support.other), float(support.gain)
+    spread = flip * (1 - flip) / gain**2
+    skew = flip * (1 - flip) * (1 - 2 * flip) / gain**3
+    none, both = np.zeros_like(part), plan.cells * part * (1 - part)
+    drawn, turned = left
+    variance = np.stack([spread * both, drawn, -drawn]) / n
+    # The bit of the respondent's own cell is skewed the other way.
+    inside, outside = 2 * skew * (1 - part) ** 3, -2 * skew * part**3
+    own = drawn * turned
+    third = np.stack(
+        [
+            skew * both * (1 - 2 * part) - outside,
+            outside - inside + own,
+            none - 3 * own,
+            none + 2 * own,
+        ]
+    )
+    return Cumulants(variance, third / n**2)
+
+
+def _left(about: About, people: int, n: Floats) -> tuple[Floats, Floats]:
+    """What is left of the variance and the third cumulant of a sample of n of some people."""
+    if about == "population":
+        return np.ones_like(n), np.ones_like(n)
+    return (
+        (people - n) / max(people - 1, 1),
+        (people - 2 * n) / max(people - 2, 1),
+    )
+
+
+def _worth(found: Coefficients, turned: Floats) -> Floats:
+    """As how many reports on all its coefficients each set's share is worth, (sets,)."""
+    reports = found.reports[0, 1:].astype(np.float64)
+    squares = turned[:, 1:] ** 2
+    noise = squares @ np.divide(1.0, reports, out=np.zeros_like(reports), where=reports > 0)
+    worth: Floats = np.full(len(turned), float(found.n))
+    np.divide(squares.sum(axis=1), noise, out=worth, where=noise > 0)
+    return worth
+
+
+def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
+    """Of reports that are the sign of one coefficient each, kept with probability ``keep``.
+
+    A coefficient's reports have the mean theta and the variance ``1/keep**2 - theta**2``. Given the
+    share of a set the thetas are not known: what is along the set's weights follows from the share,
+    and what is across them is estimated, without the noise that is in its square.
+    """
+    reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
+    theta, weights, offset = found.values[0, 1:], turned[:, 1:], turned[:, 0]
+    squares = weights**2
+    length = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
+    along = (weights @ theta / length)[:, np.newaxis] * weights
+    across = (theta - along) ** 2
+    noise = (1 - squares / length[:, np.newaxis]) / keep**2
+    spread = np.maximum(((across - noise / reports) * squares / reports).sum(axis=1), 0.0)
+    # How fast the mean square of what follows from the share grows with that of its distance.
+    grows = (squares**2 / reports).sum(axis=1) / length**2
+    most = (squares / reports).sum(axis=1)
+    # No theta is larger than 1.
+    spread = np.minimum(spread, most)
+    # The third cumulant of a sign is ``-2 theta (1/keep**2 - theta**2)``.
+    rate = -2 * (squares**2 / reports**2).sum(axis=1) / length
+    rate *= np.maximum(1 / keep**2 - 3 * spread / np.maximum(most, np.finfo(np.float64).tiny), 0.0)
+    cube = 2 * (squares**3 / reports**2).sum(axis=1) / length**3
+    third = np.stack(
+        [
+            -rate * offset - cube * offset**3,
+            rate + 3 * cube * offset**2,
+            -3 * cube * offset,
+            cube,
+        ]
+    )
+    known: dict[About, Cumulants] = {}
+    n = float(found.n)
+    for about in _SIDES:
+        constant = most / keep**2 - spread - grows * offset**2
+        variance = np.stack([constant, 2 * grows * offset, -grows])
+        if about == "respondents":
+            # The respondents of each coefficient are drawn from all n.
+            left = n / (n - 1) if n > 1 else 0.0
+            sampled = np.stack([most - spread - grows * offset**2, 2 * grows * offset, -grows])
+            variance = variance - sampled + left * sampled
+            variance[1] -= left / n
+            variance[2] += left / n
+        known[about] = Cumulants(variance, third)
+    steps = 2 * np.max(np.abs(weights) / reports, axis=1) / keep
+    return _Parts(known, steps)
