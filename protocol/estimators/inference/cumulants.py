@@ -197,7 +197,9 @@ class CumulantLaw(ErrorLaw):
         if not left or len(self.cumulants) < 2:
             return self
         given, sampled = self.cumulants["respondents"], self.cumulants["population"]
-        known = Cumulants(*(one + left * (other - one) for one, other in zip(given, sampled, strict=True)))
+        known = Cumulants(
+            *(one + left * (other - one) for one, other in zip(given, sampled, strict=True))
+        )
         return replace(self, cumulants={**self.cumulants, "respondents": known})
 
     def interval(self, level: float, about: About) -> Interval:

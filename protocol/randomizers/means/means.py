@@ -86,6 +86,14 @@ class MeanRandomizer(Randomizer, frozen=True):
             return None
         return self.mean(totals).standard_error ** 2
 
+    @property
+    def squares(self) -> tuple[Fraction, Fraction] | None:
+        """The mean square of a score given a value t, as the factors of 1 and ``t**2``.
+
+        None where it does not follow from ``t**2``.
+        """
+        return None
+
     def variance(self, code: int) -> Fraction:
         """The exact variance of one report's score given an input."""
         row, scores = self.row(code), self.scores

@@ -161,6 +161,11 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         """
         return self._spread + grid(self.size)[code] ** 2 * (1 / self.keep - 1)
 
+    @property
+    def squares(self) -> tuple[Fraction, Fraction]:
+        """That of the value 0, were it on the grid, and ``1/a``."""
+        return self._spread, 1 / self.keep
+
     def noise(self, totals: NDArray[np.integer[Any]]) -> float | None:
         """The variance of ``mean`` given the answers, estimated without bias.
 

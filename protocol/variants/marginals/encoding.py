@@ -7,7 +7,7 @@ code, the highest first. One of 2 categories stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About, ErrorLaw, Interval
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.binary import MAX_ATTRIBUTES
@@ -118,6 +119,7 @@ class BinaryEncoding:
             standard_errors=None if given is None else cut(given),
             population_errors=None if sampled is None else cut(sampled),
             n=table.n,
+            law=None if table.law is None else _Kept(table.law, cut),
         )
         if not rescaled:
             return decoded
@@ -127,7 +129,11 @@ class BinaryEncoding:
                 f"the categories have a total of {total}, which cannot be rescaled to 1"
             )
         return replace(
-            decoded, values=decoded.values / total, standard_errors=None, population_errors=None
+            decoded,
+            values=decoded.values / total,
+            standard_errors=None,
+            population_errors=None,
+            law=None,
         )
 
     def _attributes_of(self, bits: Sequence[str]) -> tuple[str, ...]:
@@ -147,6 +153,23 @@ class BinaryEncoding:
     def _check(self, records: Records) -> None:
         if records.survey != self.survey:
             raise SurveyError("the records are of another survey than the encoding")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Kept(ErrorLaw):
+    """The law of the estimates that are kept of a table, by what keeps them."""
+
+    law: ErrorLaw
+    cut: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+    def interval(self, level: float, about: About) -> Interval:
+        low, high = self.law.interval(level, about)
+        return Interval(self.cut(low), self.cut(high))
+
+    def covariance(self, about: About) -> NDArray[np.float64]:
+        found = self.law.covariance(about)
+        kept = self.cut(np.arange(len(found), dtype=np.float64)).astype(np.intp).reshape(-1)
+        return found[np.ix_(kept, kept)]
 
 
 def binary_encoding(survey: Survey) -> BinaryEncoding:

@@ -178,18 +178,24 @@ def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     theta, weights, offset = found.values[0, 1:], turned[:, 1:], turned[:, 0]
     squares = weights**2
     length = np.maximum(squares.sum(axis=1), np.finfo(np.float64).tiny)
-    along = (weights @ theta / length)[:, np.newaxis] * weights
-    across = (theta - along) ** 2
-    noise = (1 - squares / length[:, np.newaxis]) / keep**2
-    spread = np.maximum(((across - noise / reports) * squares / reports).sum(axis=1), 0.0)
-    # How fast the mean square of what follows from the share grows with that of its distance.
-    grows = (squares**2 / reports).sum(axis=1) / length**2
-    most = (squares / reports).sum(axis=1)
-    # No theta is larger than 1.
-    spread = np.minimum(spread, most)
+    shares = squares / reports
+    most = shares.sum(axis=1)
+    # If the share is t and not as estimated, the thetas are off along the weights: the mean square
+    # of what they add is a quadratic of t, of which the constant is what it is at the estimate.
+    grows = (shares * squares).sum(axis=1) / length**2
+    rises = 2 * (shares * weights * theta).sum(axis=1) / length
+    noise = (1 - squares / length[:, np.newaxis]) / (keep**2 * reports)
+    spread = (shares * (theta**2 - noise)).sum(axis=1)
+    tiny = np.finfo(np.float64).tiny
+    spread = np.clip(spread, np.minimum(rises**2 / np.maximum(4 * grows, tiny), most), most)
+    value = offset + weights @ theta
+    squared = np.stack(
+        [spread - rises * value + grows * value**2, rises - 2 * grows * value, grows]
+    )
     # The third cumulant of a sign is ``-2 theta (1/keep**2 - theta**2)``.
     rate = -2 * (squares**2 / reports**2).sum(axis=1) / length
-    rate *= np.maximum(1 / keep**2 - 3 * spread / np.maximum(most, np.finfo(np.float64).tiny), 0.0)
+    across = np.maximum(spread - grows * (value - offset) ** 2, 0.0)
+    rate *= np.maximum(1 / keep**2 - 3 * across / np.maximum(most, tiny), 0.0)
     cube = 2 * (squares**3 / reports**2).sum(axis=1) / length**3
     third = np.stack(
         [
@@ -202,13 +208,13 @@ def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     known: dict[About, Cumulants] = {}
     n = float(found.n)
     for about in _SIDES:
-        constant = most / keep**2 - spread - grows * offset**2
-        variance = np.stack([constant, 2 * grows * offset, -grows])
+        variance = -squared
+        variance[0] += most / keep**2
         if about == "respondents":
             # The respondents of each coefficient are drawn from all n.
             left = n / (n - 1) if n > 1 else 0.0
-            sampled = np.stack([most - spread - grows * offset**2, 2 * grows * offset, -grows])
-            variance = variance - sampled + left * sampled
+            variance += (1 - left) * squared
+            variance[0] -= (1 - left) * most
             variance[1] -= left / n
             variance[2] += left / n
         known[about] = Cumulants(variance, third)

@@ -17,6 +17,7 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.variants.numeric.laws import mean_law
 from protocol.variants.numeric.scales import Scale
 
 
@@ -64,7 +65,9 @@ class NumericMeans(Estimate):
 
         Of one bit, which does not tell how far the answers are spread, the error is that of
         answers drawn anew: too large by their own spread, never too small on average. It is None
-        where the reports are too few, or too much alike, to estimate it from.
+        where the reports are too few, or too much alike, to estimate it from. An interval about
+        the respondents is then that about a population of which they are a sample, unless there
+        are two answers alone.
         """
         return {
             name: _mean(scale, randomizer, totals)
@@ -113,8 +116,9 @@ class NumericMeans(Estimate):
 
 
 def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> Estimated:
-    noise = randomizer.noise(totals)
+    noise, value = randomizer.noise(totals), randomizer.average(totals)
     return Estimated(
-        scale.mean(randomizer.average(totals)),
+        scale.mean(value),
         None if noise is None else scale.error(math.sqrt(noise)),
+        mean_law(randomizer, totals).times(float(scale.half), float(scale.middle)),
     )

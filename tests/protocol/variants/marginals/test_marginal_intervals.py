@@ -1,0 +1,173 @@
+"""Intervals of marginals: the variances of their laws, and how often they hold the true shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.laws import About
+from protocol.randomizers.marginals import METHODS, MarginalPlan, Method
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.marginals.counts import MarginalCounts
+from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
+from protocol.variants.marginals.estimate import MarginalEstimate
+
+D = 3
+SURVEY = Survey("bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in "abc"[:D]))
+LAW = np.random.default_rng(8).dirichlet(np.full(1 << D, 0.6))
+
+Floats = NDArray[np.float64]
+
+
+def estimated(
+    plan: MarginalPlan, cells: NDArray[np.uint32], generator: np.random.Generator
+) -> MarginalEstimate:
+    """From reports of respondents with these records, drawn by their law."""
+    choices = generator.integers(plan.choices, size=len(cells)).astype(np.uint32)
+    size = plan.randomizer.size
+    true = plan._true_answers(cells, choices).astype(np.int64)
+    table = np.bincount(choices * size + true, minlength=plan.choices * size)
+    table = table.reshape(plan.choices, size)
+    reports, keep = table.sum(axis=1), float(plan.randomizer.support.gain)
+    if plan.one_hot:
+        flip = float(plan.randomizer.support.other)
+        totals = generator.binomial(table, 1 - flip)
+        totals += generator.binomial(reports[:, np.newaxis] - table, flip)
+    else:
+        kept = generator.binomial(table, keep)
+        rest = generator.multinomial(reports - kept.sum(axis=1), np.full(size, 1 / size))
+        totals = (kept + rest)[:, 1:] if plan.transformed else kept + rest
+    counts = MarginalCounts(plan=plan, reports=reports, totals=totals.astype(np.int64))
+    return MarginalEstimate(survey=SURVEY, counts=counts)
+
+
+def drawn(n: int, generator: np.random.Generator) -> NDArray[np.uint32]:
+    return generator.choice(1 << D, n, p=LAW).astype(np.uint32)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("consistent", [False, True])
+def test_the_variance_at_the_estimate_is_that_of_the_standard_error(
+    method: Method, consistent: bool
+) -> None:
+    generator = np.random.default_rng(4)
+    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=3.0)
+    estimate = estimated(plan, drawn(60_000, generator), generator)
+    if consistent:
+        estimate = estimate.consistent()
+    for names in (("b",), ("c", "a")):
+        table: Any = estimate.table(*names)
+        law = estimate._law(names)
+        assert isinstance(law, CumulantLaw)
+        np.testing.assert_allclose(law.values, table.values, atol=1e-12)
+        sides: list[tuple[About, Floats]] = [
+            ("respondents", table.standard_errors),
+            ("population", table.population_errors),
+        ]
+        for about, errors in sides:
+            variance, _ = law.cumulants[about].at(table.values)
+            # Where coefficients have reports of their own, it may be larger.
+            np.testing.assert_allclose(variance, errors**2, rtol=0.35 if consistent else 0.02)
+            assert (variance > 0.98 * errors**2).all()
+            low, high = table.interval(about=about)
+            np.testing.assert_allclose(high - low, 2 * 1.96 * np.sqrt(variance), rtol=0.05)
+
+
+def coverage(method: Method, n: int, about: About, *, wrong: bool = False) -> Floats:
+    """How often intervals hold each cell of two tables, in 120 surveys."""
+    generator = np.random.default_rng(6)
+    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=3.0)
+    shares, held, cells = LAW, [], drawn(n, generator)
+    if about == "respondents":
+        shares = np.bincount(cells, minlength=1 << D) / n
+    full = shares.reshape((2,) * D)
+    for _ in range(120):
+        if about == "population":
+            cells = drawn(n, generator)
+        estimate, row = estimated(plan, cells, generator), []
+        for names, truth in ((("b",), full.sum(axis=(0, 2))), (("c", "a"), full.sum(axis=1).T)):
+            low, high = estimate.table(*names).interval(0.7 if wrong else 0.95, about)
+            row += ((low <= truth) & (truth <= high)).ravel().tolist()
+        held.append(row)
+    return np.mean(held, axis=0)
+
+
+@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("method", ["InpRR", "InpHT", "MargPS"])
+def test_intervals_of_few_reports_cover(method: Method, about: About) -> None:
+    found = coverage(method, 60, about)
+    assert found.mean() > 0.94
+    assert found.min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 120)
+
+
+def test_intervals_of_a_lower_level_are_seen() -> None:
+    assert coverage("MargPS", 60, "population", wrong=True).mean() < 0.9
+
+
+def test_a_table_of_cells_reported_as_they_are_has_the_law_of_counts() -> None:
+    generator = np.random.default_rng(4)
+    plan = MarginalPlan.with_epsilon("InpPS", d=D, k=2, epsilon=2.0)
+    estimate = estimated(plan, drawn(80, generator), generator)
+    table, keep = estimate.table("b", "c"), float(plan.randomizer.support.gain)
+    expected = CumulantLaw.of_counts(table.values, 80, other=(1 - keep) / 4, gain=keep)
+    for about in ("respondents", "population"):
+        for found, ends in zip(
+            table.interval(0.9, about), expected.interval(0.9, about), strict=True
+        ):
+            np.testing.assert_allclose(found, ends, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_queries_of_sets_are_those_of_the_table(method: Method) -> None:
+    generator = np.random.default_rng(4)
+    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=2.0)
+    estimate = estimated(plan, drawn(200, generator), generator)
+    low, high = estimate.table("c", "a").interval(about="population")
+    for place in np.ndindex(2, 2):
+        weights = np.full((2, 2), 2.0)
+        weights[place] = 5.0
+        found = estimate.query(("c", "a"), weights).interval(about="population")
+        np.testing.assert_allclose(found, [2 + 3 * low[place], 2 + 3 * high[place]], atol=1e-8)
+    # Of more values: two standard errors or so.
+    weights = np.array([[0.0, 1.0], [4.0, 2.0]])
+    asked = estimate.query(("c", "a"), weights)
+    ends = asked.interval()
+    assert asked.standard_error is not None
+    assert ends.low <= asked.value <= ends.high
+    assert ends.high - ends.low <= 4 * asked.standard_error
+
+
+def test_what_nobody_reported_on_is_unknown() -> None:
+    plan = MarginalPlan.with_epsilon("MargPS", d=D, k=2, epsilon=2.0)
+    counts = MarginalCounts(
+        plan=plan,
+        reports=np.array([5, 0, 0]),
+        totals=np.array([[2, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]),
+    )
+    estimate = MarginalEstimate(survey=SURVEY, counts=counts)
+    assert np.isnan(estimate.table("a", "c").interval()).all()
+    assert np.isfinite(estimate.table("a", "b").interval()).all()
+
+
+def test_categories_have_the_intervals_of_their_codes() -> None:
+    survey = Survey("three", (Attribute(name="x", categories=("p", "q", "r")),))
+    binary = binary_encoding(survey).binary
+    plan = MarginalPlan.with_epsilon("InpPS", d=2, k=2, epsilon=2.0)
+    counts = MarginalCounts(plan=plan, reports=np.array([40]), totals=np.array([[10, 15, 9, 6]]))
+    bits = MarginalEstimate(survey=binary, counts=counts)
+    found = EncodedEstimate(survey, bits).table("x")
+    for about in ("respondents", "population"):
+        for ends, expected in zip(
+            found.interval(about=about),
+            bits.table(*binary.names).interval(about=about),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(ends, expected.ravel()[:3])
+        np.testing.assert_array_equal(
+            found.covariance(about), bits.table(*binary.names).covariance(about)[:3, :3]
+        )
