@@ -1,0 +1,238 @@
+"""``sottovoce estimate``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from protocol.errors import ProtocolError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals, Shown, bracketed, decimals, sentences
+from protocol.estimators.projection import Projection
+from protocol.surveys.survey import Survey, shown
+from scenarios.cli.inspect import reader_of
+from scenarios.cli.options import (
+    FILE,
+    budget_options,
+    interval_options,
+    json_option,
+    json_text,
+    print_json,
+    print_report,
+    transcript_argument,
+    variant_option,
+)
+from scenarios.errors import UsageError, printable
+from scenarios.files.transcripts import open_transcript
+from scenarios.files.writing import check_output, write_whole
+from scenarios.running.loading import variant_of
+
+ENDINGS = (".csv", ".json")
+
+_SHOWN = 200
+_NOT_ACCEPTED = (
+    "its audit does not accept it, so it is not known what the published result stands on; "
+    "'sottovoce audit' says why"
+)
+
+Row = dict[str, str | float | None]
+
+
+@click.command()
+@transcript_argument
+@click.option(
+    "--table",
+    "names",
+    metavar="A,B",
+    help="The joint table of these attributes.  [default: every attribute by itself]",
+)
+@click.option(
+    "--where",
+    "wanted",
+    multiple=True,
+    metavar="NAME=CATEGORY",
+    help="How many respondents have this answer, instead of a table; repeat it for several "
+    "attributes, which must all hold, and for several categories of one, of which any may.",
+)
+@interval_options()
+@click.option(
+    "--project",
+    type=click.Choice(get_args(Projection)),
+    default="none",
+    show_default=True,
+    help="What is done to raw shares, which may be below 0, to make them proper.",
+)
+@variant_option
+@click.option(
+    "--out", type=FILE, help="A .csv or .json file for the estimate, instead of the terminal."
+)
+@json_option
+@budget_options
+def estimate(
+    transcript: Path,
+    names: str | None,
+    wanted: tuple[str, ...],
+    intervals: Intervals,
+    project: Projection,
+    variant: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Bring tables out of TRANSCRIPT, with intervals: as a file, or to read.
+
+    The record is audited first. Exit 1, with nothing brought out, if its result does not follow.
+    """
+    if names is not None and wanted:
+        raise UsageError("--table, --where: expected one of them")
+    if wanted and project != "none":
+        raise UsageError(f"--project {project}: a count is not projected; expected --table")
+    if out is not None:
+        if out.suffix.lower() not in ENDINGS:
+            raise UsageError(f"--out {out}: expected a name that ends in {' or '.join(ENDINGS)}")
+        check_output(out)
+    opened = open_transcript(transcript)
+    reader = reader_of(opened, transcript)
+    audited = opened.audit(variant_of(reader.header, variant), reader=reader)
+    if not audited.accepted or audited.estimate is None:
+        click.echo(printable(f"sottovoce: {transcript}: {_NOT_ACCEPTED}"), err=True)
+        return 1
+    found = audited.estimate
+    try:
+        if wanted:
+            rows = [_counted(found, wanted, intervals)]
+        elif names is not None:
+            rows = _table(found, _named(found.survey, names), project, intervals)
+        elif found.attribute_means():
+            rows = _means(found, intervals)
+        else:
+            rows = _marginals(found, project, intervals)
+    except (ProtocolError, ValueError) as error:
+        raise UsageError(f"{transcript}: {error}") from error
+    values = {
+        "variant": reader.header.variant,
+        "respondents": found.n,
+        "level": intervals.level,
+        "about": intervals.about,
+        "projection": project,
+        "rows": rows,
+    }
+    if out is not None:
+        text = _csv(rows, intervals) if out.suffix.lower() == ".csv" else json_text(values) + "\n"
+        write_whole(out, text)
+    if as_json:
+        print_json(values)
+    elif out is None:
+        _print(rows, intervals, project)
+    if out is not None and not as_json:
+        click.echo(f"written: {out}")
+    return 0
+
+
+def _named(survey: Survey, text: str) -> Sequence[str]:
+    """The attributes in a text; a comma may be part of a single one's name."""
+    return [text] if text in survey.names else [name.strip() for name in text.split(",")]
+
+
+def _table(
+    found: Estimate, names: Sequence[str], project: Projection, intervals: Intervals
+) -> list[Row]:
+    return found.table(*names, projection=project).rows(*intervals)
+
+
+def _marginals(found: Estimate, project: Projection, intervals: Intervals) -> list[Row]:
+    rows: list[Row] = []
+    for name, table in found.marginals(project).items():
+        for row in table.rows(*intervals):
+            category = row.pop(name)
+            rows.append({"attribute": name, "category": category, **row})
+    return rows
+
+
+def _means(found: Estimate, intervals: Intervals) -> list[Row]:
+    rows: list[Row] = []
+    for name, mean in found.attribute_means().items():
+        low, high = map(float, intervals.of(mean))
+        rows.append(
+            {
+                "attribute": name,
+                "value": mean.value,
+                "standard_error": mean.standard_error,
+                "low": low,
+                "high": high,
+            }
+        )
+    return rows
+
+
+def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Row:
+    where: dict[str, list[str]] = {}
+    for text in wanted:
+        name, category = _condition(found.survey, text)
+        where.setdefault(name, []).append(category)
+    counted = found.count(where)
+    low, high = map(float, intervals.of(counted))
+    said = {name: " or ".join(categories) for name, categories in where.items()}
+    figures: Row = {
+        "value": counted.value,
+        "standard_error": counted.standard_error,
+        "low": low,
+        "high": high,
+    }
+    return {**said, **figures}
+
+
+def _condition(survey: Survey, text: str) -> tuple[str, str]:
+    """The attribute and the category of a condition; both may have a sign of equality."""
+    for name in survey.names:
+        if text.startswith(f"{name}="):
+            category = text[len(name) + 1 :]
+            survey.attribute(name).code(category)
+            return name, category
+    raise UsageError(
+        f"--where {shown(text)}: expected NAME=CATEGORY, of an attribute of the survey"
+    )
+
+
+def _csv(rows: Sequence[Row], intervals: Intervals) -> str:
+    """Rows as a table, with what intervals are about in every row."""
+    about: dict[str, Any] = {"level": intervals.level, "about": intervals.about}
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [*rows[0], *about], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, **about} for row in rows)
+    return text.getvalue()
+
+
+def _print(rows: Sequence[Row], intervals: Intervals, project: Projection) -> None:
+    from scenarios.report.terminal.plain import plain
+    from scenarios.report.terminal.text import rows_table
+
+    figures = [_shown(row) for row in rows]
+    # Of people one decimal is enough.
+    digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
+
+    def figure(value: float) -> str:
+        return f"{value:.{digits}f}"
+
+    said = [name for name in rows[0] if name not in ("value", "standard_error", "low", "high")]
+    printed = [
+        [*(row[name] for name in said), figure(cell.value), bracketed(cell, figure)]
+        for row, cell in zip(rows[:_SHOWN], figures, strict=False)
+    ]
+    parts = [rows_table([*said, "estimate", intervals.name], printed)]
+    if len(rows) > _SHOWN:
+        parts.append(plain(f"and {len(rows) - _SHOWN:,} more rows: --out FILE has all"))
+    print_report([*parts, *map(plain, sentences(intervals, figures, project))], soft_wrap=False)
+
+
+def _shown(row: Row) -> Shown:
+    def number(name: str) -> float:
+        value = row[name]
+        return value if isinstance(value, float) else float("nan")
+
+    return Shown(number("value"), number("low"), number("high"))
