@@ -485,12 +485,13 @@ def _draw_dependence(figure: SubFigure, dependence: DependenceMap) -> None:
     axes.set_yticks(places, names, fontsize=8)
     axes.set_xlabel("attribute")
     axes.set_ylabel("attribute")
-    label = f"dependence ({dependence.measure})" if dependence.measure else "dependence"
+    measure = _literal(f" ({dependence.measure})" if dependence.measure else "")
+    label = f"dependence{measure}"
     below = _ends_of(dependence)
     if below and dependence.intervals is not None:
         intervals = Intervals(dependence.intervals.level, dependence.intervals.about)
         label = f"{label},\nwith its {intervals.legend}"
-    figure.colorbar(mesh, ax=axes, label=_literal(label), location="bottom", shrink=0.8)
+    figure.colorbar(mesh, ax=axes, label=label, location="bottom", shrink=0.8)
     if len(places) <= 12:
         for i, j in product(places, places):
             colour = "black" if matrix[i, j] > largest / 2 else "white"
