@@ -30,10 +30,11 @@ class CombinedEstimate(Estimate):
     Every table is the sum of its components (``components``), and every component is the weighted
     mean of what the releases that know it say of it. The weights are inverse to the releases'
     variances by design: for a component that meets the groups B of a release of n reports,
-    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents. This is exact for the mean over
-    the component's cells, whatever the answers are, so that no weight depends on an estimate, and
-    no table has a larger mean squared error than from any one release. Exact counts have a variance
-    of 0 and stand as they are. Tables agree on what they have in common.
+    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents. If all releases have as many
+    reports, this is exact for the mean over the component's cells, whatever the answers are: no
+    weight depends on an estimate, and no table has a larger mean squared error than from any one
+    release. Exact counts have a variance of 0 and stand as they are. Tables agree on what they have
+    in common.
 
     **Who the respondents are.** The largest release has one report of each. Others may have fewer,
     all of the same ones: who left in between is taken to be a random part of the respondents, and

@@ -103,6 +103,15 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     they are and proposes clusters; a party checks that these follow, and that its own report is in
     the totals.
 
+    The estimate is made of both releases, what was learned from and the reports by cluster
+    (``CombinedEstimate``); with exact counts of pairs, these and their margins are exact. ``final``
+    is the estimate from the reports by cluster alone, as printed.
+
+    Clusters follow from what was learned, which is then used again. So intervals hold over learning
+    and reports together; given that two attributes are in one cluster, or are not, estimates of
+    their pair are biased by a part of a standard error (docs/papers.md has the figures). Exact
+    counts have no such bias, and neither has ``final`` in any case.
+
     Args:
         p: probability of keeping an attribute by itself. It is that of a pair too, where pairs are
             randomized.
@@ -421,7 +430,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return stability(self.negotiation, totals, draw, redraws=redraws)
 
     def estimate(self, result: Message) -> CombinedEstimate:
-        """The estimate from what the dependences were learned from and the reports by cluster."""
+        """The estimate from what the dependences were learned from and the reports by cluster.
+
+        Raises:
+            ValueError: as ``negotiated``.
+        """
         final = self.final(result)
         learned = self.negotiation.releases(self.published(result, Clustered).totals)
         return CombinedEstimate(self.survey, (*learned, Release.of_reports(final)), final)
