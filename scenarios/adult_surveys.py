@@ -29,6 +29,7 @@ from protocol.variants import (
     SecureSumVariant,
 )
 from protocol.variants.clusters.stability import Stability
+from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
@@ -43,6 +44,7 @@ from scenarios.running.parameters import (
     settable,
 )
 from scenarios.running.scenario import Context, Finished, Scenario
+from transports.faults import crash
 
 DEFAULT_P = 0.7
 
@@ -153,7 +155,9 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
         sums.degree(parameters.parties or len(records))
         if not variant.by_reports:
             sums.others(parameters.parties or len(records))
-    outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
+    # They vanish before their reports by cluster, and not before what is learned from.
+    rules = (crash(parameters.drop, kind=Report.kind()),) if parameters.drop else ()
+    outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
     found = variant.stability(outcome.result, np.random.default_rng(context.seed).multinomial)

@@ -173,8 +173,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @property
     def contribution(self) -> type[Message]:
-        """The report by clusters, not what the dependences were learned from."""
-        return Report
+        """What the dependences are learned from, which is in the estimate whoever reports later."""
+        return PilotReport if self.by_reports else self.sums.contribution
 
     async def party(self, me: Me, records: Records) -> None:
         """Learn the clusters, make sure of them, report."""

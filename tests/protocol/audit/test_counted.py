@@ -69,16 +69,18 @@ def fields(variant: Variant) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("dependence", ["rr", "rr-debiased"])
-def test_who_was_heard_of_dependences_alone_is_not_counted(dependence: str) -> None:
+def test_who_was_heard_of_dependences_alone_is_counted(dependence: str) -> None:
     variant = RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence)
-    found = completeness(run(variant, fate_of(Fate(Verdict.DROP), "party-3", "Report")))
+    done = run(variant, fate_of(Fate(Verdict.DROP), "party-3", "Report"))
+    found = completeness(done)
     assert [(c.kind, c.awaited, c.counted) for c in found.closings] == [
         ("Join", PARTIES, PARTIES),
         ("PilotReport", PARTIES, PARTIES),
         ("Tags", PARTIES, PARTIES),
         ("Report", PARTIES, PARTIES - 1),
     ]
-    assert found.counted == PARTIES - 1
+    assert found.counted == variant.estimate(done.published).n == PARTIES
+    assert variant.final(done.published).n == PARTIES - 1
 
 
 def test_who_misses_a_later_round_stays_in_the_frequencies() -> None:
