@@ -29,6 +29,12 @@ from protocol.surveys.survey import Survey
 
 Floats = NDArray[np.float64]
 
+ENOUGH = 50
+"""The fewest reports for each free cell of the margins, or errors are unknown.
+
+With fewer, what the margins seem to explain of a rare cell is chance.
+"""
+
 _MET = 1e-6
 # An eigenvalue that is smaller beside the largest is the rounding of 0: shares add up to 1.
 _ROUNDING = 1e-9
@@ -60,7 +66,8 @@ class CalibratedEstimate(Estimate):
     the margins and with each other, and are signed.
 
     The variance about the population is that of the residuals of scores, times n/(n - rank of V).
-    About the respondents errors are unknown: their own margins are.
+    About the respondents errors are unknown: their own margins are. They are unknown too with fewer
+    than ``ENOUGH`` reports for each free cell of the margins.
 
     Args:
         survey: what was asked.
@@ -119,13 +126,13 @@ class CalibratedEstimate(Estimate):
         together = covariances(self.joint, names, self.fit.margins)
         left = raw.variances - self._explained(together).reshape(values.shape)
         # What the margins determine has no error, up to rounding.
-        left = np.where(left > _ROUNDING * raw.squares, left, 0.0) * self._factor
+        left = np.where(left > _ROUNDING * raw.squares, left * self._factor, 0.0)
         return self._table(
             names,
             projection,
             values,
             population_errors=residual_errors(raw, left),
-            law=residual_law(raw, values, left),
+            law=residual_law(self.joint, names, raw, values, left),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
@@ -150,8 +157,8 @@ class CalibratedEstimate(Estimate):
     @property
     def _factor(self) -> float:
         """What the mean square of residuals is multiplied by to be the variance of an estimate."""
-        free = self.n - np.linalg.matrix_rank(self.fit.inverse, hermitian=True)
-        return 1 / free if free > 0 else float("nan")
+        rank = int(np.linalg.matrix_rank(self.fit.inverse, hermitian=True))
+        return 1 / (self.n - rank) if self.n >= ENOUGH * rank else float("nan")
 
     def _explained(self, together: Floats) -> Floats:
         """The part of variances that the margins' scores explain, by covariances with them."""

@@ -110,7 +110,7 @@ class PostStratifiedEstimate(Estimate):
             projection,
             values,
             population_errors=residual_errors(raw, left),
-            law=residual_law(raw, values, left),
+            law=residual_law(self.joint, names, raw, values, left),
         )
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:

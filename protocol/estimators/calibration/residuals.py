@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.calibration.scores import Moments
-from protocol.estimators.inference.laws import ErrorLaw, NormalLaw, Variance
+from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.laws import ErrorLaw
+from protocol.estimators.joint import JointEstimate
 
 Floats = NDArray[np.float64]
 
@@ -21,18 +25,27 @@ def residual_errors(raw: Moments, left: Floats) -> Floats:
     return np.sqrt(np.where(raw.variances > 0, left, np.nan))
 
 
-def residual_law(raw: Moments, values: Floats, left: Floats) -> ErrorLaw:
+def residual_law(
+    joint: JointEstimate, names: Sequence[str], raw: Moments, values: Floats, left: Floats
+) -> ErrorLaw:
     """The law of a calibrated table's errors, about the population alone.
 
-    Before calibration the variance of a cell depends on its true share in a known way
-    (``Moments.slopes``). The part of it that is left is taken for the same whatever the share is.
+    Before calibration the variance and skewness of a cell depend on its true share in a known way
+    (``JointEstimate.scores``). The part of the variance that is left is taken for the same whatever
+    the share is, as if all errors had become so much smaller.
 
     Args:
+        joint: of the reports.
+        names: the table's attributes.
         raw, left: as for ``residual_errors``.
         values: the calibrated shares.
     """
+    before = joint.scores(names)
     with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(raw.variances > 0, left / raw.variances, np.nan)
-    base = raw.squares - raw.slopes * raw.values
-    variance = Variance(part * base, part * raw.slopes, -part)
-    return NormalLaw(values=values, variances={"population": variance})
+        part = np.sqrt(np.where(raw.variances > 0, joint.n * left / raw.variances, np.nan))
+    return CumulantLaw(
+        # What the margins determine is a share but for rounding.
+        values=np.where(part == 0, np.clip(values, 0.0, 1.0), values),
+        cumulants={"population": before.cumulants(joint.n, "population").times(part)},
+        steps=before.step / joint.n * np.where(part == 0, 1.0, part),
+    )

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.inference.scores import product
 from protocol.estimators.joint import Asked, JointEstimate
 from protocol.randomizers import join_codes
 
@@ -46,12 +45,10 @@ class Moments(NamedTuple):
     Attributes:
         values: their means: the estimated shares.
         squares: the means of their squares.
-        slopes: the change of these per unit of the true share.
     """
 
     values: Floats
     squares: Floats
-    slopes: Floats
 
     @property
     def variances(self) -> Floats:
@@ -132,8 +129,7 @@ def moments(joint: JointEstimate, names: Sequence[str]) -> Moments:
     for axis, inverse in enumerate(asked.inverses):
         values = inverse.apply(values, axis)
         squares = inverse.apply_squared(squares, axis)
-    slopes = product([block.inside[0] - block.outside[0] for block in asked.moments()])
-    return Moments(*(_arranged(joint, asked, names, table) for table in (values, squares, slopes)))
+    return Moments(*(_arranged(joint, asked, names, table) for table in (values, squares)))
 
 
 def covariances(joint: JointEstimate, names: Sequence[str], margins: MarginScores) -> Floats:

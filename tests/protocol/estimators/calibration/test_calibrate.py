@@ -161,6 +161,17 @@ def test_what_is_known_has_no_error_and_no_width() -> None:
     np.testing.assert_allclose(cells.interval(0.95, "population"), [known, known], atol=1e-9)
 
 
+def test_errors_take_enough_reports_for_each_free_cell() -> None:
+    margins = [margin_of("b", "a")]
+    few = CalibratedEstimate.of(joint_of(tally(LAW, 249, 1)), margins)
+    assert np.isnan(few.table("c").interval(0.95, "population")).all()
+    # What is known is known all the same.
+    low, high = few.table("a").interval(0.95, "population")
+    np.testing.assert_allclose(low, high)
+    enough = CalibratedEstimate.of(joint_of(tally(LAW, 250, 1)), margins)
+    assert np.isfinite(enough.table("c").interval(0.95, "population")).all()
+
+
 # Post-stratification
 
 
