@@ -45,6 +45,9 @@ class SharesEstimate(Estimate):
         randomizer: by which every respondent reported.
         totals: of ``Randomizer.tally``, over all reports.
         reports: how many there are.
+        of: the number of respondents of whom those who reported are a simple random sample, and
+            whom intervals and covariances about the respondents are about; all reported if None.
+            Standard errors are about those who reported.
 
     Raises:
         SurveyError: an unknown or repeated name.
@@ -57,6 +60,7 @@ class SharesEstimate(Estimate):
     randomizer: Randomizer
     totals: NDArray[np.int64]
     reports: int
+    of: int | None = None
 
     def __post_init__(self) -> None:
         cells = int(np.prod(self.sizes_of(self.names)))
@@ -154,12 +158,13 @@ class SharesEstimate(Estimate):
                     # A report counts once for a cell, or not.
                     other = float(support.other) * summed.reshape(sizes)
                     return CumulantLaw.of_counts(
-                        values, self.n, other=other, gain=float(support.gain)
+                        values, self.n, other=other, gain=float(support.gain), of=self.of
                     )
                 scores = self._sum_scores(cells, number)
         except UnsupportedEventError:
             return NormalLaw(values=values)
-        return scores.mapped(lambda array: array.reshape(sizes)).law(values, self.n)
+        law = scores.mapped(lambda array: array.reshape(sizes)).law(values, self.n)
+        return law.of_sample(self.n, self.of or self.n)
 
     def _table_scores(self, cells: NDArray[np.intp], shares: Floats) -> Scores:
         law = self.randomizer.matrix()
@@ -198,8 +203,9 @@ class SharesEstimate(Estimate):
             return NormalLaw(values=np.asarray(value), least=least, most=most)
         given = given if given > 0 else np.nan
         sampled = max(float(shares @ weights**2) - value**2, 0.0) / self.n
+        missed = self._left() * sampled
         return NormalLaw.of_errors(
-            value, np.sqrt(given), np.sqrt(given + sampled), least=least, most=most
+            value, np.sqrt(given + missed), np.sqrt(given + sampled), least=least, most=most
         )
 
     def _covariance(self, cells: NDArray[np.intp], about: About) -> Floats:
@@ -210,7 +216,14 @@ class SharesEstimate(Estimate):
             found = summing @ self.randomizer.covariance(shares, self.n) @ summing.T
         except UnsupportedEventError as error:
             raise ValueError(str(error)) from error
-        return found if about == "respondents" else found + multinomial(summing @ shares, self.n)
+        left = self._left() if about == "respondents" else 1.0
+        return found + left * multinomial(summing @ shares, self.n) if left else found
+
+    def _left(self) -> float:
+        """What part of the variance of a population's sample that of the respondents has."""
+        if self.of is None or self.of <= self.n:
+            return 0.0
+        return (self.of - self.n) / (self.of - 1)
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         kept = [place for place, name in enumerate(self.names) if name in names]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import exact_law
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.shares import SharesEstimate
@@ -22,7 +23,7 @@ class AttributeShares(Estimate):
     """The distribution of every attribute by itself; it says nothing of attributes together.
 
     Where only some respondents reported on an attribute they are a random sample of all, and
-    standard errors include what that adds. An attribute without a report is NaN.
+    standard errors and intervals include what that adds. An attribute without a report is NaN.
 
     Args:
         survey: what was asked.
@@ -86,7 +87,7 @@ class AttributeShares(Estimate):
             missed = self._missed(asked)
             given = raw.standard_errors**2 + missed * (raw.values - raw.values**2)
             scale = raw.standard_errors**2 + missed * (np.abs(raw.values) + raw.values**2)
-            raw = replace(raw, standard_errors=standard_errors(given, scale), law=None)
+            raw = replace(raw, standard_errors=standard_errors(given, scale))
         return self._projected(raw, projection)
 
     def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
@@ -102,7 +103,8 @@ class AttributeShares(Estimate):
         given = self.checked_weights(names, weights)
         name = self._only(names)
         if np.ptp(given) == 0:
-            return Estimated(float(given.flat[0]), 0.0)
+            value = float(given.flat[0])
+            return Estimated(value, 0.0, exact_law(value))
         asked = self._asked(name)
         if not asked:
             return Estimated(float("nan"), None)
@@ -114,7 +116,7 @@ class AttributeShares(Estimate):
         size = float(np.abs(shares) @ given**2) + found.value**2
         variance = found.standard_error**2 + missed * spread
         scale = found.standard_error**2 + missed * size
-        return Estimated(found.value, standard_error(variance, scale))
+        return replace(found, standard_error=standard_error(variance, scale))
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """An empty list: attributes were reported apart."""
@@ -131,7 +133,12 @@ class AttributeShares(Estimate):
         """Of those alone who reported on it."""
         place = self.survey.index(name)
         return SharesEstimate(
-            self.survey, (name,), self.randomizers[place], self.totals[place], self._asked(name)
+            self.survey,
+            (name,),
+            self.randomizers[place],
+            self.totals[place],
+            self._asked(name),
+            self.n,
         )
 
     def _only(self, names: Sequence[str]) -> str:
