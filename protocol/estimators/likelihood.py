@@ -1,21 +1,14 @@
 """The shares under which the reports that came in are likeliest: EM over blocks of any randomizer.
 
-The iterations are those of Agrawal and Aggarwal (2001), which Kikuchi and others call iterative
-Bayesian update: every report is attributed to the categories that it may come from, in proportion
-to the present shares. They are made faster in two ways.
-
-A report y has at least the probability c_y whatever the answer. The part of it that all answers
-share says nothing of the answer, so it counts as missing, and a step is EM with less that is
-missing: ``pi_x sum_y n_y (P[x,y] - c_y) / f_y``, rescaled. It has the same maximum.
-
-Pairs of steps are extrapolated (SQUAREM, scheme S3 of Varadhan and Roland, Simple and Globally
-Convergent Methods for Accelerating the Convergence of Any EM Algorithm, 2008), and where that
-lowers the likelihood the plain steps are taken. So the likelihood never falls.
+The iterations are those of Agrawal and Aggarwal (2001), known as iterative Bayesian update: every
+report is attributed to the categories that it may come from, in proportion
+to the present shares. Pairs of steps are extrapolated (SQUAREM, scheme S3 of Varadhan and Roland,
+Simple and Globally Convergent Methods for Accelerating the Convergence of Any EM Algorithm, 2008),
+and where that lowers the likelihood the plain steps are taken. So the likelihood never falls.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -152,11 +145,9 @@ class _Term:
             for axis, mixing in enumerate(reported.mixings)
         ]
         self._weights = np.zeros(flat.shape)
-        shared = functools.reduce(np.multiply.outer, [one.shared for one in reported.mixings])
-        self._shared = shared.reshape(-1)[self._places]
 
-    def at(self, shares: Floats) -> tuple[float, Floats, float]:
-        """The log-likelihood, its slope by every share, and what of that all shares have."""
+    def at(self, shares: Floats) -> tuple[float, Floats]:
+        """The log-likelihood, and its slope by every share."""
         mixed = shares.sum(axis=self._summed) if self._summed else shares
         mixed = mixed.transpose(self._order)
         for mixing, shape in self._mixings:
@@ -164,13 +155,12 @@ class _Term:
         law = mixed.reshape(-1)[self._places]
         if not law.all():
             raise ValueError("a report that no answer can give")
-        ratios = self._counts / law
         slopes = self._weights
-        slopes[self._places] = ratios
+        slopes[self._places] = self._counts / law
         for mixing, shape in reversed(self._mixings):
             slopes = mixing.apply_transposed(slopes.reshape(shape))
         slopes = slopes.reshape(self._grouped).transpose(self._back).reshape(self._spread)
-        return float(self._counts @ np.log(law)), slopes, float(ratios @ self._shared)
+        return float(self._counts @ np.log(law)), slopes
 
 
 class _Step(NamedTuple):
@@ -197,18 +187,16 @@ class _Problem:
     def step(self, shares: Floats) -> _Step:
         """One step of EM."""
         self.steps += 1
-        value, slopes, shared = self._terms[0].at(shares)
+        value, slopes = self._terms[0].at(shares)
         for term in self._terms[1:]:
-            found, slope, common = term.at(shares)
-            value, slopes, shared = value + found, slopes + slope, shared + common
-        attributed = shares * np.maximum(slopes - shared, 0.0)
+            found, slope = term.at(shares)
+            value, slopes = value + found, slopes + slope
         if self._added:
             value += self._added * float(np.log(shares).sum())
             slopes = slopes + self._added / shares
-            attributed += self._added
-        total = float(attributed.sum())
         gap = max(float(slopes.max()) - self._total, 0.0)
-        return _Step(shares, value, gap, attributed / total if total > 0 else shares)
+        attributed = shares * slopes
+        return _Step(shares, value, gap, attributed / attributed.sum())
 
 
 def _climbed(problem: _Problem, *, gap: float, at_most: int) -> tuple[Floats, Fit]:

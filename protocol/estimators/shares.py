@@ -236,7 +236,7 @@ class SharesEstimate(Estimate):
         if len(mixing.places) < len(sizes):
             dropped = tuple(place for place in range(len(sizes)) if place not in kept)
             counts = counts.reshape(sizes).sum(axis=dropped).reshape(-1)
-        if counts.shape != mixing.shared.shape or counts.sum() != self.reports:
+        if counts.shape != (mixing.reports,) or counts.sum() != self.reports:
             raise NoLikelihoodError("the randomizer's tallies count no single reports")
         group = tuple(self.names[place] for place in mixing.places)
         return (Reported((group,), counts, (mixing,)),)

@@ -32,9 +32,9 @@ class FakesMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     fakes: Floats
 
     @property
-    def shared(self) -> Floats:
-        """The least probability of every report over all categories, shape ``(cells,)``."""
-        return self.fakes
+    def reports(self) -> int:
+        """How many different reports there are."""
+        return len(self.fakes)
 
     def apply(self, shares: Floats) -> Floats:
         """``sum_x shares_x P[x, y]`` along the middle of three axes; the shape stays."""
@@ -62,10 +62,9 @@ class MatrixMixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     matrix: Floats
 
     @property
-    def shared(self) -> Floats:
-        """The least probability of every report over all categories, shape ``(reports,)``."""
-        least: Floats = self.matrix.min(axis=0)
-        return least
+    def reports(self) -> int:
+        """How many different reports there are."""
+        return int(self.matrix.shape[1])
 
     def apply(self, shares: Floats) -> Floats:
         """``sum_x shares_x P[x, y]``: the middle of three axes becomes one of reports."""

@@ -113,11 +113,12 @@ class CombinedEstimate(Estimate):
         Where the answers themselves were counted, they alone: reports add nothing to them.
         """
         self._known(names)
-        found = [one for release in self.releases for one in release.counted(self.survey, names)]
-        for one in found:
-            whole = {name for group in one.groups for name in group} == set(names)
-            if whole and not any(mixing.shared.any() for mixing in one.mixings):
-                return [one]
+        found = []
+        for release in self.releases:
+            counted = release.counted(self.survey, names)
+            if release.known(names).all() and (release.keeps(names) == 1).all():
+                return counted
+            found += counted
         return found
 
     def _known(self, names: Sequence[str]) -> NDArray[np.bool_]:

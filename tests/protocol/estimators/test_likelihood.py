@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import NoLikelihoodError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
@@ -39,7 +40,7 @@ from protocol.randomizers import (
 )
 from protocol.randomizers.mixing import FakesMixing, MatrixMixing
 from scenarios.datasets.town import town
-from tests.enumeration import AB, BLOCKS, dense_law, keep, matrix, summing, survey_of
+from tests.enumeration import AB, BLOCKS, NONE_ALIKE, dense_law, keep, matrix, summing, survey_of
 
 Floats = NDArray[np.float64]
 ALONE = survey_of(3)
@@ -128,16 +129,46 @@ def test_where_no_raw_share_is_negative_em_ends_at_the_raw_shares() -> None:
 
 
 def test_the_likelihood_never_falls_and_the_gap_that_is_left_is_true() -> None:
-    estimate = counted([90, 0, 30, 10, 70, 2])
-    runs = [estimate.likeliest("a", "b", gap=0.0, at_most=steps).fit for steps in range(1, 31)]
+    survey, sizes = survey_of(5, 6), (5, 6)
+    blocks = (Block(("a",), keep(5, 0.15)), Block(("b",), fakes(6, 0.2)))
+    generator = np.random.default_rng(0)
+    shares = generator.dirichlet(np.full(30, 0.1))
+    counts = generator.multinomial(300, shares @ dense_law(survey, blocks)).reshape(sizes)
+    estimate = JointEstimate(survey, blocks, Counts.from_table(counts))
+    runs = [estimate.likeliest("a", "b", gap=0.0, at_most=steps).fit for steps in range(1, 61)]
     values = np.array([fit.log_likelihood for fit in runs if fit])
     gaps = np.array([fit.gap for fit in runs if fit])
-    assert [fit.steps for fit in runs if fit] == list(range(1, 31))
+    # An extrapolation that is refused is a step that leads nowhere.
+    assert [fit.steps for fit in runs if fit] == list(range(1, 61))
+    assert (np.diff(values) == 0).any()
     assert (np.diff(values) >= -1e-9).all()
     best = estimate.likeliest("a", "b", gap=1e-9).fit
     assert best is not None
     assert (best.log_likelihood - values <= gaps + 1e-9).all()
     assert gaps[0] > 1
+
+
+def test_what_is_grouped_in_any_order_and_has_more_reports_than_categories() -> None:
+    generator = np.random.default_rng(5)
+    sizes = {"a": 2, "b": 3, "c": 4}
+    laws = [generator.dirichlet(np.ones(reports), size) for size, reports in ((8, 9), (3, 5))]
+    mixings = tuple(MatrixMixing(places=(0,), matrix=law) for law in laws)
+    counts = generator.integers(1, 50, (9, 5))
+    found, fit = likeliest([Reported((("c", "a"), ("b",)), counts, mixings)], sizes, gap=1e-5)
+    assert fit.converged
+    shares = found.transpose(2, 0, 1).reshape(-1)
+    law = np.kron(*laws)
+    slopes = law @ (counts.reshape(-1) / (shares @ law))
+    assert slopes.max() - counts.sum() == pytest.approx(fit.gap, abs=1e-8)
+    assert fit.gap <= 1e-5
+
+
+def test_a_prior_of_a_table_is_spread_over_what_is_summed() -> None:
+    mixing = matrix(NONE_ALIKE).mixing((2, 3), (0,))
+    reported = [Reported((("a", "b"),), np.array([9, 0, 3, 1, 7, 2]), (mixing,))]
+    found, _ = likeliest(reported, {"a": 2}, extra={"b": 3}, prior=4.0, gap=1e-8)
+    whole, _ = likeliest(reported, {"a": 2, "b": 3}, prior=2.0, gap=1e-8)
+    np.testing.assert_allclose(found, whole.sum(axis=1), atol=1e-7)
 
 
 def test_the_limit_of_steps_is_reported() -> None:
@@ -235,7 +266,7 @@ def test_operators_are_their_matrices(one: Randomizer) -> None:
     np.testing.assert_allclose(mixing.apply(table), applied, rtol=1e-12)
     applied = np.einsum("ayb,xy->axb", table, law)
     np.testing.assert_allclose(mixing.apply_transposed(table), applied, rtol=1e-12)
-    np.testing.assert_allclose(mixing.shared, law.min(axis=0), rtol=1e-12)
+    assert mixing.reports == 3
 
 
 def test_the_law_of_a_part_of_a_block_is_that_of_its_reports() -> None:
@@ -339,6 +370,32 @@ def test_several_releases_are_fitted_together() -> None:
     np.testing.assert_allclose(both, one.likeliest("a", gap=1e-7).values, atol=1e-6)
 
 
+def test_of_tables_of_the_same_reports_those_within_others_are_left_out() -> None:
+    survey = survey_of(2, 3, 2)
+    groups = (Group(("a", "b", "c"), 0.5),)
+    tables: dict[tuple[str, ...], NDArray[np.int64]] = {
+        ("c", "a"): np.array([[8, 4], [10, 2]]),
+        ("a", "b"): np.array([[9, 0, 3], [1, 7, 4]]),
+    }
+    both = Release.of_tables(groups, tables)
+    one = Release.of_tables(groups, {("a", "b"): tables["a", "b"]})
+    found, expected = (
+        CombinedEstimate(survey, (release,)).table("a", "b", projection="em").values
+        for release in (both, one)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_exact_part_of_a_table_leaves_the_rest_to_be_fitted() -> None:
+    survey = survey_of(2, 3)
+    pilot = Release.of_tables(
+        (Group(("a", "b"), 0.5),), {("a", "b"): np.array([[90, 1, 1], [1, 1, 90]])}
+    )
+    exact = Release.of_tables((Group(("a",), 1.0),), {("a",): np.array([92, 92])})
+    found = CombinedEstimate(survey, (pilot, exact)).table("a", "b", projection="em").values
+    assert found[0, 0] + found[1, 2] > 0.9
+
+
 def test_exact_counts_stand_whatever_else_was_released() -> None:
     survey = survey_of(2, 3)
     apart = (Group(("a",), 0.5), Group(("b",), 0.25))
@@ -356,7 +413,7 @@ def shares_of(randomizer: Randomizer) -> SharesEstimate:
     return SharesEstimate(AB, ("a", "b"), randomizer, totals, len(codes))
 
 
-@pytest.mark.parametrize("randomizer", [keep(6, 0.3), fakes(6, 0.4), matrix(NONE := np.eye(6) + 1)])
+@pytest.mark.parametrize("randomizer", [keep(6, 0.3), fakes(6, 0.4), matrix(np.eye(6) + 1)])
 @pytest.mark.parametrize("names", ["ab", "b", "ba"])
 def test_tallies_of_single_reports_are_fitted_like_records(
     randomizer: Randomizer, names: str
@@ -388,6 +445,12 @@ def test_tallies_without_a_likelihood_are_refused(randomizer: Randomizer) -> Non
     assert "no EM" in table.why
 
 
+def test_totals_that_are_not_one_for_each_report_are_refused() -> None:
+    estimate = SharesEstimate(AB, ("a", "b"), keep(6, 0.3), np.array([1, 2, 3, 4, 5, 6]), 22)
+    with pytest.raises(NoLikelihoodError, match="no single reports"):
+        estimate.table("a", projection="em")
+
+
 def test_an_estimate_without_a_likelihood_says_so() -> None:
     adjusted: Estimate = AdjustedEstimate.of(counted([90, 0, 30, 10, 70, 2]))
     with pytest.raises(ValueError, match="no EM: RR-Adjustment"):
@@ -402,6 +465,7 @@ def test_an_estimate_without_a_likelihood_says_so() -> None:
         {"prior": math.inf},
         {"gap": -1e-9},
         {"gap": math.nan},
+        {"gap": math.inf},
         {"at_most": 0},
     ],
 )
@@ -416,7 +480,7 @@ def test_reports_that_cannot_be_fitted_are_refused() -> None:
         with pytest.raises(ValueError, match=said):
             likeliest([Reported((("a",),), np.array(counts), (never,))], {"a": 2})
     with pytest.raises(ValueError, match="cells"):
-        likeliest([], {"a": 2**12, "b": 2**12})
+        likeliest([], {"a": 2**11, "b": 2**11 + 1})
 
 
 def test_a_report_that_gives_its_answer_away_keeps_its_category() -> None:
