@@ -385,16 +385,16 @@ def debiased_dependences(
     """
 
     def learned(pair: tuple[str, str], chosen: Measure) -> _Learned:
-        if chosen.law is None:
-            return _unmixed(estimate, pair, chosen)
         laws = _laws(estimate, pair, chosen)
         if laws is None:
+            return _unmixed(estimate, pair, chosen)
+        law = laws("respondents")
+        value, deviation = law.measure.item(), law.deviation.item()
+        if math.isnan(value) and PairReports.of(estimate, pair) is None:
             raise ValueError(
                 f"{' and '.join(pair)}: one matrix randomized them together; expected a keep "
                 "randomizer, or one of each attribute"
             )
-        law = laws("respondents")
-        value, deviation = law.measure.item(), law.deviation.item()
         if math.isnan(value):
             value, deviation = 0.0, chosen.largest
         return _Learned(value, min(deviation, chosen.largest), laws)
@@ -486,11 +486,18 @@ def _law_of_exact(value: float, sampled: Laws, about: About) -> QuadraticLaw:
 
 
 def _laws(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> Laws | None:
-    """The law of a measure's unbiased square; None if none is known."""
-    if measure.law is None:
+    """The law of a measure's unbiased square, made when it is asked for; None if it has none."""
+    strength = measure.law
+    if strength is None:
         return None
-    reports = PairReports.of(estimate, pair)
-    return None if reports is None else functools.cache(partial(measure.law, reports))
+    reports = functools.cache(partial(PairReports.of, estimate, pair))
+
+    @functools.cache
+    def law(about: About) -> QuadraticLaw:
+        known = reports()
+        return QuadraticLaw.stacked([None]) if known is None else strength(known, about)
+
+    return law
 
 
 def _unmixed(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> _Learned:

@@ -80,6 +80,27 @@ def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
     assert found["biased"]
 
 
+def test_a_run_reports_intervals_tests_and_the_stability_of_its_clusters() -> None:
+    options = ("--level", "0.9", "--about", "population")
+    result = run("dependence=rr-debiased", "tv=100", options=options)
+    found, stable = result["dependence"], result["stability"]
+    low, high = (np.array(found["intervals"][end]) for end in ("low", "high"))
+    assert (found["intervals"]["level"], found["intervals"]["about"]) == (0.9, "population")
+    matrix = np.array(found["matrix"])
+    assert ((low <= matrix) & (matrix <= high)).all()
+    assert (low < high)[~np.eye(8, dtype=bool)].all()
+    assert [row[place] for place, row in enumerate(found["p_values"])] == [None] * 8
+    assert stable["redraws"] == 200
+    assert len(stable["clusters"]) == len(result["clusters"])
+    assert 0 <= stable["same"] <= min(stable["clusters"]) <= 1
+    assert np.array(stable["together"]).shape == (8, 8)
+    certain = run("dependence=secure-sum")
+    assert (certain["stability"]["redraws"], certain["stability"]["same"]) == (0, 1)
+    ends = certain["dependence"]["intervals"]
+    assert np.allclose(ends["low"], certain["dependence"]["matrix"], atol=1e-12)
+    assert np.allclose(ends["high"], certain["dependence"]["matrix"], atol=1e-12)
+
+
 def test_exact_dependences_have_standard_errors_of_0() -> None:
     found = run("dependence=secure-sum")["dependence"]
     assert found["standard_errors"] == np.zeros((8, 8)).tolist()
