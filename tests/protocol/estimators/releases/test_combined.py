@@ -274,6 +274,44 @@ def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
     assert repr(estimate) == "<CombinedEstimate: n=40, 1 releases>"
 
 
+@pytest.mark.parametrize("about", ABOUT)
+@pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b", "c")])
+def test_a_query_of_one_release_has_the_interval_it_has_by_itself(
+    names: tuple[str, ...], about: About
+) -> None:
+    """Both go by three cumulants, of the answers as estimated and of the reports as they are."""
+    [counts] = expected_reports(WAYS["final alone"])
+    alone = JointEstimate(SURVEY, CLUSTERS, counts)
+    estimate = CombinedEstimate(SURVEY, (Release.of_reports(alone),), alone)
+    weights = np.random.default_rng(7).normal(size=estimate.sizes_of(names))
+    found = estimate.query(names, weights).interval(0.95, about)
+    expected = alone.query(names, weights).interval(0.95, about)
+    width = float(expected.high - expected.low)
+    assert np.allclose(found, expected, atol=0.002 * width)
+
+
+@pytest.mark.parametrize("way", ["pilot and final", "some have left", "exact and final"])
+def test_intervals_are_as_wide_as_the_errors_say(way: str) -> None:
+    """With many reports, far from the ends of the range."""
+    estimate = combined(WAYS[way], expected_reports(WAYS[way]))
+    weights = np.random.default_rng(9).normal(size=(2, 3, 2))
+    answer, table = estimate.query(("a", "b", "c"), weights), estimate.table("a", "b", "c")
+    assert answer.standard_error is not None
+    low, high = answer.interval()
+    assert high - low == pytest.approx(2 * 1.96 * answer.standard_error, rel=0.01)
+    assert table.standard_errors is not None
+    assert table.population_errors is not None
+    place = np.unravel_index(np.argmax(ANSWERS), SURVEY.sizes)
+    for about, errors in (
+        (ABOUT[0], table.standard_errors),
+        (ABOUT[1], table.population_errors),
+    ):
+        ends = table.interval(about=about)
+        assert ends.high[place] - ends.low[place] == pytest.approx(
+            2 * 1.96 * errors[place], rel=0.01
+        )
+
+
 def test_a_marginal_of_pairs_that_are_kept_alike_is_the_mean_of_theirs() -> None:
     generator = np.random.default_rng(4)
     way = tuple((pair_of(pair, 0.5), 1.0) for pair in PAIRS)
