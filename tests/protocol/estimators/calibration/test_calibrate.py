@@ -257,6 +257,19 @@ def test_raked_records_have_the_known_margins(margins: list[Margin]) -> None:
     assert f"effective n={kish:.6g}" in repr(found)
 
 
+def test_blocks_with_negative_cells_are_raked_before() -> None:
+    law = LAW.copy()
+    law[0, :, 1:] = 0.0
+    joint = joint_of(tally(law / law.sum(), 150, 2))
+    margins = [margin_of("a", law=law / law.sum()), margin_of("c", law=law / law.sum())]
+    assert (CalibratedEstimate.of(joint, margins).table("c", "a").values < -0.01).any()
+    found = calibrate(joint, margins, method="raking")
+    assert isinstance(found, AdjustedEstimate)
+    assert found.adjusted.converged
+    for margin in margins:
+        np.testing.assert_allclose(found.table(*margin.names).values, margin.shares, atol=2e-6)
+
+
 # Both, many times
 
 RESPONDING = np.where(np.arange(2) == 0, 0.5, 1.0)[:, np.newaxis, np.newaxis]

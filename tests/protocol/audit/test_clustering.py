@@ -1,0 +1,85 @@
+"""Which reports on record show whether the respondents of one party are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from protocol.audit.clustering import PartWriter
+from protocol.audit.walk import Step, steps
+from protocol.estimators.clustering import DesignEffects
+from protocol.messages import PartyId
+from protocol.transcript.entries import Delivered
+from protocol.variants import RRIndependent
+from scenarios import simulate, town
+from scenarios.running.outcomes import Outcome
+
+
+def held(parties: int) -> Outcome:
+    records = town(60, seed=1)
+    variant = RRIndependent.with_keep(records.survey, 0.6)
+    return simulate(variant, records, parties=parties, seed=2, transport="local")
+
+
+def told(outcome: Outcome, said: Iterator[Step], most: int) -> tuple[DesignEffects | None, str]:
+    variant = msgspec.structs.replace(outcome.variant, max_records=most)
+    parts = PartWriter(msgspec.structs.replace(outcome.charter, variant=variant))
+    for step in said:
+        parts.add(step)
+    return parts.found(outcome.estimate)
+
+
+def said_in(outcome: Outcome) -> Iterator[Step]:
+    return steps(outcome.charter.codec, outcome.transcript.entries())
+
+
+def twice(said: Iterator[Step]) -> Iterator[Step]:
+    """Everything that is delivered, delivered again."""
+    for step in said:
+        yield step
+        if isinstance(step.entry, Delivered):
+            yield step
+
+
+def by_a_stranger(said: Iterator[Step]) -> Iterator[Step]:
+    """The first report, also from somebody who is not on the roster."""
+    for step in said:
+        yield step
+        if isinstance(step.entry, Delivered) and step.envelope is not None:
+            envelope = msgspec.structs.replace(step.envelope, sender=PartyId("stranger"))
+            yield msgspec.structs.replace(step, envelope=envelope)
+
+
+def test_a_report_counts_once_and_from_parties_alone() -> None:
+    outcome = held(12)
+    design, why = told(outcome, said_in(outcome), 5)
+    assert design is not None
+    assert (design.parties, design.records, why) == (12, 60, "")
+    for change in (twice, by_a_stranger):
+        again, why = told(outcome, change(said_in(outcome)), 5)
+        assert again is not None, why
+        assert again.parties == 12
+
+
+def test_parties_of_one_respondent_have_no_design() -> None:
+    outcome = held(60)
+    assert outcome.design == (None, "")
+    assert told(outcome, said_in(outcome), 5) == (None, "")
+
+
+def test_reports_that_are_not_all_show_nothing() -> None:
+    outcome = held(12)
+    dropped = (step for step in said_in(outcome) if step.number != first_report(outcome))
+    assert told(outcome, dropped, 5) == (None, "not all reports on record are in the estimate")
+    assert told(outcome, iter(()), 5) == (None, "what single parties have said does not show it")
+
+
+def first_report(outcome: Outcome) -> int:
+    kind = outcome.variant.contribution
+    assert kind is not None
+    return next(
+        step.number
+        for step in said_in(outcome)
+        if isinstance(step.entry, Delivered) and isinstance(step.message, kind)
+    )
