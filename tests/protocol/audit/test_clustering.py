@@ -35,11 +35,14 @@ def said_in(outcome: Outcome) -> Iterator[Step]:
 
 
 def twice(said: Iterator[Step]) -> Iterator[Step]:
-    """Everything that is delivered, delivered again."""
+    """Every party, after what it says, also says what the party before it has said."""
+    before = None
     for step in said:
         yield step
         if isinstance(step.entry, Delivered):
-            yield step
+            if before is not None:
+                yield msgspec.structs.replace(step, message=before)
+            before = step.message
 
 
 def by_a_stranger(said: Iterator[Step]) -> Iterator[Step]:
