@@ -27,7 +27,7 @@ from protocol.estimators.inference.laws import (
 )
 from protocol.estimators.inference.scores import Scores, check_covariance, two_valued, weighted_law
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
+from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
@@ -104,16 +104,23 @@ class Asked(NamedTuple):
         return first(self.values()), self.scores().mapped(first)
 
     def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
-        """The law of the mean of a weight that takes more than two values, one axis per block."""
-        scores, squares = weights, weights**2
+        """The law of the mean of a weight that takes more than two values, one axis per block.
+
+        Its moments are those of the reports that the estimated shares would give, without what is
+        negative: a few reports that are much alike do not make it certain.
+        """
+        scores, values = weights, self.values()
+        likely = project(values, "clip")
+        shares = likely
         for axis, inverse in enumerate(self.inverses):
             scores = inverse.apply_transposed(scores, axis)
-            squares = inverse.apply_transposed(squares, axis)
+            shares = inverse.mixed(shares, axis)
         return weighted_law(
+            float(np.sum(values * weights)),
             scores,
-            self.shares,
+            shares,
             n,
-            squares=float(np.sum(self.shares * squares)),
+            squares=float(np.sum(likely * weights**2)),
             least=float(weights.min()),
             most=float(weights.max()),
         )

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
+from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw, critical
 from protocol.estimators.inference.words import LEVEL, USUAL, bracketed, sentences, shown
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection, project
@@ -173,7 +173,13 @@ class Table:
         """This raw table with the shares that EM found; all errors stay those of the raw values."""
         return replace(self, values=values, law=self._law(), projection="em", fit=fit)
 
-    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+    def interval(
+        self,
+        level: float = 0.95,
+        about: About = "respondents",
+        *,
+        simultaneous: bool = False,
+    ) -> Interval:
         """For every cell the shares that its raw estimate does not contradict, within 0 and 1.
 
         Each holds its true share with probability ``level``. A projection moves no interval, and a
@@ -182,6 +188,9 @@ class Table:
         Args:
             level: the confidence level, above 0 and below 1.
             about: whose shares: the respondents', or a population's.
+            simultaneous: whether all cells hold their shares at once with this probability. Each
+                is then at the level ``1 - (1 - level) / cells`` (Bonferroni), which needs nothing
+                of how the cells depend on each other.
 
         Returns:
             Arrays of the table's shape; NaN where nothing is known.
@@ -189,7 +198,9 @@ class Table:
         Raises:
             ValueError: the level is not above 0 and below 1, or an unknown ``about``.
         """
-        return self._law().interval(level, about)
+        critical(level)
+        each = 1 - (1 - level) / self.values.size if simultaneous else level
+        return self._law().interval(each, about)
 
     def covariance(self, about: About = "respondents") -> NDArray[np.float64]:
         """The covariances of the raw cells, shape (cells, cells), cells in row-major order.

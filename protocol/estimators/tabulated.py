@@ -128,7 +128,8 @@ class ExactEstimate(Estimate):
             return self._law(np.asarray(shares[inside].sum())).times(factor, offset)
         squares = float((shares * weights**2).sum())
         least, most = float(weights.min()), float(weights.max())
-        law = weighted_law(weights, shares, self.n, squares=squares, least=least, most=most)
+        value = float((shares * weights).sum())
+        law = weighted_law(value, weights, shares, self.n, squares=squares, least=least, most=most)
         without = Cumulants(np.zeros(3), np.zeros(4))
         return replace(law, cumulants={**law.cumulants, "respondents": without})
 

@@ -63,6 +63,10 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
         fakes = np.full(self.cells, -self.beta)
         return _two_valued(self.alpha, fakes)
 
+    def mixed(self, table: Floats, axis: int) -> Floats:
+        """The shares of the reports, if these are the shares of the answers along an axis."""
+        return _mixed(table, axis, alpha=1 / self.alpha, beta=-self.beta / self.alpha)
+
     def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
         """Of two categories: a set of the categories, and all others."""
         return _two_cells(self.alpha, np.full(self.cells, -self.beta), inside, self.tabulated)
@@ -104,6 +108,13 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """The scores of every category; they do not depend on what was reported."""
         del reported
         return _two_valued(self.alpha, self.fakes)
+
+    def mixed(self, table: Floats, axis: int) -> Floats:
+        """The shares of the reports, if these are the shares of the answers along an axis."""
+        mixed: Floats = table + self._along(self.fakes, table, axis) * table.sum(
+            axis=axis, keepdims=True
+        )
+        return mixed / self.alpha
 
     def collapsed(self, inside: NDArray[np.bool_]) -> TableUnmixing:
         """Of two categories: a set of the categories, and all others."""
@@ -181,6 +192,15 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """
         shares: Floats = np.linalg.solve(self.law.T, reported).astype(np.float64, copy=False)
         return matrix_moments(self.law, self.inverse, self.places, shares)
+
+    def mixed(self, table: Floats, axis: int) -> Floats:
+        """The shares of the reports, if these are the shares of the answers along an axis.
+
+        Answers that differ in what is not asked for count as equally likely.
+        """
+        members = np.equal.outer(np.arange(self.cells), self.places).astype(np.float64)
+        members /= members.sum(axis=1, keepdims=True)
+        return _mode_product(table, members @ self.law, axis)
 
     def collapsed(self, inside: NDArray[np.bool_]) -> MatrixUnmixing:
         """Of two categories: a set of the categories, and all others; reports stay as they are."""

@@ -168,21 +168,29 @@ def two_valued(weights: Floats) -> list[tuple[NDArray[np.bool_], float, float]] 
 
 
 def weighted_law(
-    scores: Floats, shares: Floats, n: int, *, squares: float, least: float, most: float
+    value: float,
+    scores: Floats,
+    shares: Floats,
+    n: int,
+    *,
+    squares: float,
+    least: float,
+    most: float,
 ) -> CumulantLaw:
     """The law of the mean of a weight that takes more than two values.
 
     How the mean square of the scores changes with the mean is not known without all shares. It is
-    taken as the line through what is observed, which is exact where scores are two-valued
+    taken as the line through what is likely, which is exact where scores are two-valued
     (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
-    Application, 1997, section 5.4). The third cumulant is that of the observed scores. Where all
+    Application, 1997, section 5.4). The third cumulant is that of the likely scores. Where all
     are alike nothing is known.
 
     Args:
+        value: the estimate.
         scores: unbiased for the weight of the answer, one for each possible report.
-        shares: of the reports.
+        shares: of the reports, as they are likely to be; a distribution.
         n: the number of reports.
-        squares: the estimated mean square of the weight of the answers.
+        squares: the mean square of the weight of the answers that give them.
         least, most: the ends of the weights.
     """
     mean = float(np.sum(shares * scores))
@@ -200,7 +208,7 @@ def weighted_law(
         known["respondents"] = Cumulants(given, third)
         known["population"] = Cumulants(np.array([constant, slope, -1.0]) / n, third)
     return CumulantLaw(
-        values=np.asarray(mean),
+        values=np.asarray(value),
         cumulants=known,
         steps=np.asarray(np.ptp(scores) / n),
         least=least,

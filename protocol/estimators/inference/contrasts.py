@@ -1,0 +1,205 @@
+"""Contrasts of the cells of one table, and tests of what a share may be.
+
+Cells of one table are estimated from the same reports, so their errors are correlated: a contrast
+takes the covariance of the whole table, which holds the noise of randomization, and about a
+population that of sampling. Errors are normal here, with the variance at the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocol.estimators.inference.laws import About, Floats, critical
+from protocol.estimators.tables import Estimated, Table
+
+_HALVINGS = 40
+_LARGEST_Z = 8.0
+"""Beyond it a level is 1 to the last digit: p-values are at least 1.3e-15."""
+
+
+class Contrast(NamedTuple):
+    """A comparison of two shares; NaN where it is unknown.
+
+    Attributes:
+        value: the estimate.
+        low, high: the ends of its interval.
+        p_value: of the hypothesis that the two shares are the same, or for an odds ratio that the
+            attributes are independent in these cells; two-sided.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def difference(
+    table: Table,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    level: float = 0.95,
+    about: About = "respondents",
+) -> Contrast:
+    """How much larger the share of one set of cells is than that of another.
+
+    Args:
+        table: raw.
+        first, second: which cells are in the sets, of the table's shape; other weights are allowed.
+        level: of the interval.
+        about: whose shares.
+
+    Raises:
+        ValueError: a projected table, weights of another shape, a level out of range, an unknown
+            ``about``, or a table without a known covariance.
+    """
+    one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
+    z, error = critical(level), _root(v - 2 * c + w)
+    value = one - two
+    return Contrast(value, value - z * error, value + z * error, _two_sided(value, error))
+
+
+def ratio(
+    table: Table,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    level: float = 0.95,
+    about: About = "respondents",
+) -> Contrast:
+    """How many times the share of one set of cells is that of another.
+
+    The interval holds every ratio r for which ``first - r second`` is not told from 0 (Fieller,
+    Some Problems in Interval Estimation, JRSS B 16, 1954), from 0 on. Where the second share is not
+    told from 0 it has no upper end.
+
+    Args:
+        table, first, second, level, about: as ``difference``.
+
+    Raises:
+        ValueError: as ``difference``.
+    """
+    one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
+    z, error = critical(level), _root(v - 2 * c + w)
+    a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
+    inside = b**2 - a * constant
+    value = one / two if two else math.nan
+    if not math.isfinite(error):
+        low = high = math.nan
+    elif inside <= 0:
+        low, high = 0.0, math.inf
+    else:
+        ends = sorted((b + sign * math.sqrt(inside)) / a if a else math.inf for sign in (-1, 1))
+        if a > 0:
+            low, high = max(ends[0], 0.0), max(ends[1], 0.0)
+        else:
+            low, high = (ends[1] if ends[0] < 0 <= ends[1] else 0.0), math.inf
+    return Contrast(value, low, high, _two_sided(one - two, error))
+
+
+def odds_ratio(
+    table: Table,
+    first: tuple[int, int],
+    second: tuple[int, int],
+    *,
+    level: float = 0.95,
+    about: About = "respondents",
+) -> Contrast:
+    """The odds ratio of two categories of each of two attributes.
+
+    ``pi_ac pi_bd / (pi_ad pi_bc)`` for the first attribute's categories a and b and the second's c
+    and d. The interval is normal on the logarithm, by the delta method (Agresti, Categorical Data
+    Analysis, 3rd edition, 2013, section 3.1), with the table's whole covariance. Unknown where one
+    of the four estimates is not positive.
+
+    Args:
+        table: raw, of two attributes.
+        first: the codes of a and b.
+        second: the codes of c and d.
+        level, about: as ``difference``.
+
+    Raises:
+        ValueError: a table of another number of attributes, or as ``difference``.
+    """
+    if table.values.ndim != 2:
+        raise ValueError(f"a table of {table.values.ndim} attributes: expected 2")
+    z, (a, b), (c, d) = critical(level), first, second
+    slope = np.zeros(table.values.shape)
+    logarithm = 0.0
+    for cell, sign in (((a, c), 1), ((b, d), 1), ((a, d), -1), ((b, c), -1)):
+        share = float(_raw(table)[cell])
+        if not share > 0:
+            return Contrast(math.nan, math.nan, math.nan, math.nan)
+        logarithm += sign * math.log(share)
+        slope[cell] += sign / share
+    flat = slope.reshape(-1)
+    error = _root(float(flat @ table.covariance(about) @ flat))
+    low, high = logarithm - z * error, logarithm + z * error
+    return Contrast(
+        math.exp(logarithm), _exponential(low), _exponential(high), _two_sided(logarithm, error)
+    )
+
+
+def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> float:
+    """The two-sided p-value of the hypothesis that the true number is this.
+
+    It is 1 less the level of the narrowest interval that holds the hypothesis, so a test and an
+    interval never disagree. NaN where the interval is unknown; at least 1.3e-15.
+
+    Args:
+        found: the answer to a query or a count; of a cell, the query that is 1 there.
+        truth: within the range of what is estimated.
+        about: whose number.
+
+    Raises:
+        ValueError: an unknown ``about``.
+    """
+    if math.isnan(found.interval(0.5, about).low):
+        return math.nan
+    inner, outer = 0.0, _LARGEST_Z
+    for _ in range(_HALVINGS):
+        middle = (inner + outer) / 2
+        low, high = found.interval(math.erf(middle / math.sqrt(2)), about)
+        inner, outer = (inner, middle) if low <= truth <= high else (middle, outer)
+    return math.erfc(outer / math.sqrt(2))
+
+
+def _pair(
+    table: Table, first: ArrayLike, second: ArrayLike, about: About
+) -> tuple[float, float, list[list[float]]]:
+    """Two sums of cells, and their covariance matrix."""
+    shape = table.values.shape
+    weights: list[Floats] = []
+    for given in (first, second):
+        one = np.asarray(given, np.float64)
+        if one.shape != shape:
+            raise ValueError(f"weights of shape {one.shape}, expected {shape}")
+        weights.append(one.reshape(-1))
+    rows = np.stack(weights)
+    one, two = (rows @ _raw(table).reshape(-1)).tolist()
+    covariance: NDArray[np.float64] = rows @ table.covariance(about) @ rows.T
+    return one, two, covariance.tolist()
+
+
+def _raw(table: Table) -> Floats:
+    if table.projection != "none":
+        raise ValueError(f"a table projected by {table.projection!r}: expected the raw table")
+    return table.values
+
+
+def _root(variance: float) -> float:
+    """The standard error; unknown where an estimated variance is not positive."""
+    return math.sqrt(variance) if variance > 0 else math.nan
+
+
+def _two_sided(value: float, error: float) -> float:
+    return 2 * NormalDist().cdf(-abs(value / error)) if math.isfinite(error) else math.nan
+
+
+def _exponential(value: float) -> float:
+    return math.exp(value) if value < 709 else math.inf
