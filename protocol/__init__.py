@@ -45,6 +45,14 @@ if TYPE_CHECKING:
     from protocol.estimators.dependence.dependence import debiased_dependences
     from protocol.estimators.estimate import Estimate
     from protocol.estimators.independent import ProductEstimate
+    from protocol.estimators.inference.contrasts import (
+        Contrast,
+        difference,
+        odds_ratio,
+        p_value,
+        ratio,
+    )
+    from protocol.estimators.inference.laws import ErrorLaw, Interval
     from protocol.estimators.joint import Block, JointEstimate
     from protocol.estimators.projection import Projection
     from protocol.estimators.releases.combined import CombinedEstimate
@@ -106,9 +114,11 @@ __all__ = [
     "CodeRandomizer",
     "CombinedEstimate",
     "Composed",
+    "Contrast",
     "Counts",
     "Derived",
     "Epsilon",
+    "ErrorLaw",
     "Estimate",
     "Estimated",
     "ExactAccountant",
@@ -119,6 +129,7 @@ __all__ = [
     "Group",
     "GroupedEstimate",
     "HadamardResponse",
+    "Interval",
     "JointEstimate",
     "KeepElseTable",
     "KeepUniform",
@@ -178,6 +189,7 @@ __all__ = [
     "calibrate",
     "count_codes",
     "debiased_dependences",
+    "difference",
     "exact_epsilon",
     "exact_test",
     "join_codes",
@@ -186,8 +198,11 @@ __all__ = [
     "key_records",
     "key_survey",
     "noise_aware_test",
+    "odds_ratio",
+    "p_value",
     "party_id",
     "randomize_columns",
+    "ratio",
     "secret_of",
     "split_codes",
     "synthesize",
@@ -232,6 +247,14 @@ _HOMES = {
     "protocol.estimators.dependence.dependence": ("debiased_dependences",),
     "protocol.estimators.estimate": ("Estimate",),
     "protocol.estimators.independent": ("ProductEstimate",),
+    "protocol.estimators.inference.contrasts": (
+        "Contrast",
+        "difference",
+        "odds_ratio",
+        "p_value",
+        "ratio",
+    ),
+    "protocol.estimators.inference.laws": ("ErrorLaw", "Interval"),
     "protocol.estimators.joint": ("Block", "JointEstimate"),
     "protocol.estimators.projection": ("Projection",),
     "protocol.estimators.releases.combined": ("CombinedEstimate",),

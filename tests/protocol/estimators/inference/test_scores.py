@@ -106,7 +106,9 @@ def test_products_and_exact_counts_have_the_errors_of_their_covariances(about: A
         AB, BLOCKS["independent"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1]))
     )
     check_errors(ProductEstimate(joint), about)
-    check_errors(ExactEstimate(AB, {("a", "b"): np.array([[700, 2000, 1100], [3000, 200, 900]])}), about)
+    check_errors(
+        ExactEstimate(AB, {("a", "b"): np.array([[700, 2000, 1100], [3000, 200, 900]])}), about
+    )
 
 
 def check_errors(estimate: Estimate, about: About) -> None:
