@@ -273,9 +273,11 @@ class GroupedEstimate(Estimate):
             scores.append((weights.ravel() - rest) / group.keep)
             shares.append(group.n / n * reported.ravel())
             squares += group.n / n * float((raw * weights**2).sum())
+        each, likely = np.concatenate(scores), np.concatenate(shares)
         law = weighted_law(
-            np.concatenate(scores),
-            np.concatenate(shares),
+            float(likely @ each),
+            each,
+            likely,
             n,
             squares=squares,
             least=float(weights.min()),
