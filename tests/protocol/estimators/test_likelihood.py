@@ -391,7 +391,11 @@ def test_an_exact_part_of_a_table_leaves_the_rest_to_be_fitted() -> None:
     pilot = Release.of_tables(
         (Group(("a", "b"), 0.5),), {("a", "b"): np.array([[90, 1, 1], [1, 1, 90]])}
     )
-    exact = Release.of_tables((Group(("a",), 1.0),), {("a",): np.array([92, 92])})
+    margins: dict[tuple[str, ...], NDArray[np.int64]] = {
+        ("a",): np.array([92, 92]),
+        ("b",): np.array([91, 2, 91]),
+    }
+    exact = Release.of_tables((Group(("a",), 1.0), Group(("b",), 1.0)), margins)
     found = CombinedEstimate(survey, (pilot, exact)).table("a", "b", projection="em").values
     assert found[0, 0] + found[1, 2] > 0.9
 
