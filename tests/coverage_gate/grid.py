@@ -68,7 +68,7 @@ def between(categories: Sequence[int]) -> tuple[Point, ...]:
     return grid(
         expected=(2, 5, 7, 15, 20, 45, 70),
         shares=(0.003, 0.03, 0.2, 0.35, 0.7, 0.9, 0.99),
-        keeps=(0.2, 0.6, 0.95),
+        keeps=(0.2, 0.6, 0.85),
         categories=categories,
     )
 

@@ -182,7 +182,8 @@ def _excess(errors: list[float], stated: list[float]) -> float:
     """How far the squares of errors are, on average, from what is stated, in standard errors."""
     differences = np.square(errors) - np.square(stated)
     spread = float(np.std(differences))
-    if math.isnan(spread) or spread == 0.0:
+    # What is exact is off by a rounding.
+    if math.isnan(spread) or spread < 1e-24:
         return math.nan
     return float(differences.mean()) / (spread / math.sqrt(len(differences)))
 
