@@ -34,11 +34,21 @@ def measured_at(name: str, points: tuple[Point, ...], seed: int, runs: int) -> l
     ]
 
 
+def rows_in(path: Path) -> Iterator[Row]:
+    """The figures in a file."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = Row(*json.loads(line))
+        yield row._replace(point=Point(*row.point))
+
+
 def all_rows(given: argparse.Namespace) -> Iterator[Row]:
     """Measure, in jobs, estimator by estimator."""
+    kept = list(rows_in(given.rows)) if given.rows is not None and given.rows.exists() else []
+    yield from kept
+    done = {row.estimator for row in kept}
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
         for name, estimator in _BY_NAME.items():
-            if not re.search(given.only, name):
+            if name in done or not re.search(given.only, name):
                 continue
             began, points = time.perf_counter(), estimator.points[:: given.every]
             jobs = [
@@ -70,7 +80,10 @@ def main() -> int:
     parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page")
     parser.add_argument(
-        "--rows", type=Path, metavar="FILE", help="figures are added to it, as JSON lines"
+        "--rows",
+        type=Path,
+        metavar="FILE",
+        help="figures are kept in it, as JSON lines, and those in it are not measured again",
     )
     given = parser.parse_args()
     rows = list(all_rows(given))
@@ -95,7 +108,7 @@ def main() -> int:
     if len(failed) > given.shown:
         print(f"and {len(failed) - given.shown:,} more")
     if given.out is not None:
-        text = page(rows, summary_of(rows), seed=given.seed, runs=given.runs)
+        text = page(rows, summary_of(rows), seed=given.seed)
         given.out.write_text(text, encoding="utf-8")
     return 1 if failed else 0
 

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import EXPECTED
 from tests.coverage_gate.known import UNCOVERED, UNKNOWN, VARIANCES
 from tests.coverage_gate.measuring import Row
@@ -50,9 +51,13 @@ the estimated table (`tests/coverage_gate/planted.py`).
 """
 
 
-def page(rows: Sequence[Row], summary: Summary, *, seed: int, runs: int) -> str:
+POINTS = {estimator.name: len(estimator.points) for estimator in ESTIMATORS}
+"""How many points of the grid each estimator has."""
+
+
+def page(rows: Sequence[Row], summary: Summary, *, seed: int) -> str:
     """The page."""
-    lines = [HEAD, *_known(summary), GRID, f"Seed {seed}, {runs:,} runs where surveys are drawn.\n"]
+    lines = [HEAD, *_known(summary), GRID, f"The seed is {seed}.\n"]
     lines += ["## The table\n", *_table(rows)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -78,7 +83,8 @@ def _known(summary: Summary) -> Iterator[str]:
 def _table(rows: Iterable[Row]) -> Iterator[str]:
     yield (
         "The lowest and, where the truth is off the boundary, the highest coverage in percent, by "
-        "expected reports; `?` where all is unknown.\n"
+        "expected reports. `?` stands where no interval is given: at all points, or beside figures "
+        "at some. How much of its part of the grid was measured stands beside each estimator.\n"
     )
     counts = [f"{expected:,}" for expected in EXPECTED]
     yield f"| estimator | number | about | measured | {' | '.join(counts)} |"
@@ -87,7 +93,8 @@ def _table(rows: Iterable[Row]) -> Iterator[str]:
     for row in rows:
         groups[row.estimator, row.target, row.about].append(row)
     for (name, target, about), some in groups.items():
-        how = "exact" if not any(row.runs for row in some) else "drawn"
+        runs, points = max(row.runs for row in some), len({row.point for row in some})
+        how = f"{f'{runs:,} runs' if runs else 'exact'}, {points} of {POINTS[name]} points"
         cells = [_cell([row for row in some if _column(row) == at]) for at in EXPECTED]
         yield f"| {name} | {target} | {about} | {how} | {' | '.join(cells)} |"
 
