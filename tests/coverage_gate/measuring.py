@@ -181,7 +181,8 @@ def _drawn(
 def _excess(errors: list[float], stated: list[float]) -> float:
     """How far the squares of errors are, on average, from what is stated, in standard errors."""
     differences = np.square(errors) - np.square(stated)
-    spread = float(np.std(differences))
+    # The squares of few errors may happen to be alike: they vary at least as normal errors do.
+    spread = max(float(np.std(differences)), math.sqrt(2) * float(np.mean(np.square(stated))))
     # What is exact is off by a rounding.
     if math.isnan(spread) or spread < 1e-24:
         return math.nan
