@@ -53,31 +53,19 @@ UNKNOWN: tuple[Known, ...] = (
     Known("rr-ind-joint", _FEW, target="set", upto=1),
     Known("inp-", "nobody, or one respondent, reports on a coefficient", upto=3),
     Known("marg-", "nobody, or one respondent, reports on a table", upto=3),
+    Known("privkv", "nobody, or one respondent, reports on the key", upto=1),
     Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=3),
     Known(
         "rrba, the last two blocks",
         "the published counts are those of all blocks, not of the last two",
         target="scores",
     ),
-    Known("smp", "nobody, or one respondent, reports on the attribute", upto=1),
-    Known(
-        "smp",
-        "no law is written down yet for a query where some respondents report on the attribute",
-        target="set",
-        about="population",
-    ),
 )
 """Where no interval is given."""
 
 UNCOVERED: tuple[Known, ...] = (
     Known("", "two or three reports, and weights of many values", target="scores", upto=1),
-    Known(
-        "smp",
-        "a query takes the normal law, which does not hold for few reports",
-        target="set",
-        about="respondents",
-        upto=10,
-    ),
+    Known("rr-clusters", "two or three respondents, whose pairs are known", target="set", upto=1),
     Known(
         "secure-sum, between the points",
         "97.03 % at one point off the grid: counts have few steps where a share is large",
