@@ -96,10 +96,8 @@ def test_traces_are_those_of_the_dense_covariance(design: str, about: About) -> 
     assert found is not None
     made = found(about)
     powers = [np.trace(np.linalg.matrix_power(form, k)) for k in (1, 2, 3, 4)]
-    assert made.noise.item() == pytest.approx(powers[0], rel=1e-5)
-    assert made.trace_2.item() == pytest.approx(powers[1], rel=1e-5)
-    assert made.trace_3.item() == pytest.approx(powers[2], rel=1e-5)
-    assert made.trace_4.item() == pytest.approx(powers[3], rel=1e-5)
+    given = made.noise, made.trace_2, made.trace_3, made.trace_4
+    assert [trace.item() for trace in given] == pytest.approx(powers, rel=1e-5, abs=0)
 
 
 @pytest.mark.parametrize("about", ["respondents", "population"])
@@ -122,11 +120,23 @@ def test_noise_and_spread_are_those_of_the_dense_covariance(
     assert found.law is not None
     made = found.law(about)
     assert made.estimate.item() / made.scale.item() == pytest.approx(square(reports), rel=1e-5)
-    assert (made.spread.item() / made.scale.item()) ** 2 == pytest.approx(variance, rel=1e-4)
+    assert (made.spread.item() / made.scale.item()) ** 2 == pytest.approx(variance, rel=1e-4, abs=0)
     low, high = found.interval(about=about)
     half = stats.norm.ppf(0.975) * np.sqrt(variance) / (2 * np.sqrt(square(reports)))
-    assert (high[0, 1] - low[0, 1]) / 2 == pytest.approx(half, rel=1e-3)
+    assert (high[0, 1] - low[0, 1]) / 2 == pytest.approx(half, rel=1e-3, abs=0)
     assert (high[0, 1] + low[0, 1]) / 2 == pytest.approx(found.matrix[0, 1], rel=1e-5)
+
+
+def test_rare_categories_count_less_and_the_law_says_how_much_is_seen() -> None:
+    n, table = 50, np.array([[20, 4, 1], [5, 16, 4]]) / 50
+    law = cramers_law(PairReports.exact(table, n), "population")
+    first, second = table.sum(axis=1), table.sum(axis=0)
+    weights = [m / (m**2 + 4 * m * (1 - m) / n) for m in (first, second)]
+    form = float(np.sum(excess_of(table) ** 2 * np.outer(*weights)))
+    assert (law.estimate + law.noise).item() == pytest.approx(form, rel=1e-12)
+    seen = [w * m @ (1 - m) / (len(m) - 1) for w, m in zip(weights, (first, second), strict=True)]
+    assert law.seen.item() == pytest.approx(np.prod(seen), rel=1e-12)
+    assert law.seen.item() < 0.9
 
 
 # What is made of a law
