@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.scores import Scores, check_covariance, multinomial
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
 from protocol.randomizers.exact import Floats
@@ -84,7 +84,7 @@ class Combination:
         found: Floats = np.tensordot(1 / self.numbers, each, axes=1)
         return found
 
-    def law(self) -> ErrorLaw:
+    def law(self) -> CumulantLaw:
         """The law of the errors of the cells.
 
         Cumulants are sums over the sets of attributes, of the share of those who are in the cell as
@@ -177,7 +177,7 @@ class Combination:
             scale += self._missing * left
         return variance, scale
 
-    def sum_law(self, given: Floats) -> ErrorLaw:
+    def sum_law(self, given: Floats) -> CumulantLaw:
         """The law of the mean of a weight, not the same for all.
 
         Its cumulants are those if the shares were the estimated ones without what is negative; by

@@ -312,6 +312,54 @@ def test_intervals_are_as_wide_as_the_errors_say(way: str) -> None:
         )
 
 
+def third_cumulants(way: Way, weights: Floats, n: int) -> dict[About, float]:
+    """Of the mean of a weight, from the dense maps and laws; all releases have n reports."""
+    shares = ANSWERS / N
+    given, varied = 0.0, np.zeros(SURVEY.cells)
+    for (design, _), map_ in zip(way, least_squares(way), strict=True):
+        scores = weights @ map_
+        centred = scores - (design.law @ scores)[:, np.newaxis]
+        given += float(shares @ (design.law * centred**3).sum(axis=1))
+        varied += (design.law * centred**2).sum(axis=1)
+    answers = weights - shares @ weights
+    sampled = float(shares @ (3 * varied * answers + answers**3))
+    return {"respondents": given / n**2, "population": (given + sampled) / n**2}
+
+
+@pytest.mark.parametrize("way", ["pilot and final", "final alone", "exact and final"])
+def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
+    counts = expected_reports(WAYS[way])
+    estimate, n = combined(WAYS[way], counts), counts[0].n
+    for names in TABLES:
+        found = estimate._combination(names)
+        takes, law = summing(SURVEY, names), found.law()
+        weights = np.random.default_rng(3).normal(size=found.values.shape)
+        ofs = found.sum_law(weights)
+        expected = third_cumulants(WAYS[way], takes @ weights.reshape(-1), n)
+        scale = float(np.abs(weights).max()) ** 3 / n**2
+        for about in ABOUT:
+            _, third = ofs.cumulants[about].at(np.asarray(ofs.values))
+            assert float(third) == pytest.approx(expected[about], rel=1e-3, abs=1e-4 * scale)
+            _, thirds = law.cumulants[about].at(found.values)
+            for cell, value in enumerate(thirds.reshape(-1)):
+                each = third_cumulants(WAYS[way], takes[:, cell], n)[about]
+                assert value == pytest.approx(each, rel=1e-3, abs=1e-4 / n**2)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_the_law_has_the_variance_of_the_errors_at_the_estimate(way: Way) -> None:
+    estimate = combined(way, expected_reports(way))
+    for names in tables_of(way):
+        table, found = estimate.table(*names), estimate._combination(names)
+        for about, errors in (
+            (ABOUT[0], table.standard_errors),
+            (ABOUT[1], table.population_errors),
+        ):
+            assert errors is not None
+            variance, _ = found.law().cumulants[about].at(table.values)
+            assert np.allclose(variance, errors**2, rtol=1e-9, atol=1e-15)
+
+
 def test_a_marginal_of_pairs_that_are_kept_alike_is_the_mean_of_theirs() -> None:
     generator = np.random.default_rng(4)
     way = tuple((pair_of(pair, 0.5), 1.0) for pair in PAIRS)
