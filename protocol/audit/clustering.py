@@ -69,5 +69,7 @@ class PartWriter(Fold):
             return None, self._why or "what single parties have said does not show it"
         if all(part.n == 1 for part in self._parts.values()):
             return None, ""
-        effects = design_effects(estimate, list(self._parts.values()))
+        # Sums of floats follow their order: nothing may depend on who arrived first.
+        parts = [self._parts[party] for party in sorted(self._parts)]
+        effects = design_effects(estimate, parts)
         return effects, "" if effects else "not all reports on record are in the estimate"
