@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
-from protocol.estimators.inference.laws import About, Interval, checked
+from protocol.estimators.inference.laws import About, Interval, checked, exact_law
 from protocol.estimators.inference.words import LEVEL
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table
@@ -206,7 +206,7 @@ class KeyValueTables(Estimate):
         axis = self._axis(tuple(names))
         missing, held = given.tolist()
         if missing == held:
-            return Estimated(missing, 0.0)
+            return Estimated(missing, 0.0, exact_law(missing))
         value = missing + (held - missing) * float(self.frequencies[axis])
         error = abs(held - missing) * float(self.frequency_errors[axis])
         told = self._told(axis)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -20,8 +21,13 @@ from protocol.estimators.inference.cumulants import (
     Offsets,
     count_cumulants,
 )
-from protocol.estimators.inference.laws import About, ErrorLaw
-from protocol.estimators.inference.scores import two_valued, weighted_law
+from protocol.estimators.inference.laws import About, ErrorLaw, exact_law
+from protocol.estimators.inference.scores import (
+    check_covariance,
+    multinomial,
+    two_valued,
+    weighted_law,
+)
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
@@ -126,7 +132,11 @@ class GroupedEstimate(Estimate):
             standard_errors=errors,
             population_errors=errors.copy(),
             n=n,
-            law=self._law(found, [_Part.of(group, names) for group in found]),
+            law=self._law(
+                found,
+                [_Part.of(group, names) for group in found],
+                functools.partial(self._covariance, found, names),
+            ),
         )
         return self._projected(raw, projection)
 
@@ -162,7 +172,7 @@ class GroupedEstimate(Estimate):
             variance += group.n * max(0.0, square - mean**2) / group.keep**2
             squares += group.n * square / group.keep**2
         if np.ptp(given) == 0:
-            return Estimated(value / n, 0.0)
+            return Estimated(value / n, 0.0, exact_law(value / n))
         error = standard_error(variance / n**2, squares / n**2)
         return Estimated(value / n, error, self._law_of_query(found, names, given))
 
@@ -224,7 +234,12 @@ class GroupedEstimate(Estimate):
             n=0,
         )
 
-    def _law(self, found: Sequence[Group], parts: Sequence[_Part]) -> CumulantLaw:
+    def _law(
+        self,
+        found: Sequence[Group],
+        parts: Sequence[_Part],
+        covariances: Callable[[About], NDArray[np.float64]] | None = None,
+    ) -> CumulantLaw:
         """Of the means over groups, weighted by their reports, of what their parts say."""
         n = sum(group.n for group in found)
         worth = sum(group.worth for group in found)
@@ -253,37 +268,64 @@ class GroupedEstimate(Estimate):
             values=values if known else np.full(values.shape, np.nan),
             cumulants=cumulants,
             steps=np.full(values.shape, max(steps)),
+            covariances=covariances,
         )
+
+    def _covariance(
+        self, found: Sequence[Group], names: Sequence[str], about: About
+    ) -> NDArray[np.float64]:
+        """Of the cells of a table, as if a group's reports had all been drawn with one table."""
+        check_covariance(math.prod(self.sizes_of(names)))
+        n = sum(group.n for group in found)
+        worth = sum(group.worth for group in found)
+        if not all(group.worth for group in found):
+            raise ValueError("the covariance is not known: a group's errors are unknown")
+        raw: NDArray[np.float64] = np.sum(
+            [group.n / n * marginal(group.raw, group.names, names) for group in found], axis=0
+        )
+        covariance = np.zeros((raw.size, raw.size))
+        for group in found:
+            fakes = marginal(group.fakes, group.names, names)
+            reported = group.keep * raw + (1 - group.keep) * fakes
+            weight = (group.n / n / group.keep) ** 2 / group.worth
+            covariance += weight * multinomial(reported, 1)
+        if about == "respondents":
+            # What the sampling adds is less by so much than in a sample of a population.
+            missing = 1.0 if self.n <= worth else (worth - 1) / (self.n - 1)
+            covariance -= missing / worth * multinomial(raw, 1)
+        return covariance
 
     def _law_of_query(
         self, found: Sequence[Group], names: Sequence[str], weights: NDArray[np.float64]
-    ) -> ErrorLaw:
-        """Of the mean of a weight."""
+    ) -> ErrorLaw | None:
+        """Of the mean of a weight; None where it is unknown."""
         for inside, factor, offset in (two_valued(weights) or [])[:1]:
             parts = [_Part.within(group, names, inside) for group in found]
             return self._law(found, parts).times(factor, offset)
-        n = sum(group.n for group in found)
+        n, worth = sum(group.n for group in found), sum(group.worth for group in found)
+        if not all(group.worth for group in found):
+            return None
         scores, shares, squares = [], [], 0.0
         for group in found:
-            raw, fakes, reported = (
-                marginal(each, group.names, names)
-                for each in (group.raw, group.fakes, group.reported)
-            )
+            raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))
             rest = (1 - group.keep) * float((fakes * weights).sum())
             scores.append((weights.ravel() - rest) / group.keep)
+            # What was reported, or would have been by as many as the estimate is worth.
+            reported = group.keep * raw + (1 - group.keep) * fakes
             shares.append(group.n / n * reported.ravel())
             squares += group.n / n * float((raw * weights**2).sum())
         each, likely = np.concatenate(scores), np.concatenate(shares)
+        reports = max(1, round(worth))
         law = weighted_law(
             float(likely @ each),
             each,
             likely,
-            n,
+            reports,
             squares=squares,
             least=float(weights.min()),
             most=float(weights.max()),
         )
-        return law.of_sample(n, self.n)
+        return law.of_sample(reports, self.n)
 
     def _holding(self, names: Sequence[str]) -> list[Group]:
         self.survey.axes(names)

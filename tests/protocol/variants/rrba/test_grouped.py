@@ -196,3 +196,43 @@ def test_the_worth_of_the_last_two_blocks_is_that_of_their_reports() -> None:
         for about in ("respondents", "population")
     ]
     assert np.isfinite(ends).all()
+
+
+@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("name", ["one table", "by epsilon"])
+def test_covariances_have_the_variances_of_the_law(name: str, about: About) -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(VARIANTS[name], law, [60] * 3, np.random.default_rng(3))
+    for names in (("a1",), ("a1", "a0")):
+        table = estimate.table(*names)
+        found: Any = table.law
+        covariance = table.covariance(about)
+        variance, _ = found.cumulants[about].at(table.values)
+        tolerance = 1e-9 if name == "one table" else 0.1
+        np.testing.assert_allclose(np.diagonal(covariance), variance.ravel(), rtol=tolerance)
+        # All cells together are everybody.
+        np.testing.assert_allclose(covariance.sum(axis=0), 0, atol=1e-12)
+
+
+def test_an_attribute_without_a_report_is_unknown() -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(RRBA(survey=SURVEY, k=1, p=0.5), law, [1], np.random.default_rng(3))
+    unknown = [np.isnan(table.interval()).all() for table in estimate.marginals().values()]
+    assert sum(unknown) == 2
+
+
+def test_a_weight_of_many_values_has_an_interval() -> None:
+    law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
+    estimate = asked(VARIANTS["by epsilon"], law, [400] * 3, np.random.default_rng(3))
+    weights = np.array([0.0, 1.0, 5.0])
+    found = estimate.query(["a1"], weights)
+    assert found.standard_error is not None
+    for about in ("respondents", "population"):
+        covariance = estimate.table("a1").covariance(about)
+        low, high = found.interval(0.95, about)
+        width = 2 * 1.96 * math.sqrt(weights @ covariance @ weights)
+        assert high - low == pytest.approx(width, rel=0.1)
+        assert low < found.value < high
+    last = asked(VARIANTS["last two"], law, [400] * 3, np.random.default_rng(3))
+    low, high = last.query(["a1"], weights).interval(0.95, "population")
+    assert low < last.query(["a1"], weights).value < high
