@@ -17,7 +17,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
-from scenarios.cli.survey import aggregate
+from scenarios.cli.surveys.holding import aggregate
 from scenarios.deployment.enrolment import joining
 from scenarios.deployment.enrolment.agreed import CharterFile
 from scenarios.deployment.enrolment.folders import files_of, new_authority
