@@ -45,7 +45,7 @@ COMMANDS = {
     "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
     "close": Place("surveys.holding", "End the joining of a survey that is being held."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
-    "estimate": Place("surveys.estimating", "Bring tables out of a transcript, with intervals."),
+    "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
     "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
     "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
     "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),

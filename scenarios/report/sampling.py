@@ -35,7 +35,7 @@ def response_sentences(completeness: Completeness, variant: Variant) -> Iterator
     if variant.max_records == 1:
         said += (
             f"; whatever they would have said, shares of all are at most "
-            f"{100 * response.widest:.1f} points from these"
+            f"{100 * response.widest:.1f} points from those of the parties that were counted"
         )
     yield said
 

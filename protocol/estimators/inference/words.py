@@ -1,4 +1,4 @@
-"""Which intervals a report shows, in words and as figures: nothing else formats them."""
+"""Which intervals a report shows, in words and as figures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.estimators.inference.laws import About, Interval
+from protocol.estimators.inference.laws import LEVEL, About, Interval
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
-
-LEVEL = 0.95
-"""The level of intervals, unless another one is asked for."""
 
 UNKNOWN, EXACT = "unknown", "exact"
 """An interval whose ends are not known, and one of width 0."""
@@ -24,9 +21,9 @@ _MOST = 12
 """The most decimals that a figure has."""
 
 _SAYS: dict[About, str] = {
-    "respondents": "about the respondents: of randomization alone, given their answers",
-    "population": "about the population, of which the respondents are taken as a simple random "
-    "sample: of sampling and randomization",
+    "respondents": "about the respondents: they allow for randomization alone",
+    "population": "about the population, if the respondents are a simple random sample of it: they "
+    "allow for sampling and randomization",
 }
 
 
@@ -118,28 +115,28 @@ def sentences(
     """
     known = [figure for figure in figures if not math.isnan(figure.low + figure.high)]
     if known and all(figure.exact for figure in figures):
-        return ["These are exact: they follow from sums that were not randomized."]
+        return ["These are exact: nothing in them was randomized."]
     found = [f"{intervals.says}."]
     if len(known) < len(figures):
         found.append(
-            "An interval is unknown where reports are too few, or too much alike, to tell, or the "
-            "estimate has no known error."
+            "An interval is unknown where there are too few reports, where they are too much "
+            "alike, or where the error of the estimate is not known."
         )
     if projection != "none":
         found.append(
             f"The shares are {made_by(projection)}, which biases them. An interval is that of the "
-            "raw, unbiased estimate, so a share can lie outside its own."
+            "raw, unbiased estimate, so a share can lie outside its interval."
         )
     elif any(not figure.low <= figure.value <= figure.high for figure in known):
         found.append(
-            "A raw estimate that is out of range lies outside its interval, which holds possible "
-            "values alone."
+            "A raw estimate can be out of range, such as a share below 0. It then lies outside its "
+            "interval, which holds only possible values."
         )
     short = [fit.gap for fit in fits if fit and not fit.converged]
     if short:
         found.append(
-            f"EM stopped at its limit of steps in {len(short):,} of the tables: the log-likelihood "
-            f"may be up to {max(short):.2g} below the largest."
+            f"EM reached its limit of steps in {len(short):,} of the tables: the log-likelihood "
+            f"may be up to {max(short):.2g} below its maximum."
         )
     return found
 

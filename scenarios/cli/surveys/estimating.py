@@ -83,9 +83,9 @@ def estimate(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Bring tables out of TRANSCRIPT, with intervals: as a file, or to read.
+    """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
-    The record is audited first. Exit 1, with nothing brought out, if its result does not follow.
+    The record is audited first. Exit 1, with no table, if its result does not follow.
     """
     if names is not None and wanted:
         raise UsageError("--table, --where: expected one of them")

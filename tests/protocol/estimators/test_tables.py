@@ -79,7 +79,7 @@ def test_tables_are_short_in_text_and_escaped_in_html() -> None:
     assert shown.count("<tr>") == 5
     assert "<th>95 % interval</th>" in shown
     assert "<td>0.400000</td><td>[0.302002, 0.497998]</td>" in shown
-    assert "95 % intervals about the respondents: of randomization alone" in shown
+    assert "95 % intervals about the respondents: they allow for randomization alone" in shown
     assert "lies outside its interval" in shown
 
 

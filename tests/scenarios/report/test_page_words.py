@@ -29,16 +29,16 @@ from tests.recorded.runs import recorded
 
 def test_exact_shares_have_no_errors() -> None:
     read = Page(page_of(summed()))
-    assert "These are exact: they follow from sums that were not randomized." in read.said
+    assert "These are exact: nothing in them was randomized." in read.said
     assert "interval" not in read.said
-    about = "95 % intervals about the respondents: of randomization alone, given their answers."
+    about = "95 % intervals about the respondents: they allow for randomization alone."
     assert about in Page(page_of(independent())).said
 
 
 def test_of_exact_shares_a_population_is_still_estimated() -> None:
     read = Page(page_of(summed(), intervals=Intervals(0.9, "population")))
     assert "These are exact" not in read.said
-    assert "90 % intervals about the population, of which the respondents are taken" in read.said
+    assert "90 % intervals about the population, if the respondents are a simple" in read.said
 
 
 def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
@@ -48,7 +48,7 @@ def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
     read = Page(page_of(independent(), adjusted))
     cells = sum(table.values.size for table in adjusted.estimate.marginals().values())
     assert len(re.findall(r"\d\.\d % unknown", read.said)) == cells
-    assert "or the estimate has no known error." in read.said
+    assert "or where the error of the estimate is not known." in read.said
     assert "whisker" not in [line["class"] for line in read.tags("line")]
     assert "unknown" not in Page(page_of(independent())).said
 
@@ -99,7 +99,7 @@ def test_announced_intervals_are_those_that_were_announced(projection: Projectio
     ):
         ends = f"[{100 * low:.1f}, {100 * high:.1f}] %"
         assert f"{cell.categories[0]} {100 * cell.value:.1f} % {ends}" in read.said
-    assert "90 % intervals about the population, of which" in read.said
+    assert "90 % intervals about the population, if" in read.said
     assert "50 % intervals about the respondents" in read.said
     assert ("are projected (simplex), which biases them." in read.said) == (projection != "none")
 

@@ -35,7 +35,7 @@ def test_a_result_without_a_likelihood_is_refused_in_one_line() -> None:
 def test_a_limit_that_was_reached_is_said() -> None:
     fits = [Fit(-9.0, 0.25, 10_000, False), Fit(-9.0, 0.01, 7, True), None]
     assert sentences(USUAL, [], "em", fits)[-1] == (
-        "EM stopped at its limit of steps in 1 of the tables: the log-likelihood may be up to 0.25 "
-        "below the largest."
+        "EM reached its limit of steps in 1 of the tables: the log-likelihood may be up to 0.25 "
+        "below its maximum."
     )
-    assert "EM stopped" not in " ".join(sentences(USUAL, [], "em", fits[1:]))
+    assert "EM reached" not in " ".join(sentences(USUAL, [], "em", fits[1:]))

@@ -41,7 +41,7 @@ def test_a_level_is_said_as_it_is(level: float, text: str) -> None:
     assert Intervals(level).says.startswith(f"{text} intervals about the respondents: ")
     population = Intervals(level, "population")
     assert population.legend == f"{text} interval about the population"
-    assert "taken as a simple random sample" in population.says
+    assert "if the respondents are a simple random sample" in population.says
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_figures_stand_beside_their_intervals() -> None:
         ((KNOWN, OPEN), "none", ("", "is unknown where")),
         ((EXACT, OPEN), "none", ("", "is unknown where")),
         ((OPEN, OPEN), "none", ("", "is unknown where")),
-        ((KNOWN, OUTSIDE), "none", ("", "out of range lies outside")),
-        ((OPEN, OUTSIDE), "none", ("", "is unknown where", "out of range lies outside")),
-        ((Shown(1.2, 0.8, 1.0),), "none", ("", "out of range lies outside")),
+        ((KNOWN, OUTSIDE), "none", ("", "then lies outside its interval")),
+        ((OPEN, OUTSIDE), "none", ("", "is unknown where", "then lies outside its interval")),
+        ((Shown(1.2, 0.8, 1.0),), "none", ("", "then lies outside its interval")),
         ((KNOWN, OUTSIDE), "clip", ("", "are projected (clip), which biases them. An interval")),
         ((KNOWN,), "em", ("", "are of maximum likelihood (em), which biases them.")),
         ((), "none", ("",)),
@@ -113,5 +113,5 @@ def test_what_a_reader_has_to_know(
 
 def test_exact_figures_have_nothing_else_to_be_said_of() -> None:
     assert sentences(Intervals(), (EXACT, EXACT)) == [
-        "These are exact: they follow from sums that were not randomized."
+        "These are exact: nothing in them was randomized."
     ]
