@@ -40,7 +40,7 @@ _MET = 1e-6
 _ROUNDING = 1e-9
 
 
-class Fit(NamedTuple):
+class Weighting(NamedTuple):
     """How reports were weighted to meet known margins.
 
     Attributes:
@@ -73,13 +73,13 @@ class CalibratedEstimate(Estimate):
         survey: what was asked.
         joint: of the reports.
         known: the margins.
-        fit: the weights; ``of`` makes them.
+        weighting: the weights; ``of`` makes them.
     """
 
     survey: Survey
     joint: JointEstimate
     known: tuple[Margin, ...]
-    fit: Fit
+    weighting: Weighting
 
     @classmethod
     def of(cls, joint: JointEstimate, known: Sequence[Margin]) -> CalibratedEstimate:
@@ -100,7 +100,7 @@ class CalibratedEstimate(Estimate):
         if not missed <= _MET:
             raise ValueError(f"no weights of the reports meet the margins: one is {missed:.3g} off")
         weights.flags.writeable = False
-        return cls(joint.survey, joint, given, Fit(found, inverse, weights))
+        return cls(joint.survey, joint, given, Weighting(found, inverse, weights))
 
     def __repr__(self) -> str:
         known = ", ".join(" x ".join(margin.names) for margin in self.known)
@@ -114,7 +114,7 @@ class CalibratedEstimate(Estimate):
     @property
     def effective_n(self) -> float:
         """Kish's effective sample size of the weights (``effective_number``)."""
-        return effective_number(self.fit.weights, self.joint.counts.counts)
+        return effective_number(self.weighting.weights, self.joint.counts.counts)
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The calibrated joint distribution of some attributes, in any order.
@@ -122,8 +122,8 @@ class CalibratedEstimate(Estimate):
         A cell that the margins determine has an error of 0 about the population.
         """
         raw = moments(self.joint, names)
-        values = unmixed(self.joint, names, self.fit.weights)
-        together = covariances(self.joint, names, self.fit.margins)
+        values = unmixed(self.joint, names, self.weighting.weights)
+        together = covariances(self.joint, names, self.weighting.margins)
         left = raw.variances - self._explained(together).reshape(values.shape)
         # What the margins determine has no error, up to rounding.
         left = np.where(left > _ROUNDING * raw.squares, left * self._factor, 0.0)
@@ -141,11 +141,11 @@ class CalibratedEstimate(Estimate):
         scores = functional_scores(self.joint, names, given[np.newaxis])[:, 0]
         shares = self.joint.counts.counts / self.n
         centred = scores - shares @ scores
-        found = self.fit.margins
+        found = self.weighting.margins
         together = ((shares * centred) @ (found.scores - found.estimated))[np.newaxis]
         left = shares @ centred**2 - self._explained(together)[0]
         left = float(left) * self._factor if left > _ROUNDING * (shares @ scores**2) else 0.0
-        value = self.fit.weights @ scores
+        value = self.weighting.weights @ scores
         law = NormalLaw(
             values=np.asarray(value),
             variances={"population": Variance(left)},
@@ -157,10 +157,10 @@ class CalibratedEstimate(Estimate):
     @property
     def _factor(self) -> float:
         """What the mean square of residuals is multiplied by to be the variance of an estimate."""
-        rank = int(np.linalg.matrix_rank(self.fit.inverse, hermitian=True))
+        rank = int(np.linalg.matrix_rank(self.weighting.inverse, hermitian=True))
         return 1 / (self.n - rank) if self.n >= ENOUGH * rank else float("nan")
 
     def _explained(self, together: Floats) -> Floats:
         """The part of variances that the margins' scores explain, by covariances with them."""
-        explained: Floats = np.sum(together @ self.fit.inverse * together, axis=1)
+        explained: Floats = np.sum(together @ self.weighting.inverse * together, axis=1)
         return explained

@@ -31,7 +31,7 @@ the stratum may be empty.
 _HELD = 2**22
 """The most scores that are held at once."""
 
-MAX_SCORES = 2**28
+MAX_TABLE_SCORES = 2**28
 """The most scores of a table, its cells times the reports that they depend on, that have errors."""
 
 
@@ -142,7 +142,7 @@ class PostStratifiedEstimate(Estimate):
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
         asked = self.joint.asked(together)
         reports = asked.shares.reshape(-1)
-        known = self.clear and len(weights) * len(reports) <= MAX_SCORES
+        known = self.clear and len(weights) * len(reports) <= MAX_TABLE_SCORES
         rows = max(1, _HELD // max(len(reports), math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)
         free = self.n - self.factors.size

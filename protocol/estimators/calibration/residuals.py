@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.calibration.scores import Moments
+from protocol.estimators.calibration.scores import ScoreMoments
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import ErrorLaw
 from protocol.estimators.joint import JointEstimate
@@ -15,7 +15,7 @@ from protocol.estimators.joint import JointEstimate
 Floats = NDArray[np.float64]
 
 
-def residual_errors(raw: Moments, left: Floats) -> Floats:
+def residual_errors(raw: ScoreMoments, left: Floats) -> Floats:
     """The standard errors that residuals leave; NaN where the reports are too few to tell.
 
     Args:
@@ -26,7 +26,7 @@ def residual_errors(raw: Moments, left: Floats) -> Floats:
 
 
 def residual_law(
-    joint: JointEstimate, names: Sequence[str], raw: Moments, values: Floats, left: Floats
+    joint: JointEstimate, names: Sequence[str], raw: ScoreMoments, values: Floats, left: Floats
 ) -> ErrorLaw:
     """The law of a calibrated table's errors, about the population alone.
 

@@ -19,7 +19,7 @@ from protocol.randomizers import join_codes
 
 Floats = NDArray[np.float64]
 
-MAX_SCORES = 2**27
+MAX_MARGIN_SCORES = 2**27
 """The most scores of margins that are kept: distinct reports times cells."""
 
 
@@ -39,7 +39,7 @@ class MarginScores(NamedTuple):
     covariance: Floats
 
 
-class Moments(NamedTuple):
+class ScoreMoments(NamedTuple):
     """The scores of a table's cells, each array of the table's shape.
 
     Attributes:
@@ -61,14 +61,14 @@ def margin_scores(joint: JointEstimate, margins: Sequence[Margin]) -> MarginScor
     """The scores of margins.
 
     Raises:
-        ValueError: more than ``MAX_SCORES`` of them.
+        ValueError: more than ``MAX_MARGIN_SCORES`` of them.
     """
     cells = sum(margin.shares.size for margin in margins)
     distinct = len(joint.counts.counts)
-    if distinct * cells > MAX_SCORES:
+    if distinct * cells > MAX_MARGIN_SCORES:
         raise ValueError(
             f"{distinct:,} distinct reports times {cells:,} cells of margins: expected at most "
-            f"{MAX_SCORES:,}"
+            f"{MAX_MARGIN_SCORES:,}"
         )
     shares = joint.counts.counts / joint.n
     scores = np.concatenate(
@@ -122,14 +122,14 @@ def unmixed(joint: JointEstimate, names: Sequence[str], weights: Floats | None =
     return _arranged(joint, asked, names, table)
 
 
-def moments(joint: JointEstimate, names: Sequence[str]) -> Moments:
+def moments(joint: JointEstimate, names: Sequence[str]) -> ScoreMoments:
     """The moments of the scores of a table's cells."""
     asked = joint.asked(names)
     values = squares = asked.shares
     for axis, inverse in enumerate(asked.inverses):
         values = inverse.apply(values, axis)
         squares = inverse.apply_squared(squares, axis)
-    return Moments(*(_arranged(joint, asked, names, table) for table in (values, squares)))
+    return ScoreMoments(*(_arranged(joint, asked, names, table) for table in (values, squares)))
 
 
 def covariances(joint: JointEstimate, names: Sequence[str], margins: MarginScores) -> Floats:

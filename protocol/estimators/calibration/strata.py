@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import SurveyError
-from protocol.estimators.calibration.post_stratified import CLEAR, MAX_SCORES
+from protocol.estimators.calibration.post_stratified import CLEAR, MAX_TABLE_SCORES
 from protocol.estimators.calibration.scores import functional_table, moments, unmixed
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
@@ -175,7 +175,7 @@ def within_strata(joint: JointEstimate, strata: Sequence[str], names: Sequence[s
     sizes = of_strata.values.shape
     inside = whole.reshape(of_strata.values.size, -1)
     cells, others = inside.shape
-    if inside.size * max(inside.size, len(reports)) > MAX_SCORES:
+    if inside.size * max(inside.size, len(reports)) > MAX_TABLE_SCORES:
         raise ValueError(f"{inside.size:,} cells: too many to tell errors within strata")
     clear = of_strata.values >= CLEAR * np.sqrt(of_strata.variances / joint.n)
     values = np.full((cells, others), np.nan)
