@@ -10,7 +10,7 @@ import msgspec
 
 from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 from protocol.surveys.survey import Survey
@@ -58,7 +58,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     tables: tuple[tuple[str, ...], ...]
     projection: Projection = "none"
-    level: float = 0.95
+    level: float = LEVEL
     about: About = "respondents"
 
     def check(self, survey: Survey) -> None:

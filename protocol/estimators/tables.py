@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw, critical
-from protocol.estimators.inference.words import LEVEL, USUAL, bracketed, sentences, shown
+from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, NormalLaw, critical
+from protocol.estimators.inference.words import USUAL, bracketed, sentences, shown
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection, project
 
@@ -75,7 +75,7 @@ class Estimated:
     standard_error: float | None
     law: ErrorLaw | None = field(default=None, compare=False, repr=False)
 
-    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+    def interval(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """The truths that the estimate does not contradict; NaN where that is unknown.
 
         Raises:
@@ -175,7 +175,7 @@ class Table:
 
     def interval(
         self,
-        level: float = 0.95,
+        level: float = LEVEL,
         about: About = "respondents",
         *,
         simultaneous: bool = False,

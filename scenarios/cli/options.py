@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from protocol.estimators.calibration.methods import Method
-from protocol.estimators.inference.laws import About
-from protocol.estimators.inference.words import LEVEL, Intervals
+from protocol.estimators.inference.laws import LEVEL, About
+from protocol.estimators.inference.words import Intervals
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
 from scenarios.errors import UsageError, printable

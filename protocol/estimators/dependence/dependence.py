@@ -26,7 +26,7 @@ from protocol.estimators.dependence.strength import (
     cramers_law,
     pearsons_law,
 )
-from protocol.estimators.inference.laws import About, Interval, checked, critical
+from protocol.estimators.inference.laws import LEVEL, About, Interval, checked, critical
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project
 from protocol.randomizers.exact import Floats
@@ -224,7 +224,7 @@ class Dependences:
         """
         return self._square(self.law and self.law("respondents").cautious, 1.0)
 
-    def interval(self, level: float = 0.95, about: About = "respondents") -> Interval:
+    def interval(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """The true dependences that the reports do not contradict, each end of shape (m, m).
 
         They invert the law of the unbiased square, so they hold the true measure even where the

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.laws import Floats, Interval, critical
+from protocol.estimators.inference.laws import LEVEL, Floats, Interval, critical
 
 _HALVINGS = 44
 """Ends of intervals are known to this many bits of the largest value."""
@@ -110,7 +110,7 @@ class QuadraticLaw:
             found: Floats = np.where(spread > 0, spread / slope, spread)
         return found
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def interval(self, level: float = LEVEL) -> Interval:
         """The measures that the estimate does not contradict, each of them being that of its t.
 
         Both ends leave out as much. The upper one is at least what an estimate of 0 has, so that no

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.laws import About, Floats, critical
+from protocol.estimators.inference.laws import LEVEL, About, Floats, critical
 from protocol.estimators.tables import Estimated, Table
 
 _HALVINGS = 40
@@ -43,7 +43,7 @@ def difference(
     first: ArrayLike,
     second: ArrayLike,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
     """How much larger the share of one set of cells is than that of another.
@@ -69,7 +69,7 @@ def ratio(
     first: ArrayLike,
     second: ArrayLike,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
     """How many times the share of one set of cells is that of another.
@@ -107,7 +107,7 @@ def odds_ratio(
     first: tuple[int, int],
     second: tuple[int, int],
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     about: About = "respondents",
 ) -> Contrast:
     """The odds ratio of two categories of each of two attributes.

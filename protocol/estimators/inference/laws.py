@@ -22,6 +22,9 @@ About: TypeAlias = Literal["respondents", "population"]
 """Whose shares an interval is about: those of the respondents, whose answers were randomized, or
 those of a population of which they are a random sample."""
 
+LEVEL = 0.95
+"""The confidence level of intervals, unless another one is asked for."""
+
 
 class Interval(NamedTuple):
     """The ends of an interval for each of some numbers, or for one; NaN where it is unknown."""

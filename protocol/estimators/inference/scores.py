@@ -96,24 +96,6 @@ class Scores:
             step=most - least,
         )
 
-    def times(self, factor: float) -> Scores:
-        """Of a part of a mean of scores, with this weight in it."""
-        return Scores(
-            variance=self.variance * factor**2,
-            third=self.third * factor**3,
-            inside=self.inside * factor**2,
-            step=self.step * factor,
-        )
-
-    def plus(self, other: Scores) -> Scores:
-        """Of the sum of two scores of a respondent that are independent given her answer."""
-        return Scores(
-            variance=self.variance + other.variance,
-            third=self.third + other.third,
-            inside=self.inside + other.inside,
-            step=np.maximum(self.step, other.step),
-        )
-
     def mapped(self, arranged: Callable[[Floats], Floats]) -> Scores:
         """With every array of cells in another arrangement."""
         return Scores(

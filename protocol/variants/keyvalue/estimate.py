@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
-from protocol.estimators.inference.laws import About, Interval, checked, exact_law
-from protocol.estimators.inference.words import LEVEL
+from protocol.estimators.inference.laws import LEVEL, About, Interval, checked, exact_law
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.keyvalue import ABSENT, PrivKV
