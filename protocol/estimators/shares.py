@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate, Floats
-from protocol.estimators.inference.cumulants import CumulantLaw
+from protocol.estimators.inference.cumulants import CumulantLaw, left_by_sampling
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
@@ -221,9 +221,7 @@ class SharesEstimate(Estimate):
 
     def _left(self) -> float:
         """What part of the variance of a population's sample that of the respondents has."""
-        if self.of is None or self.of <= self.n:
-            return 0.0
-        return (self.of - self.n) / (self.of - 1)
+        return float(left_by_sampling(self.n, self.of or self.n)[0])
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         kept = [place for place, name in enumerate(self.names) if name in names]

@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.estimators.inference.laws import LEVEL, About, Floats, critical
 from protocol.estimators.tables import Estimated, Table
 
+# Exact shares that differ by no more are the same but for rounding.
+_ROUNDING = 1e-12
+
 _HALVINGS = 40
 _LARGEST_Z = 8.0
 """Beyond it a level is 1 to the last digit: p-values are at least 1.3e-15."""
@@ -29,7 +32,7 @@ class Contrast(NamedTuple):
         value: the estimate.
         low, high: the ends of its interval.
         p_value: of the hypothesis that the two shares are the same, or for an odds ratio that the
-            attributes are independent in these cells; two-sided.
+            attributes are independent in these cells; two-sided. Of exact shares it is 0 or 1.
     """
 
     value: float
@@ -59,7 +62,7 @@ def difference(
             ``about``, or a table without a known covariance.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    z, error = critical(level), _root(v - 2 * c + w)
+    z, error = critical(level), _root(v - 2 * c + w, v + w)
     value = one - two
     return Contrast(value, value - z * error, value + z * error, _two_sided(value, error))
 
@@ -85,12 +88,14 @@ def ratio(
         ValueError: as ``difference``.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    z, error = critical(level), _root(v - 2 * c + w)
+    z, error = critical(level), _root(v - 2 * c + w, v + w)
     a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
     inside = b**2 - a * constant
     value = one / two if two else math.nan
     if not math.isfinite(error):
         low = high = math.nan
+    elif error == 0:
+        low = high = value
     elif inside <= 0:
         low, high = 0.0, math.inf
     else:
@@ -137,8 +142,8 @@ def odds_ratio(
             return Contrast(math.nan, math.nan, math.nan, math.nan)
         logarithm += sign * math.log(share)
         slope[cell] += sign / share
-    flat = slope.reshape(-1)
-    error = _root(float(flat @ table.covariance(about) @ flat))
+    flat, covariance = slope.reshape(-1), table.covariance(about)
+    error = _root(float(flat @ covariance @ flat), float(flat**2 @ covariance.diagonal()))
     low, high = logarithm - z * error, logarithm + z * error
     return Contrast(
         math.exp(logarithm), _exponential(low), _exponential(high), _two_sided(logarithm, error)
@@ -192,12 +197,21 @@ def _raw(table: Table) -> Floats:
     return table.values
 
 
-def _root(variance: float) -> float:
-    """The standard error; unknown where an estimated variance is not positive."""
+def _root(variance: float, parts: float) -> float:
+    """The standard error; unknown where an estimated variance is not positive.
+
+    Args:
+        variance: of the contrast.
+        parts: the sum of the variances of what it is made of; 0 if these are exact.
+    """
+    if parts == 0:
+        return 0.0
     return math.sqrt(variance) if variance > 0 else math.nan
 
 
 def _two_sided(value: float, error: float) -> float:
+    if error == 0:
+        return 0.0 if abs(value) > _ROUNDING else 1.0
     return 2 * NormalDist().cdf(-abs(value / error)) if math.isfinite(error) else math.nan
 
 

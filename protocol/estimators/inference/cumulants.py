@@ -83,6 +83,27 @@ class Offsets(NamedTuple):
         )
 
 
+def left_by_sampling(n: ArrayLike, of: ArrayLike) -> tuple[Floats, Floats]:
+    """What drawing without replacement leaves of the variance of a sum, and of its skew.
+
+    Draws with replacement have a variance and a third cumulant. Without replacement the variance is
+    the first part of theirs, and the third cumulant is that of theirs times both parts.
+
+    Args:
+        n: how many are drawn.
+        of: from how many, at least n (fewer count as n); infinite for a population.
+
+    Returns:
+        The two parts, 1 of a population.
+    """
+    drawn, people = np.asarray(n, np.float64), np.asarray(of, np.float64)
+    endless = np.isinf(people)
+    people = np.where(endless, 3.0, np.maximum(people, drawn))
+    left = (people - drawn) / np.maximum(people - 1, 1)
+    turned = (people - 2 * drawn) / np.maximum(people - 2, 1)
+    return np.where(endless, 1.0, left), np.where(endless, 1.0, turned)
+
+
 def count_cumulants(
     n: ArrayLike,
     offsets: Offsets,
@@ -109,11 +130,7 @@ def count_cumulants(
     """
     n, g = np.asarray(n, np.float64), np.asarray(gain, np.float64)
     sampled = n if together is None else np.asarray(together, np.float64)
-    people = np.maximum(np.asarray(of, np.float64), sampled)
-    left = turned = np.ones_like(people)
-    if checked(about) == "respondents":
-        left = (people - sampled) / np.maximum(people - 1, 1)
-        turned = (people - 2 * sampled) / np.maximum(people - 2, 1)
+    left, turned = left_by_sampling(sampled, of if checked(about) == "respondents" else np.inf)
     out, inside = offsets, offsets.moved(n, g)
     least = out.first - out.second
     spread = inside.first - inside.second - least
@@ -191,9 +208,10 @@ class CumulantLaw(ErrorLaw):
         """The law of the same estimates about ``of`` respondents, of whom those n who report are
         a simple random sample.
 
-        What the sampling adds to both cumulants is a part of what a population adds.
+        What the sampling adds to the variance is a part of what a population adds. So much of the
+        third cumulant is taken too, which is an approximation.
         """
-        left = (of - n) / (of - 1) if of > n else 0.0
+        left = float(left_by_sampling(n, of)[0])
         if not left or len(self.cumulants) < 2:
             return self
         given, sampled = self.cumulants["respondents"], self.cumulants["population"]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.estimators.inference.cumulants import Errors, above, below
+from protocol.estimators.inference.cumulants import Errors, above, below, left_by_sampling
 from protocol.estimators.inference.laws import Interval, critical
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
 from protocol.variants.keyvalue.counts import Floats, checked
@@ -86,16 +86,13 @@ class _Reports(NamedTuple):
     @classmethod
     def of(cls, rows: Floats, laws: Floats, people: Floats) -> _Reports:
         total, inverse = rows.sum(axis=-1), np.asarray(np.linalg.inv(laws), np.float64)
-        all_ = np.isinf(people)
-        people = np.where(all_, 3.0, np.maximum(people, total))
         return cls(
             total,
             rows / total[:, np.newaxis],
             laws,
             inverse[..., PLUS] - inverse[..., MINUS],
             1 - inverse[..., ABSENT],
-            np.where(all_, 1.0, (people - total) / np.maximum(people - 1, 1)),
-            np.where(all_, 1.0, (people - 2 * total) / np.maximum(people - 2, 1)),
+            *left_by_sampling(total, people),
         )
 
 

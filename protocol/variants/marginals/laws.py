@@ -17,6 +17,7 @@ from protocol.estimators.inference.cumulants import (
     Cumulants,
     Offsets,
     count_cumulants,
+    left_by_sampling,
 )
 from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw
 from protocol.randomizers.exact import Floats
@@ -104,7 +105,8 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
     known: dict[About, Cumulants] = {}
     for about in _SIDES:
         if plan.one_hot:
-            law = _of_bits(plan, part, worth, left=_left(about, found.n, worth))
+            people = found.n if about == "respondents" else math.inf
+            law = _of_bits(plan, part, worth, left=left_by_sampling(worth, people))
         else:
             offsets = Offsets.alike(worth, (1 - gain) * part)
             counts = count_cumulants(worth, offsets, gain, about=about, of=float(found.n))
@@ -145,16 +147,6 @@ def _of_bits(
         ]
     )
     return Cumulants(variance, third / n**2)
-
-
-def _left(about: About, people: int, n: Floats) -> tuple[Floats, Floats]:
-    """What is left of the variance and the third cumulant of a sample of n of some people."""
-    if about == "population":
-        return np.ones_like(n), np.ones_like(n)
-    return (
-        (people - n) / max(people - 1, 1),
-        (people - 2 * n) / max(people - 2, 1),
-    )
 
 
 def _worth(found: Coefficients, turned: Floats) -> Floats:

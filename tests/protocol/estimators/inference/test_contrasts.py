@@ -55,6 +55,13 @@ def test_the_odds_ratio_of_multinomial_shares() -> None:
     assert math.isnan(odds_ratio(empty, (0, 1), (0, 1)).low)
 
 
+def test_exact_shares_have_exact_contrasts() -> None:
+    assert difference(TABLE, FIRST, SECOND) == pytest.approx((0.1, 0.1, 0.1, 0.0))
+    assert ratio(TABLE, FIRST, SECOND) == pytest.approx((2.0, 2.0, 2.0, 0.0))
+    assert odds_ratio(TABLE, (0, 1), (0, 1)) == pytest.approx((8 / 3, 8 / 3, 8 / 3, 0.0))
+    assert difference(TABLE, FIRST, FIRST) == (0.0, 0.0, 0.0, 1.0)
+
+
 def test_a_test_rejects_what_the_interval_does_not_hold() -> None:
     share = ESTIMATE.query(("a", "b"), FIRST)
     for level in (0.5, 0.99):
