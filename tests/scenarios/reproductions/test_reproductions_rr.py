@@ -272,5 +272,5 @@ def test_an_outcome_reports_an_estimate_without_standard_errors() -> None:
         console.print(part)
     said = console.export_text()
     assert said.count(" unknown │") == 13
-    assert "or the estimate has no known error" in " ".join(said.split())
+    assert "or where the error of the estimate is not known" in " ".join(said.split())
     assert outcome._repr_html_()
