@@ -170,7 +170,7 @@ def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Pro
         notes.append(f"{answers.missing.total():,} of {rows:,} without an answer")
     if answers.spellings:
         spellings = count(answers.spellings, "spelling")
-        notes.append(f"{spellings} merged with others, but for blanks and accents the same")
+        notes.append(f"{spellings} merged with others that differ only in blanks or accents")
     if not counts:
         return Proposed(name, None, (*notes, "left out: it is empty"))
     if len(counts) == 1 and not answers.missing:
@@ -187,7 +187,7 @@ def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) ->
     rows = counts.total()
     if len(counts) > max(_FEW_ROWS, rows / 2):
         notes.append(
-            f"left out: {len(counts):,} different texts in {rows:,} rows, which name people"
+            f"left out: {len(counts):,} different texts in {rows:,} rows, which may identify people"
         )
         return Proposed(name, None, tuple(notes))
     kept = [cell for cell in counts if counts[cell] >= rare and _is_fit(cell)]
@@ -197,6 +197,9 @@ def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) ->
         kept = kept[: room - 1]
     joined = sorted(counts.keys() - set(kept), key=lambda cell: (-counts[cell], cell))
     notes.append(f"{len(counts):,} different answers")
+    if not kept and not answers.missing:
+        notes.append("left out: every answer is too rare, or cannot be a category")
+        return Proposed(name, None, tuple(notes))
     categories = sorted(kept)
     other = None
     if joined:

@@ -63,7 +63,7 @@ def test_what_is_written_in_two_ways_is_one_answer(tmp_path: Path) -> None:
     path = table(tmp_path, f"Ort\nMünchen\n{apart}\n  München \nBonn\n")
     proposal = propose(path)
     [column] = proposal.columns
-    assert column.notes[0] == "2 spellings merged with others, but for blanks and accents the same"
+    assert column.notes[0] == "2 spellings merged with others that differ only in blanks or accents"
     coding = planned(tmp_path, path)
     assert texts(coding, path) == [("München",)] * 3 + [("Bonn",)]
     # A plan that is written in the other way asks the same.
@@ -158,6 +158,10 @@ def test_of_many_categories_the_most_frequent_are_kept(tmp_path: Path) -> None:
         ([f"n{i}" for i in range(100)], "left out: 100 different texts in 100 rows"),
         (["same"] * 100, "left out: all rows are the same"),
         (["NA"] * 100, "left out: it is empty"),
+        (
+            [f"n{i % 400}" for i in range(2000)],
+            "left out: every answer is too rare, or cannot be a category",
+        ),
     ],
 )
 def test_what_tells_who_or_nothing_is_left_out(tmp_path: Path, cells: list[str], why: str) -> None:
