@@ -28,8 +28,8 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
     )
     yield from _comment(
         "Categories, ranges and the comments below were made from the answers in that file, so "
-        "they tell about them. Where the answers are secret, write categories that follow from "
-        "what is asked alone."
+        "they reveal something of them. Where the answers are secret, write categories that follow "
+        "only from what is asked."
     )
     yield ""
     yield f"title = {_text(title)}"
@@ -42,7 +42,7 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
     if proposal.decimal != ".":
         yield f"decimal = {_text(proposal.decimal)}"
     yield f"missing = {_array(map(_text, proposal.missing), 'missing = ')}"
-    yield from _comment("beside empty cells, these stand for no answer")
+    yield from _comment("these cells stand for no answer, and so do empty ones")
     for each in proposal.columns:
         yield ""
         if each.question is None:

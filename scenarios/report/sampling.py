@@ -110,7 +110,7 @@ def calibration_sentence(estimate: Estimate) -> str:
                 "population, if the respondents are a random sample of it."
             )
         case PostStratifiedEstimate():
-            unclear = "" if estimate.clear else " A stratum is too small to tell errors."
+            unclear = "" if estimate.clear else " A stratum is too small, so errors are unknown."
             return (
                 f"Post-stratified by {_listed([estimate.known])}: errors are about the population, "
                 f"if those who answer in a stratum are like the rest of it.{unclear}"

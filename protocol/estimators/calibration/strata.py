@@ -176,7 +176,7 @@ def within_strata(joint: JointEstimate, strata: Sequence[str], names: Sequence[s
     inside = whole.reshape(of_strata.values.size, -1)
     cells, others = inside.shape
     if inside.size * max(inside.size, len(reports)) > MAX_TABLE_SCORES:
-        raise ValueError(f"{inside.size:,} cells: too many to tell errors within strata")
+        raise ValueError(f"{inside.size:,} cells of all strata: too many to compute errors")
     clear = of_strata.values >= CLEAR * np.sqrt(of_strata.variances / joint.n)
     values = np.full((cells, others), np.nan)
     errors: dict[About, Floats] = {

@@ -184,7 +184,10 @@ class KeyValueTables(Estimate):
     def table(self, *names: str, projection: Projection = "none") -> Table:
         axis = self._axis(names)
         if projection == "em":
-            raise NoLikelihoodError("of tables; expected the estimator 'em' or 'likelihood'")
+            raise NoLikelihoodError(
+                "tables of keys and values are not fitted; expected the estimator 'em' or "
+                "'likelihood' in place of the projection"
+            )
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])

@@ -50,7 +50,7 @@ def plan(data: Path, out: Path | None, title: str | None, bins: int, most: int, 
     """Propose a plan for a table of your own: attributes, their categories, ranges of numbers.
 
     It is a text for a person to read and edit. What is lost by it, such as rare answers that are
-    joined, is named there. Categories that are made from answers tell about these answers.
+    joined, is named there. Categories that are made from answers reveal something of them.
     """
     proposal = propose(data, Limits(bins, most, rare))
     text = plan_text(proposal, title or data.stem)
