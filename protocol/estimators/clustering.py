@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.estimators.estimate import Estimate
-
-Floats = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 FEWEST = 2
 """The fewest parties that differences between parties can be seen of."""

@@ -23,9 +23,8 @@ from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers import join_codes, split_codes
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
-
-Floats = NDArray[np.float64]
 
 SWEEPS = 100
 """The most sweeps by default. Margins that are compatible with the reports need about ten."""

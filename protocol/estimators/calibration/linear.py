@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.residuals import residual_errors, residual_law
@@ -25,9 +25,8 @@ from protocol.estimators.inference.laws import NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
-
-Floats = NDArray[np.float64]
 
 ENOUGH = 50
 """The fewest reports for each free cell of the margins, or errors are unknown.

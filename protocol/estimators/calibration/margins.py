@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocol.errors import SurveyError
 from protocol.estimators.tables import marginal
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed, shown
-
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1_000
 """The most cells of all margins together."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.residuals import residual_errors, residual_law
@@ -17,9 +17,8 @@ from protocol.estimators.inference.laws import NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
-
-Floats = NDArray[np.float64]
 
 CLEAR = 4.0
 """The number of standard errors that every stratum's share is above 0, or errors are unknown.

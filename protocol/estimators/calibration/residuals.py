@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.estimators.calibration.scores import ScoreMoments
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import ErrorLaw
 from protocol.estimators.joint import JointEstimate
-
-Floats = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 
 def residual_errors(raw: ScoreMoments, left: Floats) -> Floats:

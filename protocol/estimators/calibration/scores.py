@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.joint import Asked, JointEstimate
 from protocol.randomizers import join_codes
-
-Floats = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 MAX_MARGIN_SCORES = 2**27
 """The most scores of margins that are kept: distinct reports times cells."""

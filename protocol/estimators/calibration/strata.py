@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from protocol.errors import SurveyError
 from protocol.estimators.calibration.post_stratified import CLEAR, MAX_TABLE_SCORES
@@ -17,9 +17,8 @@ from protocol.estimators.inference.laws import About, ErrorLaw, Interval, Normal
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
-
-Floats = NDArray[np.float64]
 
 _TOLERANCE = 1e-6
 
