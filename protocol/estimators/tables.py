@@ -220,8 +220,8 @@ class Table:
     ) -> list[dict[str, str | float | None]]:
         """One mapping per cell: each attribute's category, and what is estimated.
 
-        That is ``value``, ``standard_error`` (given the data), and ``low`` and ``high``, the ends
-        of its interval. An error is None where it is unknown, and so are the ends.
+        That is ``value``, ``standard_error``, and ``low`` and ``high``, the ends of its interval.
+        An error is None where it is unknown, and so are the ends. All are about whom is said.
 
         Args:
             level, about: as of ``interval``.
@@ -242,15 +242,16 @@ class Table:
                 "high": _known(figure.high),
             }
             for cell, figure, error in zip(
-                product(*self.categories), figures, self._errors(), strict=True
+                product(*self.categories), figures, self._errors(about), strict=True
             )
         ]
 
-    def _errors(self) -> Sequence[float | None]:
+    def _errors(self, about: About) -> Sequence[float | None]:
         """The standard error of every cell, in row-major order."""
-        if self.standard_errors is None:
+        errors = self.standard_errors if about == "respondents" else self.population_errors
+        if errors is None:
             return [None] * self.values.size
-        return list(map(_known, self.standard_errors.ravel().tolist()))
+        return list(map(_known, errors.ravel().tolist()))
 
     def _repr_html_(self) -> str:
         """The first cells as an HTML table, with every text escaped."""

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from protocol.surveys.limits import MAX_RECORDS
 from scenarios.errors import printable
 from scenarios.own_data.coding import Question, number_text
 from scenarios.own_data.proposing import Proposal
@@ -29,12 +30,13 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
     yield from _comment(
         "Categories, ranges and the comments below were made from the answers in that file, so "
         "they reveal something of them. Where the answers are secret, write categories that follow "
-        "only from what is asked."
+        "only from what is asked, and delete the comments before you hand this on."
     )
     yield ""
     yield f"title = {_text(title)}"
     yield 'variant = "rr-independent"    # the protocol'
     yield f"epsilon = {_EPSILON}                 # what a respondent's answers may cost, in nats"
+    yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
     yield ""
     yield "[records]                     # how tables of answers are written"
     yield f"delimiter = {_text(sheet.delimiter)}"

@@ -33,7 +33,7 @@ _CODE = re.compile("0[0-9]")
 
 _PLAIN_NUMBERS = 12
 _LISTED = 12
-_FEW_ROWS = 20
+_FEW_ROWS, _FEW_TEXTS = 20, 12
 
 
 class Limits(NamedTuple):
@@ -135,16 +135,20 @@ def _merged(cells: Counter[str]) -> _Answers:
 
 
 def _decimal_of(columns: Sequence[_Answers], delimiter: str) -> str:
-    """A comma if more columns are numbers with it than with a point."""
+    """A comma if more columns are numbers with it than with a point.
+
+    Of numbers whose points all set thousands apart, in a table without commas between its fields,
+    it is the comma as well.
+    """
     if delimiter == ",":
         return "."
 
-    def numbers(decimal: str) -> int:
-        return sum(
-            bool(each.counts) and _numbers(each.counts, decimal) is not None for each in columns
-        )
+    def numbers(decimal: str) -> list[_Answers]:
+        return [each for each in columns if each.counts and _numbers(each.counts, decimal)]
 
-    return "," if numbers(",") > numbers(".") else "."
+    commas, points = numbers(","), numbers(".")
+    thousands = any("." in cell for each in commas for cell in each.counts)
+    return "," if len(commas) > len(points) or (thousands and len(commas) == len(points)) else "."
 
 
 def _numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
@@ -157,6 +161,37 @@ def _numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None
             return None
         found[cell] = number
     return found
+
+
+def _mixed(
+    name: str, answers: _Answers, decimal: str, limits: Limits, notes: list[str]
+) -> Proposed | None:
+    """Of a column that is mostly numbers: its ranges, and one category for all that is no number.
+
+    None if it is none such.
+    """
+    counts = answers.counts
+    texts = {cell: times for cell, times in counts.items() if number_in(cell, decimal) is None}
+    numbers = Counter({cell: times for cell, times in counts.items() if cell not in texts})
+    if len(texts) > _FEW_TEXTS or numbers.total() < counts.total() / 2:
+        return None
+    if len(numbers) <= _PLAIN_NUMBERS or (found := _numbers(numbers, decimal)) is None:
+        return None
+    apart = _Answers(numbers, answers.missing, answers.spellings)
+    proposed = _of_numbers(name, apart, found, limits, notes)
+    if proposed.question is None or not proposed.question.edges:
+        return None
+    other = _unused(OTHER, proposed.question.categories)
+    named = ", ".join(map(repr, sorted(texts)))
+    note = f"no numbers, so joined as {other!r}, {sum(texts.values()):,} rows: {named}"
+    question = Question(
+        name=name,
+        categories=(*proposed.question.categories, other),
+        missing=proposed.question.missing,
+        edges=proposed.question.edges,
+        other=other,
+    )
+    return Proposed(name, question, (*proposed.notes, note))
 
 
 def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Proposed:
@@ -177,7 +212,8 @@ def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Pro
         return Proposed(name, None, (*notes, "left out: all rows are the same"))
     found = _numbers(counts, decimal)
     if found is None:
-        return _of_texts(name, answers, limits, notes)
+        mixed = _mixed(name, answers, decimal, limits, list(notes))
+        return mixed or _of_texts(name, answers, limits, notes)
     return _of_numbers(name, answers, found, limits, notes)
 
 
@@ -208,7 +244,7 @@ def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) ->
         times = sum(counts[cell] for cell in joined)
         named = ", ".join(map(repr, joined[:_LISTED]))
         more = f" and {len(joined) - _LISTED:,} more" if len(joined) > _LISTED else ""
-        notes.append(f"joined as {other!r}, {times:,} rows: {named}{more}")
+        notes.append(f"joined as {other!r}, {times:,} of {rows:,} rows: {named}{more}")
     question = Question(name=name, categories=(*categories,), other=other)
     return Proposed(name, _with_missing(question, answers), tuple(notes))
 
@@ -241,9 +277,7 @@ def _of_numbers(
     if not edges:
         notes.append(f"left out: {low} almost everywhere")
         return Proposed(name, None, tuple(notes))
-    notes.append(
-        f"numbers from {low} to {high}, cut into {len(edges) + 1} ranges of about as many rows"
-    )
+    notes.append(f"numbers from {low} to {high}, cut into {len(edges) + 1} ranges")
     question = Question(name=name, edges=edges, ordinal=True)
     question = Question(
         name=name, edges=edges, ordinal=True, categories=question.attribute().categories

@@ -170,7 +170,9 @@ def open_sheet(path: Path, given: Format | None = None) -> Sheet:
 
 
 def tidied(cell: str) -> str:
-    """A cell without blanks around it, in one of the ways in which Unicode writes it (NFC)."""
+    """A cell on one line, without blanks around it, in one of Unicode's ways to write it (NFC)."""
+    if not cell.isprintable():
+        cell = " ".join("".join(c if c.isprintable() else " " for c in cell).split())
     cell = cell.strip()
     return cell if cell.isascii() else unicodedata.normalize("NFC", cell)
 

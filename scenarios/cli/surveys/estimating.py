@@ -14,6 +14,7 @@ from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, decimals, sentences
 from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Estimated
 from protocol.surveys.survey import Survey, shown
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
@@ -30,6 +31,7 @@ from scenarios.cli.options import (
 from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import check_output, write_whole
+from scenarios.own_data.sheets import tidied
 from scenarios.running.loading import variant_of
 
 ENDINGS = (".csv", ".json")
@@ -47,7 +49,8 @@ Row = dict[str, str | float | None]
 @transcript_argument
 @click.option(
     "--table",
-    "names",
+    "asked",
+    multiple=True,
     metavar="A,B",
     help="The joint table of these attributes.  [default: every attribute by itself]",
 )
@@ -75,7 +78,7 @@ Row = dict[str, str | float | None]
 @budget_options
 def estimate(
     transcript: Path,
-    names: str | None,
+    asked: tuple[str, ...],
     wanted: tuple[str, ...],
     intervals: Intervals,
     project: Projection,
@@ -87,8 +90,8 @@ def estimate(
 
     The record is audited first. Exit 1, with no table, if its result does not follow.
     """
-    if names is not None and wanted:
-        raise UsageError("--table, --where: expected one of them")
+    if len(asked) > 1 or (asked and wanted):
+        raise UsageError("--table, --where: expected one table, or conditions")
     if wanted and project != "none":
         raise UsageError(f"--project {project}: a count is not projected; expected --table")
     if out is not None:
@@ -105,8 +108,8 @@ def estimate(
     try:
         if wanted:
             rows = [_counted(found, wanted, intervals)]
-        elif names is not None:
-            rows = _table(found, _named(found.survey, names), project, intervals)
+        elif asked:
+            rows = _table(found, _named(found.survey, *asked), project, intervals)
         elif found.attribute_means():
             rows = _means(found, intervals)
         else:
@@ -127,7 +130,7 @@ def estimate(
     if as_json:
         print_json(values)
     elif out is None:
-        _print(rows, intervals, project)
+        _print(rows, intervals, project, found.n)
     if out is not None and not as_json:
         click.echo(f"written: {out}")
     return 0
@@ -135,7 +138,8 @@ def estimate(
 
 def _named(survey: Survey, text: str) -> Sequence[str]:
     """The attributes in a text; a comma may be part of a single one's name."""
-    return [text] if text in survey.names else [name.strip() for name in text.split(",")]
+    whole = tidied(text)
+    return [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
 
 
 def _table(
@@ -161,7 +165,7 @@ def _means(found: Estimate, intervals: Intervals) -> list[Row]:
             {
                 "attribute": name,
                 "value": mean.value,
-                "standard_error": mean.standard_error,
+                "standard_error": _error(mean, intervals),
                 "low": low,
                 "high": high,
             }
@@ -179,18 +183,24 @@ def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Ro
     said = {name: " or ".join(categories) for name, categories in where.items()}
     figures: Row = {
         "value": counted.value,
-        "standard_error": counted.standard_error,
+        "standard_error": _error(counted, intervals),
         "low": low,
         "high": high,
     }
     return {**said, **figures}
 
 
+def _error(found: Estimated, intervals: Intervals) -> float | None:
+    """The standard error, which is known about the respondents alone."""
+    return found.standard_error if intervals.about == "respondents" else None
+
+
 def _condition(survey: Survey, text: str) -> tuple[str, str]:
     """The attribute and the category of a condition; both may have a sign of equality."""
+    said = tidied(text)
     for name in survey.names:
-        if text.startswith(f"{name}="):
-            category = text[len(name) + 1 :]
+        if said.startswith(f"{name}="):
+            category = said[len(name) + 1 :]
             survey.attribute(name).code(category)
             return name, category
     raise UsageError(
@@ -208,7 +218,7 @@ def _csv(rows: Sequence[Row], intervals: Intervals) -> str:
     return text.getvalue()
 
 
-def _print(rows: Sequence[Row], intervals: Intervals, project: Projection) -> None:
+def _print(rows: Sequence[Row], intervals: Intervals, project: Projection, n: int) -> None:
     from scenarios.report.terminal.plain import plain
     from scenarios.report.terminal.text import rows_table
 
@@ -227,6 +237,7 @@ def _print(rows: Sequence[Row], intervals: Intervals, project: Projection) -> No
     parts = [rows_table([*said, "estimate", intervals.name], printed)]
     if len(rows) > _SHOWN:
         parts.append(plain(f"and {len(rows) - _SHOWN:,} more rows: --out FILE has all"))
+    parts.append(plain(f"from {n:,} respondents"))
     print_report([*parts, *map(plain, sentences(intervals, figures, project))], soft_wrap=False)
 
 

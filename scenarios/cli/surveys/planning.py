@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from scenarios.cli.options import FILE
-from scenarios.errors import printable
+from scenarios.errors import UsageError, printable
 from scenarios.files.writing import write_whole
 from scenarios.own_data.plan_text import plan_text
 from scenarios.own_data.proposing import BINS, MOST, RARE, Limits, propose
+from scenarios.report.formatting import count
 
 
 @click.command()
@@ -52,6 +53,8 @@ def plan(data: Path, out: Path | None, title: str | None, bins: int, most: int, 
     It is a text for a person to read and edit. What is lost by it, such as rare answers that are
     joined, is named there. Categories that are made from answers reveal something of them.
     """
+    if out is not None and out.exists():
+        raise UsageError(f"{out}: exists; give another name, or delete it first")
     proposal = propose(data, Limits(bins, most, rare))
     text = plan_text(proposal, title or data.stem)
     if out is None:
@@ -59,7 +62,7 @@ def plan(data: Path, out: Path | None, title: str | None, bins: int, most: int, 
         return
     write_whole(out, text)
     left = [each.column for each in proposal.columns if each.question is None]
-    asked = len(proposal.columns) - len(left)
+    asked = count(len(proposal.columns) - len(left), "attribute")
     without = f", without {', '.join(left)}" if left else ""
-    click.echo(printable(f"{proposal.rows:,} rows, {asked} attributes{without}"), err=True)
+    click.echo(printable(f"{count(proposal.rows, 'row')}, {asked}{without}"), err=True)
     click.echo(f"written: {out}")

@@ -41,6 +41,9 @@ def test_a_table_is_written_as_a_file(outcome: Outcome, transcript: Path, tmp_pa
     assert [float(row["low"]) for row in rows] == low.ravel().tolist()
     assert [float(row["high"]) for row in rows] == high.ravel().tolist()
     assert {(row["level"], row["about"]) for row in rows} == {("0.9", "population")}
+    assert table.population_errors is not None
+    errors = [float(row["standard_error"]) for row in rows]
+    assert errors == table.population_errors.ravel().tolist()
     assert [row["clinic"] for row in rows[:4]] == list(table.categories[1])
 
 
@@ -90,7 +93,8 @@ def test_what_does_not_follow_is_not_brought_out(
         (("--table", "smokes,smokes"), "named twice"),
         (("--where", "smokes"), "expected NAME=CATEGORY"),
         (("--where", "smokes=maybe"), "unknown category 'maybe'"),
-        (("--where", "smokes=yes", "--table", "smokes"), "expected one of them"),
+        (("--where", "smokes=yes", "--table", "smokes"), "expected one table, or conditions"),
+        (("--table", "smokes", "--table", "clinic"), "expected one table, or conditions"),
         (("--where", "smokes=yes", "--project", "clip"), "a count is not projected"),
         (("--out", "table.txt"), "ends in .csv or .json"),
         (("--level", "1.5"), "1.5"),

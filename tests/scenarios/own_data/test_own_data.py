@@ -136,9 +136,9 @@ def test_rare_answers_are_joined_and_named(tmp_path: Path) -> None:
     [column] = propose(path).columns
     assert column.question is not None
     assert column.question.categories == ("a", "b", "other")
-    assert column.notes[-1] == "joined as 'other', 5 rows: 'c', 'd'"
+    assert column.notes[-1] == "joined as 'other', 5 of 1,000 rows: 'c', 'd'"
     assert [row[0] for row in texts(planned(tmp_path, path), path)][-6:] == ["b"] + ["other"] * 5
-    assert "# joined as 'other', 5 rows: 'c', 'd'" in (tmp_path / "plan.toml").read_text()
+    assert "# joined as 'other', 5 of 1,000 rows: 'c', 'd'" in (tmp_path / "plan.toml").read_text()
 
 
 def test_of_many_categories_the_most_frequent_are_kept(tmp_path: Path) -> None:
@@ -171,6 +171,31 @@ def test_what_tells_who_or_nothing_is_left_out(tmp_path: Path, cells: list[str],
     assert first.notes[-1].startswith(why)
     assert second.question is not None
     assert planned(tmp_path, path).survey.names == ("y",)
+
+
+def test_thousands_that_points_set_apart_are_not_decimals(tmp_path: Path) -> None:
+    rows = "".join(f"{i % 2};{i % 3}.{i:03};{900 + i % 90}\n" for i in range(100, 400))
+    path = table(tmp_path, f"a;b;c\n{rows}")
+    assert propose(path).decimal == ","
+    [_, question, _] = planned(tmp_path, path).questions
+    assert question.edges
+    assert min(question.edges) >= 100
+
+
+def test_texts_among_numbers_are_joined_and_named(tmp_path: Path) -> None:
+    cells = [str(i * 7) if i % 10 else "weiß nicht" for i in range(300)]
+    path = table(tmp_path, "income\n" + "\n".join(cells) + "\n")
+    [column] = propose(path).columns
+    assert column.notes[-1] == "no numbers, so joined as 'other', 30 rows: 'weiß nicht'"
+    coding = planned(tmp_path, path)
+    assert coding.questions[0].edges
+    found = [row[0] for row in texts(coding, path)]
+    assert [i for i, category in enumerate(found) if category == "other"] == [*range(0, 300, 10)]
+
+
+def test_lines_in_an_answer_become_one(tmp_path: Path) -> None:
+    path = table(tmp_path, 'a,b\n"one\ntwo",x\none\u00a0two,y\nthree,x\n')
+    assert [row[0] for row in texts(planned(tmp_path, path), path)] == ["one two"] * 2 + ["three"]
 
 
 def test_codes_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
@@ -297,12 +322,12 @@ def test_the_command_writes_what_check_and_rehearse_read(tmp_path: Path) -> None
     assert ran.err == "120 rows, 2 attributes, without Nr\n"
     read = read_plan(plan)
     assert read.variant.survey.names == ("Größe", "raucht")
-    with pytest.raises(UsageError, match="would hold 60 records"):
-        split_records(data, read, 2)
-    plan.write_text(plan.read_text().replace("[records]", "max_records = 60\n[records]"))
-    held = split_records(data, read_plan(plan), 2)
+    held = split_records(data, read, 2)
     assert [len(records) for records in held.values()] == [60, 60]
+    again = sottovoce("plan", "--from", data, "--out", plan)
+    assert complaint(again).endswith("plan.toml: exists; give another name, or delete it first")
     checked = sottovoce("check", str(plan), "--records", str(data))
-    assert "120 respondents, at most 60 allowed per party" in checked.out
+    assert checked.code == 0
+    assert "120 respondents, all answers known" in checked.out
     refused = sottovoce("plan", "--from", tmp_path / "none.csv")
     assert complaint(refused).endswith("none.csv: No such file or directory")
