@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -158,19 +159,10 @@ def _marginals(found: Estimate, project: Projection, intervals: Intervals) -> li
 
 
 def _means(found: Estimate, intervals: Intervals) -> list[Row]:
-    rows: list[Row] = []
-    for name, mean in found.attribute_means().items():
-        low, high = map(float, intervals.of(mean))
-        rows.append(
-            {
-                "attribute": name,
-                "value": mean.value,
-                "standard_error": _error(mean, intervals),
-                "low": low,
-                "high": high,
-            }
-        )
-    return rows
+    return [
+        {"attribute": name, **_figures(mean, intervals)}
+        for name, mean in found.attribute_means().items()
+    ]
 
 
 def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Row:
@@ -178,21 +170,22 @@ def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Ro
     for text in wanted:
         name, category = _condition(found.survey, text)
         where.setdefault(name, []).append(category)
-    counted = found.count(where)
-    low, high = map(float, intervals.of(counted))
     said = {name: " or ".join(categories) for name, categories in where.items()}
-    figures: Row = {
-        "value": counted.value,
-        "standard_error": _error(counted, intervals),
+    return {**said, **_figures(found.count(where), intervals)}
+
+
+def _figures(found: Estimated, intervals: Intervals) -> Row:
+    """What is estimated of one number, as ``Table.rows`` has it of a cell: None where unknown.
+
+    The standard error is known about the respondents alone.
+    """
+    low, high = (None if math.isnan(end) else float(end) for end in intervals.of(found))
+    return {
+        "value": found.value,
+        "standard_error": found.standard_error if intervals.about == "respondents" else None,
         "low": low,
         "high": high,
     }
-    return {**said, **figures}
-
-
-def _error(found: Estimated, intervals: Intervals) -> float | None:
-    """The standard error, which is known about the respondents alone."""
-    return found.standard_error if intervals.about == "respondents" else None
 
 
 def _condition(survey: Survey, text: str) -> tuple[str, str]:

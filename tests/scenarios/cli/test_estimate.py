@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from protocol.estimators.inference.words import Intervals
+from protocol.estimators.tables import Estimated
 from protocol.variants import RRIndependent
 from scenarios import simulate, town
+from scenarios.cli.surveys.estimating import _figures
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import complaint, sottovoce
 
@@ -114,3 +117,8 @@ def test_means_of_numbers(tmp_path: Path) -> None:
     assert {row["attribute"]: row["value"] for row in rows} == {
         name: mean["mean"] for name, mean in means.items()
     }
+
+
+def test_an_unknown_interval_of_a_number_is_empty_as_that_of_a_cell() -> None:
+    row = _figures(Estimated(0.5, None), Intervals())
+    assert row == {"value": 0.5, "standard_error": None, "low": None, "high": None}
