@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError
-from protocol.estimators.clustering import DesignEffects, PartMargins, design_effects
+from protocol.estimators.clustering import FEWEST, DesignEffects, PartMargins, design_effects
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -70,6 +70,8 @@ class PartWriter(Fold):
         if all(part.n == 1 for part in self._parts.values()):
             return None, ""
         # Sums of floats follow their order: nothing may depend on who arrived first.
+        if len(self._parts) < FEWEST:
+            return None, f"the reports of {len(self._parts)} parties are too few to tell"
         parts = [self._parts[party] for party in sorted(self._parts)]
         effects = design_effects(estimate, parts)
         return effects, "" if effects else "not all reports on record are in the estimate"

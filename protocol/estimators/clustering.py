@@ -10,8 +10,9 @@ import numpy as np
 from protocol.estimators.estimate import Estimate
 from protocol.randomizers.exact import Floats
 
-FEWEST = 2
-"""The fewest parties that differences between parties can be seen of."""
+FEWEST = 10
+"""The fewest parties of which a variance between parties is worth telling: that of ten has a
+relative standard error of about a half."""
 
 
 class PartMargins(NamedTuple):
@@ -68,10 +69,10 @@ def design_effects(whole: Estimate, parts: Sequence[PartMargins]) -> DesignEffec
         parts: of each party.
 
     Returns:
-        None if the parts are not those of the whole, or are fewer than ``FEWEST``.
+        None if the parts are not those of the whole, or only one.
     """
     sizes = np.array([part.n for part in parts], np.float64)
-    if len(parts) < FEWEST or sizes.sum() != whole.n:
+    if len(parts) < 2 or sizes.sum() != whole.n:
         return None
     errors, effects = {}, {}
     for name, table in whole.marginals().items():

@@ -86,3 +86,11 @@ def first_report(outcome: Outcome) -> int:
         for step in said_in(outcome)
         if isinstance(step.entry, Delivered) and isinstance(step.message, kind)
     )
+
+
+def test_a_few_parties_do_not_tell_whether_their_respondents_are_alike() -> None:
+    outcome = held(9)
+    assert told(outcome, said_in(outcome), 7) == (
+        None,
+        "the reports of 9 parties are too few to tell",
+    )
