@@ -32,7 +32,6 @@ from scenarios.reproductions.rrba.shared import (
     Floats,
     Mix,
     keep_at,
-    mean_fakes,
     run_rrba,
     true_epsilon,
 )
@@ -323,7 +322,7 @@ def _by_messages(parameters: Parameters, context: Context) -> Reproduced:
     )
     (group,) = estimate.groups
     counts = np.rint(group.reported * group.n)
-    found = noise_aware_test(counts, keep=group.keep, fakes=mean_fakes(group))
+    found = noise_aware_test(counts, keep=group.keep, fakes=group.fakes)
     return Reproduced(
         reproduction="rrba-table-4",
         runs=1,

@@ -19,7 +19,7 @@ from protocol.crypto.randomness import Streams
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
-from protocol.variants.rrba.grouped import Group, GroupedEstimate
+from protocol.variants.rrba.grouped import GroupedEstimate
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.errors import UsageError
 from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
@@ -184,15 +184,6 @@ def run_rrba(context: Context, records: Records, **parameters: Any) -> tuple[Out
         raise UsageError(str(error)) from error
     outcome = context.simulate(variant, records)
     return outcome, outcome.estimate_as(GroupedEstimate)
-
-
-def mean_fakes(group: Group) -> Floats:
-    """The mean over a group's reports of the tables that their fakes came from.
-
-    It is what is left of the reports beside the raw estimate: ``(o/n - p raw) / (1 - p)``.
-    """
-    fakes: Floats = (group.reported - group.keep * group.shares) / (1 - group.keep)
-    return fakes
 
 
 def projected_records(records: Records, names: Sequence[str]) -> Records:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,18 @@ from tests.scenarios.operation.held import entries, hold, until
 from tests.scenarios.survey_folders import PLAN, ROWS, aggregating, make_folders, start, table
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """Whoever started the tests may have had them ignore a signal."""
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    for number, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def stopped_when(operation: Operation, number: int, answered: int, most: int = 3) -> None:

@@ -14,8 +14,6 @@ from protocol.crypto.randomness import WORDS
 from protocol.randomizers.table import KeepElseTable
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA
-from protocol.variants.rrba.blocks import Cells, Running
-from protocol.variants.rrba.grouped import Group
 from scenarios.reproductions.rrba import honest as rrba_honest
 from scenarios.reproductions.rrba.groups import (
     EXTENTS,
@@ -27,7 +25,6 @@ from scenarios.reproductions.rrba.groups import (
 from scenarios.reproductions.rrba.shared import (
     expected_squared_error,
     keep_at,
-    mean_fakes,
     mixed,
     tables_of,
     true_epsilon,
@@ -67,24 +64,6 @@ def test_the_true_epsilon_is_that_of_the_worst_table_of_a_mix() -> None:
 
 
 # Tables of fakes
-
-
-def test_the_mean_of_the_fakes_follows_from_a_group() -> None:
-    """Two blocks, whose fakes came from two tables."""
-    running = Running(Cells.of((3,)), np.array([0.4]))
-    tables = [np.array([0.2, 0.3, 0.5]), np.array([0.7, 0.2, 0.1])]
-    counts = [np.array([9, 11, 10]), np.array([4, 5, 1])]
-    for reported, table in zip(counts, tables, strict=True):
-        running.add(reported, table)
-    group = Group(
-        names=("x0",),
-        shares=running.raw(),
-        errors=running.errors(),
-        reported=running.counts / 40,
-        keep=0.4,
-        n=40,
-    )
-    assert mean_fakes(group) == pytest.approx((3 * tables[0] + tables[1]) / 4)
 
 
 @pytest.mark.parametrize("mix", [1.0, 0.2])

@@ -61,7 +61,7 @@ def test_the_report_says_who_was_asked_and_what_is_compared() -> None:
     [share] = [line for line in said.out.splitlines() if " yes " in line]
     estimate, low, high = map(float, re.findall(r"0\.\d+", share))
     assert 0.29 < low < estimate < high < 0.31
-    assert "95 % intervals about the population, of which the respondents are taken as a" in text
+    assert "95 % intervals about the population, if the respondents are a simple random" in text
 
 
 def test_a_stranger_needs_no_more_than_a_result_that_adds_up() -> None:
@@ -112,7 +112,7 @@ def test_a_stranger_on_processes() -> None:
         (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
         (
             ("rrba-survey", "--set", "project=consistent"),
-            "parameter 'project' = 'consistent': expected one of none, clip, simplex by law",
+            "parameter 'project' = 'consistent': expected one of none, clip, simplex, em by law",
         ),
         (("rrba-survey", "--n", "1e9"), "1,000,000,000 respondents are 4,000,000 blocks of 250"),
         (("quickstart", "--force"), "--force: expected --out too"),
