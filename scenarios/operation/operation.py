@@ -69,7 +69,8 @@ class Operation:
                     await hub.acknowledged()
             if self.progress.phase is Phase.ENDING:
                 # Nothing is left to ask: it ends as it would, only sooner.
-                self._lingering.cancel()
+                soon = trio.current_time() + DRAINING
+                self._lingering.deadline = min(self._lingering.deadline, soon)
                 return
             raise StoppedError(
                 f"stopped by {signal}: the same command with --resume goes on, and parties try to "

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from protocol.messages import AGGREGATOR, DONE
 from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import STOPPED, StoppedError
+from scenarios.files.kept_records import GrowingTranscript
 from scenarios.operation.joining import JOINING, close_joining
 from scenarios.operation.operation import Operation
 from scenarios.operation.progress import Phase
@@ -111,8 +113,9 @@ def test_a_survey_that_was_stopped_goes_on(keys: Path, tmp_path: Path) -> None:
 def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not wait for a party that has stayed."""
+    """It does not wait for a party that has stayed, but for a moment."""
     monkeypatch.setattr("scenarios.deployment.aggregating.LINGER", 3600.0)
+    monkeypatch.setattr("scenarios.operation.operation.DRAINING", 0.5)
     keys = make_folders(tmp_path, PLAN.replace("patience = 20.0", "patience = 0.5"))
     operation = Operation(heeds_signals=True)
 
@@ -128,6 +131,29 @@ def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     assert isinstance(outcome, Outcome), outcome
     assert outcome.counted == 2
     assert (out / "transcript.svt").exists()
+
+
+def test_a_signal_at_the_end_leaves_time_to_acknowledge_the_last_words(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until they are on a disk that is slow by then."""
+    operation = Operation(heeds_signals=True)
+    sync = GrowingTranscript.sync
+
+    def slowly(record: GrowingTranscript) -> None:
+        if operation.progress.phase is Phase.ENDING:
+            time.sleep(0.5)
+        sync(record)
+
+    async def stop() -> None:
+        await until(lambda: operation.progress.phase is Phase.ENDING)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(GrowingTranscript, "sync", slowly)
+    operation.tasks = (stop,)
+    outcome, answered = hold(keys, tmp_path / "out", operation, ["anna", "bert", "carl"])
+    assert isinstance(outcome, Outcome), outcome
+    assert {said.ending for said in answered.values()} == {DONE}
 
 
 async def test_a_task_that_heeds_signals_is_ended_by_one() -> None:
