@@ -393,4 +393,4 @@ def test_the_intervals_of_an_audit_are_those_of_the_result(quick: Recorded, tmp_
     other = sottovoce("audit", quick.path, "--json", *asked).json["result"]["intervals"]
     assert (other["level"], other["about"]) == (0.8, "population")
     assert other["marginals"] != found["marginals"]
-    assert "80 % intervals about the population, of which" in page.read_text()
+    assert "80 % intervals about the population, if the respondents" in page.read_text()
