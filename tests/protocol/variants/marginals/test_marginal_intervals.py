@@ -98,7 +98,14 @@ def coverage(method: Method, n: int, about: About, *, wrong: bool = False) -> Fl
 
 
 @pytest.mark.parametrize("about", ["respondents", "population"])
-@pytest.mark.parametrize("method", ["InpRR", "InpHT", "MargPS"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("InpRR", marks=pytest.mark.slow),
+        pytest.param("InpHT", marks=pytest.mark.slow),
+        "MargPS",
+    ],
+)
 def test_intervals_of_few_reports_cover(method: Method, about: About) -> None:
     found = coverage(method, 60, about)
     assert found.mean() > 0.94
