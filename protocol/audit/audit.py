@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from protocol.audit.claims import ClaimCheck, check_claims
-from protocol.audit.clustering import PartWriter
 from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
+from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import ProtocolError, SurveyError
-from protocol.estimators.clustering import DesignEffects
+from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, RECORD, Closed, Message, PartyId
 from protocol.session.charter import Charter

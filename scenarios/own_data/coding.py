@@ -52,7 +52,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What the survey asks.
 
         Raises:
-            SurveyError: it is no attribute, or its edges and categories do not fit.
+            SurveyError: as ``Attribute``, or the edges do not rise or do not fit the categories.
         """
         name = tidied(self.name)
         categories = tuple(map(tidied, self.categories))
@@ -150,8 +150,8 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The records in a table.
 
         Raises:
-            UsageError: the file cannot be read or is no such table, a column is missing, or a cell
-                has no category; says in which row and column.
+            UsageError: the file cannot be read, its rows do not make a table, a column is missing,
+                or a cell has no category; says in which row and column.
         """
         sheet = open_sheet(path, self.format)
         columns = [tidied(each.column or each.name) for each in self.questions]

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Attribute
 from scenarios.errors import UsageError
-from scenarios.own_data.coding import Question, number_in, number_text
+from scenarios.own_data.coding import Question, named_bins, number_in, number_text
 from scenarios.own_data.sheets import Sheet, open_sheet, tidied
 from scenarios.report.formatting import count
 
@@ -89,7 +91,8 @@ def propose(path: Path, limits: Limits = USUAL) -> Proposal:
     """Propose attributes for the columns of a table.
 
     Raises:
-        UsageError: the file cannot be read or is no table, or has nothing to ask about.
+        UsageError: the file cannot be read, its rows do not make a table, or none of its columns
+            can be asked about.
     """
     sheet = open_sheet(path)
     counts: list[Counter[str]] = [Counter() for _ in sheet.names]
@@ -166,9 +169,9 @@ def _numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None
 def _mixed(
     name: str, answers: _Answers, decimal: str, limits: Limits, notes: list[str]
 ) -> Proposed | None:
-    """Of a column that is mostly numbers: its ranges, and one category for all that is no number.
+    """Of a column that is mostly numbers: its ranges, and one category for the texts among them.
 
-    None if it is none such.
+    None if it has too many different texts, or too few numbers.
     """
     counts = answers.counts
     texts = {cell: times for cell, times in counts.items() if number_in(cell, decimal) is None}
@@ -184,13 +187,8 @@ def _mixed(
     other = _unused(OTHER, proposed.question.categories)
     named = ", ".join(map(repr, sorted(texts)))
     note = f"no numbers, so joined as {other!r}, {sum(texts.values()):,} rows: {named}"
-    question = Question(
-        name=name,
-        categories=(*proposed.question.categories, other),
-        missing=proposed.question.missing,
-        edges=proposed.question.edges,
-        other=other,
-    )
+    categories = (*proposed.question.categories, other)
+    question = replace(proposed.question, categories=categories, other=other, ordinal=False)
     return Proposed(name, question, (*proposed.notes, note))
 
 
@@ -278,10 +276,7 @@ def _of_numbers(
         notes.append(f"left out: {low} almost everywhere")
         return Proposed(name, None, tuple(notes))
     notes.append(f"numbers from {low} to {high}, cut into {len(edges) + 1} ranges")
-    question = Question(name=name, edges=edges, ordinal=True)
-    question = Question(
-        name=name, edges=edges, ordinal=True, categories=question.attribute().categories
-    )
+    question = Question(name=name, edges=edges, ordinal=True, categories=named_bins(edges))
     return Proposed(name, _with_missing(question, answers), tuple(notes))
 
 
@@ -314,13 +309,8 @@ def _with_missing(question: Question, answers: _Answers) -> Question:
     if not answers.missing:
         return question
     name = _unused(NO_ANSWER, question.categories)
-    return Question(
-        name=question.name,
-        categories=(*question.categories, name),
-        missing=name,
-        edges=question.edges,
-        other=question.other,
-    )
+    categories = (*question.categories, name)
+    return replace(question, categories=categories, missing=name, ordinal=False)
 
 
 def _unused(name: str, categories: Sequence[str]) -> str:

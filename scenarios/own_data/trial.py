@@ -18,7 +18,7 @@ class OnOwnRecords(Spread, frozen=True, kw_only=True):
     Args:
         parties: over how many the records are spread; 100, or one each where there are fewer.
         drop: share of parties that vanish.
-        project: of the tables reported: none, clip or simplex.
+        project: of the tables reported: none, clip, simplex or em.
     """
 
 

@@ -10,7 +10,7 @@ from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.calibration.linear import CalibratedEstimate
 from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
-from protocol.estimators.clustering import DesignEffects
+from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.response import Response
 from protocol.session.variant import Variant

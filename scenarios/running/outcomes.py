@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audit.clustering import PartWriter
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.completeness import Completeness, CompletenessWriter
+from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
 from protocol.errors import SurveyError
-from protocol.estimators.clustering import DesignEffects
+from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals, bracketed, shown
 from protocol.estimators.measures import total_variation

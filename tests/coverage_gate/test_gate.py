@@ -139,7 +139,7 @@ def test_planted_faults_are_rejected(what: str) -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.name)
-def test_every_estimator_can_be_measured(estimator: object) -> None:
-    point = estimator.points[0]  # type: ignore[attr-defined]
-    rows = measured(estimator, point, seed=18, runs=1)  # type: ignore[arg-type]
+def test_every_estimator_can_be_measured(estimator: Estimator) -> None:
+    point = estimator.points[0]
+    rows = measured(estimator, point, seed=18, runs=1)
     assert {one.about for one in rows} == {"respondents", "population"}

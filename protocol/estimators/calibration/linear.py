@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.residuals import residual_errors, residual_law
+from protocol.estimators.calibration.residuals import (
+    residual_errors,
+    residual_law,
+    residual_mean,
+)
 from protocol.estimators.calibration.scores import (
     MarginScores,
     covariances,
@@ -21,7 +25,6 @@ from protocol.estimators.calibration.scores import (
 )
 from protocol.estimators.counts import effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
@@ -145,13 +148,7 @@ class CalibratedEstimate(Estimate):
         left = shares @ centred**2 - self._explained(together)[0]
         left = float(left) * self._factor if left > _ROUNDING * (shares @ scores**2) else 0.0
         value = self.weighting.weights @ scores
-        law = NormalLaw(
-            values=np.asarray(value),
-            variances={"population": Variance(left)},
-            least=float(given.min()),
-            most=float(given.max()),
-        )
-        return Estimated(float(value), None, law)
+        return residual_mean(float(value), float(left), given)
 
     @property
     def _factor(self) -> float:

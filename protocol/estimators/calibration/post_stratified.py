@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.residuals import residual_errors, residual_law
+from protocol.estimators.calibration.residuals import (
+    residual_errors,
+    residual_law,
+    residual_mean,
+)
 from protocol.estimators.calibration.scores import functional_table, moments, unmixed
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
@@ -116,13 +119,7 @@ class PostStratifiedEstimate(Estimate):
         """The post-stratified mean of a weight; the standard error given the data is unknown."""
         given = self.checked_weights(names, weights)
         [value], [left] = self._sums(names, given[np.newaxis])
-        law = NormalLaw(
-            values=np.asarray(value),
-            variances={"population": Variance(left)},
-            least=float(given.min()),
-            most=float(given.max()),
-        )
-        return Estimated(float(value), None, law)
+        return residual_mean(float(value), float(left), given)
 
     def _sums(self, names: Sequence[str], weights: Floats) -> tuple[Floats, Floats]:
         """Weighted sums of a table's cells, and their variances.

@@ -8,8 +8,9 @@ import numpy as np
 
 from protocol.estimators.calibration.scores import ScoreMoments
 from protocol.estimators.inference.cumulants import CumulantLaw
-from protocol.estimators.inference.laws import ErrorLaw
+from protocol.estimators.inference.laws import ErrorLaw, NormalLaw, Variance
 from protocol.estimators.joint import JointEstimate
+from protocol.estimators.tables import Estimated
 from protocol.randomizers.exact import Floats
 
 
@@ -47,3 +48,20 @@ def residual_law(
         cumulants={"population": before.cumulants(joint.n, "population").times(part)},
         steps=before.step / joint.n * np.where(part == 0, 1.0, part),
     )
+
+
+def residual_mean(value: float, left: float, weights: Floats) -> Estimated:
+    """The calibrated mean of a weight, with a normal error about the population alone.
+
+    Args:
+        value: the mean.
+        left: its estimated variance.
+        weights: between the least and the largest of which the mean is.
+    """
+    law = NormalLaw(
+        values=np.asarray(value),
+        variances={"population": Variance(left)},
+        least=float(weights.min()),
+        most=float(weights.max()),
+    )
+    return Estimated(value, None, law)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.estimators.clustering import PartMargins, design_effects
 from protocol.estimators.counts import Counts, effective_number
+from protocol.estimators.design_effects import PartMargins, design_effects
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.response import Response
 from protocol.randomizers import KeepUniform

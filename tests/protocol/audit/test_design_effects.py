@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from protocol.audit.clustering import PartWriter
+from protocol.audit.design_effects import PartWriter
 from protocol.audit.walk import Step, steps
-from protocol.estimators.clustering import DesignEffects
+from protocol.estimators.design_effects import DesignEffects
 from protocol.messages import PartyId
 from protocol.transcript.entries import Delivered
 from protocol.variants import RRIndependent

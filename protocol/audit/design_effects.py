@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError
-from protocol.estimators.clustering import FEWEST, DesignEffects, PartMargins, design_effects
+from protocol.estimators.design_effects import FEWEST, DesignEffects, PartMargins, design_effects
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
