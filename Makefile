@@ -5,7 +5,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
-.PHONY: run test bench
+.PHONY: run test bench docs
 
 run: $(VENV)/.installed
 	$(SOTTOVOCE) run quickstart --out runs/quickstart
@@ -17,13 +17,21 @@ test: $(VENV)/.installed-test
 bench: $(VENV)/.installed
 	$(VENV)/bin/python -m benchmarks
 
-# Editable, so that neither stamp goes stale when the sources change: only pyproject.toml counts.
+docs: $(VENV)/.installed-docs
+	$(VENV)/bin/python -m sphinx -q -W docs build/docs
+	@echo "written: build/docs/index.html"
+
+# Editable, so that no stamp goes stale when the sources change: only pyproject.toml counts.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install -e .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install -e '.[test]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/bin/python:

@@ -73,7 +73,7 @@ def _plain_unmixed(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def pairs() -> Benchmark:
-    """The tables of all 28 pairs with their standard errors, from reports. Aim: 20 ms."""
+    """The tables of all 28 pairs with their standard errors, from reports. Aim: 10 ms."""
     survey = _records().survey
     blocks = _single_blocks()
     codes = _randomized(blocks, _stream())
@@ -89,7 +89,7 @@ def pairs() -> Benchmark:
         ]
 
     return Benchmark(
-        title=f"28 pair tables with standard errors from {len(codes):,} reports (aim: 20 ms)",
+        title=f"28 pair tables with standard errors from {len(codes):,} reports (aim: 10 ms)",
         unit="pair",
         units=28,
         product=Side(name="JointEstimate.pairs", run=lambda: elapsed(product)),

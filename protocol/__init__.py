@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         p_value,
         ratio,
     )
+    from protocol.estimators.inference.largest_errors import largest_errors
     from protocol.estimators.inference.laws import ErrorLaw, Interval
     from protocol.estimators.joint import Block, JointEstimate
     from protocol.estimators.projection import Projection
@@ -197,6 +198,7 @@ __all__ = [
     "judge_sessions",
     "key_records",
     "key_survey",
+    "largest_errors",
     "noise_aware_test",
     "odds_ratio",
     "p_value",
@@ -254,6 +256,7 @@ _HOMES = {
         "p_value",
         "ratio",
     ),
+    "protocol.estimators.inference.largest_errors": ("largest_errors",),
     "protocol.estimators.inference.laws": ("ErrorLaw", "Interval"),
     "protocol.estimators.joint": ("Block", "JointEstimate"),
     "protocol.estimators.projection": ("Projection",),

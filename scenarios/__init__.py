@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from scenarios.datasets.ratings import movielens
     from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
     from scenarios.datasets.town import town, town_distribution
+    from scenarios.deployment.respondents import read_records
+    from scenarios.deployment.survey_plan import read_plan
     from scenarios.engines.opening import open_engine
     from scenarios.errors import UsageError
     from scenarios.files.transcripts import Transcript, open_transcript
+    from scenarios.own_data.plan_text import plan_text
+    from scenarios.own_data.proposing import propose
     from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
     from scenarios.running.parameters import (
@@ -73,6 +77,10 @@ __all__ = [
     "open_engine",
     "open_transcript",
     "parameters_checked",
+    "plan_text",
+    "propose",
+    "read_plan",
+    "read_records",
     "script",
     "settable",
     "simulate",
@@ -98,9 +106,13 @@ _HOMES = {
     "scenarios.datasets.ratings": ("movielens",),
     "scenarios.datasets.taxi": ("taxi", "taxi_distribution", "taxi_trips"),
     "scenarios.datasets.town": ("town", "town_distribution"),
+    "scenarios.deployment.respondents": ("read_records",),
+    "scenarios.deployment.survey_plan": ("read_plan",),
     "scenarios.engines.opening": ("open_engine",),
     "scenarios.files.transcripts": ("Transcript", "open_transcript"),
     "scenarios.errors": ("UsageError",),
+    "scenarios.own_data.plan_text": ("plan_text",),
+    "scenarios.own_data.proposing": ("propose",),
     "scenarios.running.loading": ("find_scenario", "find_variant"),
     "scenarios.running.outcomes": ("Outcome",),
     "scenarios.running.reproduction": ("Reproduced", "Row", "Runs"),

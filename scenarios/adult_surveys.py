@@ -33,7 +33,7 @@ from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
-from scenarios.report.sampling import calibration_sentence
+from scenarios.report.sampling import calibration_sentences
 from scenarios.reproductions.rr.queries import evaluate, median
 from scenarios.running.parameters import (
     Positive,
@@ -203,7 +203,7 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
     if not isinstance(reports, JointEstimate):
         raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
     made = AdjustedEstimate.of(reports, tables=estimate)
-    notes.append(calibration_sentence(made))
+    notes.extend(calibration_sentences(made))
     return made
 
 

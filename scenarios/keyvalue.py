@@ -15,11 +15,11 @@ from protocol.estimators.inference.words import (
     Shown,
     bracketed,
     decimals,
+    figures_of,
     sentences,
-    shown,
 )
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
-from protocol.variants.keyvalue.counts import Floats
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
@@ -98,8 +98,8 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     outcome = context.simulate(variant, records, parties=parameters.parties)
     estimate = outcome.estimate_as(KeyValueTables)
     frequencies, means = truth_of(records)
-    held = shown(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
-    valued = shown(estimate.means, estimate.mean_intervals(*context.intervals))
+    held = figures_of(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
+    valued = figures_of(estimate.means, estimate.mean_intervals(*context.intervals))
     each = variant.client.each
     squared = {
         "frequencies_mse": _mean((estimate.frequencies - frequencies) ** 2),

@@ -19,9 +19,12 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
-from scenarios.report.page.page import page
+from scenarios.report.page.audit import audit_page
+from scenarios.report.page.run import run_page
 from scenarios.report.rounds import Round, rounds_of
 from scenarios.report.statement.judged import Judged
+from scenarios.running.loading import find_scenario
+from scenarios.running.scenario import Context
 from tests.recorded.runs import recorded
 
 HOSTILE = (
@@ -123,7 +126,9 @@ def page_of(
     content: bytes, found: Audit | None = None, *, said: list[Round] | None = None, **options: Any
 ) -> str:
     """The page of a transcript; ``said`` instead of its rounds."""
-    return page(judged_of(content, found, **options), rounds(content) if said is None else said)
+    return audit_page(
+        judged_of(content, found, **options), rounds(content) if said is None else said
+    )
 
 
 def full_page_of(file: bytes, conspirators: int) -> str:
@@ -138,6 +143,13 @@ def full_page_of(file: bytes, conspirators: int) -> str:
         worst=worst_coalition(found.charter, TranscriptReader([file]), 1),
         worst_respondent=worst_respondent(found.ledger, 1e-6, settled=False),
     )
+
+
+@functools.cache
+def run_page_of(name: str, settings: tuple[tuple[str, str], ...] = ()) -> str:
+    """The page of a scenario that was run."""
+    scenario = find_scenario(name)
+    return run_page(name, scenario.run(scenario.configure(dict(settings)), Context()))
 
 
 @functools.cache

@@ -1,7 +1,9 @@
 """The documentation does what it says: its code runs, its commands exist, its links resolve.
 
 A block that follows a comment ``file: NAME`` is written to that file, one that follows a comment
-``not run: REASON`` is only looked at. All other blocks of a page run in order, in one folder.
+``not run: REASON`` is only looked at. The lines of one that follows ``prints: ...`` are among those
+that the block before it prints. All other blocks of a page run in order, in one folder, and their
+commands succeed; those after ``exits: CODE`` end with that code.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from scenarios import EXECUTORS, Outcome
 from scenarios.cli import COMMANDS, main
 from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.report import sql
+from scenarios.report.record_tables import TABLES
 from scenarios.report.sql import LOADED_BYTES
 from scenarios.running.loading import find_scenario, find_variant
 from scenarios.running.scenario import Context
@@ -49,7 +51,7 @@ PAGES = tuple(
 GUIDE, VARIANT = "docs/guide.md", "docs/writing-a-variant.md"
 
 _BLOCK = re.compile(
-    r"(?:<!-- (?P<mark>file|not run): (?P<about>[^>]*) -->\n)?"
+    r"(?:<!-- (?P<mark>file|not run|prints|exits): (?P<about>[^>]*) -->\n)?"
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -69,7 +71,12 @@ class Block(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        return not self.mark
+        return self.mark in ("", "exits")
+
+    @property
+    def code(self) -> int:
+        """With what its commands end."""
+        return int(self.about) if self.mark == "exits" else 0
 
 
 def text_of(page: str) -> str:
@@ -127,6 +134,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     # The picture is made by a process of its own, which has to find the packages as well.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
 
 
@@ -140,9 +148,15 @@ def test_pages_are_found() -> None:
 def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(page, folder)
     spaces: list[dict[str, Any]] = []
+    said = ""
     for place, block in enumerate(blocks_of(page)):
+        if block.mark == "prints":
+            printed = lines_of(said)
+            for line in lines_of(block.text):
+                assert line in printed, f"{page}: {line!r} is not printed, but\n{said}"
         if not block.runs:
             continue
+        capsys.readouterr()
         if block.language == "python":
             space: dict[str, Any] = {"__name__": f"block_{place}"}
             exec(compile(block.text, f"{page}, block {place}", "exec"), space)
@@ -151,11 +165,17 @@ def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str])
             for line in block.text.splitlines():
                 with pytest.raises(SystemExit) as ended:
                     main(shlex.split(line)[1:])
-                assert ended.value.code == 0, f"{line}\n{capsys.readouterr().err}"
+                assert ended.value.code == block.code, f"{line}\n{capsys.readouterr().err}"
+        said = "\n".join(capsys.readouterr())
     for space in spaces:
         for name, value in space.items():
             if name.startswith("test_"):
                 value()
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines, with one blank where there are some."""
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -237,11 +257,19 @@ def test_every_table_of_a_query_is_in_the_guide() -> None:
         names_in(row[0])[0]: names_in(row[1])
         for row in rows_of(section(GUIDE, "Read a transcript"))
     }
-    schema = {
-        table: re.findall(r"(?:^|,)\s*(\w+)", columns)
-        for table, columns in re.findall(r"CREATE TABLE (\w+) \((.*?)\);", sql.SCHEMA, re.DOTALL)
+    assert described == {table.name: [column.name for column in table.columns] for table in TABLES}
+
+
+def test_every_column_of_the_tables_is_described() -> None:
+    rows = rows_of(section("docs/auditing.md", "The record as tables"))
+    described = {
+        (table, names_in(name)[0]): says
+        for name, tables, says in rows
+        for table in names_in(tables)
     }
-    assert described == schema
+    assert described == {
+        (table.name, column.name): column.says for table in TABLES for column in table.columns
+    }
 
 
 def test_the_plan_is_one(folder: Path) -> None:

@@ -74,6 +74,7 @@ PUBLIC = {
     "Key": "a key that a plan asks about",
     "Meeting": "what parties joined with, as the aggregator was told it",
     "Plan": "a survey's plan",
+    "Questions": "what a plan asks, before its variant is read",
     "Roster": "names and public keys",
     "SecureSum": "parameters",
     "Shape": "sizes",

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.randomizers import ThreePoint
-
-Floats = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 MOST_ATOMS = 2**20
 """The most distinct losses of a distribution before they go onto a grid."""

@@ -75,8 +75,7 @@ def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> 
         from dp_accounting.pld import privacy_loss_distribution as library
     except ImportError as error:
         raise ImportError(
-            "the second opinion needs dp-accounting, the extra 'accounting': "
-            "pip install '.[accounting]' in the project's folder"
+            "the second opinion needs dp-accounting: pip install 'sottovoce[accounting]'"
         ) from error
     parts = []
     for pair, count in pairs:

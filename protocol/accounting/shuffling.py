@@ -15,9 +15,9 @@ import math
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.accounting.losses import accumulated
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keep import KeepUniform
 
 RELATION = "any two records of one respondent, the others' the same (replace one)"
@@ -32,7 +32,6 @@ ASSUMPTION = (
 MOST_RESPONDENTS = 10**8
 """The most respondents for whom the arithmetic has been checked."""
 
-Floats = NDArray[np.float64]
 
 # Beyond this, copies of a report are too rare to hide anything.
 _LARGEST_EPSILON = 200.0

@@ -15,9 +15,9 @@ from protocol.errors import UnsupportedEventError
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.randomizers.asking import known, refusing
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
-Floats: TypeAlias = NDArray[np.float64]
 Guesses: TypeAlias = NDArray[np.int8]
 """Of every trial: 1 and -1 for the second and the first input, 0 for no guess."""
 

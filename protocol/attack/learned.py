@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.attack.columns import MISSING, Codes
-from protocol.attack.declared import Floats, Guess, Guesses
+from protocol.attack.declared import Guess, Guesses
+from protocol.randomizers.exact import Floats
 
 CATEGORIES = 128
 """The most values of a column that are distinguished; all rarer ones count as one."""

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced, single_events
 from protocol.attack.columns import Codes, View, columns_of, facts_of, matrices_of, view_of
-from protocol.attack.declared import Floats, log_ratios
+from protocol.attack.declared import log_ratios
 from protocol.attack.observer import Observation, observation_of, observations_of
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.messages import PartyId
+from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, chunks, one_by_one
 from protocol.simulation.rehearsal import Rehearsal

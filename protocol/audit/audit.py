@@ -78,10 +78,20 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[Finding, ...]
     findings: tuple[Finding, ...]
 
+    def __repr__(self) -> str:
+        name = self.charter.variant.name
+        findings = len(self.verification.faults) + len(self.findings)
+        return f"<Audit: {name}, accepted={self.accepted}, {findings} faults and findings>"
+
     @property
     def accepted(self) -> bool:
         """Whether the record is intact and its result follows from it."""
         return self.verification.intact and not self.findings
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a verdict is impossible: part could not be judged, and no fault ends the file."""
+        return not self.finished and self.verification.verdict != "not sound"
 
 
 def audit(
@@ -136,8 +146,11 @@ def audit(
     replay = replays.pop(AGGREGATOR)
     published = reading.published()
     estimate = None
+    read_whole = verification.read_whole and reading.stopped is None and reader.ending is not None
     if published is None:
-        findings.append(Finding("nothing was published"))
+        # Of a record that breaks off, that is not known.
+        if read_whole:
+            findings.append(Finding("nothing was published"))
     else:
         try:
             estimate = charter.variant.estimate(published)

@@ -49,6 +49,9 @@ class Closing(msgspec.Struct, frozen=True):
     entry: int
     evidence: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"<Closing: {self.kind}, {self.counted} of {self.awaited} counted>"
+
     @property
     def response(self) -> Response:
         """How many were awaited, and counted."""
@@ -75,6 +78,12 @@ class Completeness(msgspec.Struct, frozen=True):
     departed: Mapping[PartyId, str]
     refused: Mapping[str, int]
     lost: int
+
+    def __repr__(self) -> str:
+        return (
+            f"<Completeness: {self.counted} of {self.parties} parties counted, "
+            f"{len(self.closings)} closings, {len(self.departed)} departed, {self.lost} lost>"
+        )
 
     @property
     def response(self) -> Response:

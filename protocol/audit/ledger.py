@@ -132,6 +132,114 @@ class Ledger(msgspec.Struct, frozen=True):
         )
 
 
+class Told(NamedTuple):
+    """What a message tells, and what is charged for it; None if it costs nothing."""
+
+    party: PartyId
+    event: PrivacyEvent
+    charge: Charge | None
+
+
+class Charging:
+    """Charges messages one by one, for whoever sees whatever passes.
+
+    Args:
+        charter: the survey.
+        held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        malformed: what was malformed, the first ``REMARKS`` of it.
+        summed: what a contribution to a secure sum tells in the end, by the latest one on record.
+    """
+
+    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
+        self._charter = charter
+        self._accountant = PureAccountant()
+        # What is taken to be told where nobody knows better.
+        self._everything = Plain(charter.variant.survey.names)
+        self._held = held
+        self._hearing = Hearing(charter, {}, held)
+        self._events: dict[PrivacyEvent, PrivacyEvent] = {}
+        self.malformed: list[str] = []
+        self.summed: PrivacyEvent = Public()
+
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        """Take the parties' heads, as ``Fold.start``."""
+        self._hearing = Hearing(self._charter, heads, self._held)
+
+    def add(self, step: Step) -> Told | None:
+        """What the next step tells; None if it says nothing to anybody."""
+        told = None
+        if isinstance(step.entry, Sent) and step.envelope is not None:
+            told = self._sent(step.envelope, step.message, step.malformed)
+        elif isinstance(step.entry, Refused):
+            told = self._refused(step.entry)
+        self._hearing.add(step)
+        return told
+
+    def bound(self) -> Loss:
+        """The most that a party consents to tell."""
+        try:
+            return bound_of(self._charter.variant)
+        except Exception:
+            # A variant of a user's own may not have reckoned with anybody's parameters.
+            return self._accountant.judge(self._everything)
+
+    def unmasked(self, charge: Charge) -> Charge:
+        """A contribution to a sum that is known by itself."""
+        event = replaced(charge.event, _unmasked)
+        return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
+
+    def _sent(self, envelope: Envelope, message: Message | None, malformed: str) -> Told:
+        sender = envelope.sender
+        if message is None:
+            self._remark(f"{sender} #{envelope.seq}: {malformed}")
+            # Nobody knows what these bytes say; they may be the answers themselves.
+            event: PrivacyEvent = self._everything
+            summed = False
+        else:
+            event = self._event(envelope, message)
+            # Of thousands of reports that tell the same, one event is kept.
+            event = self._events.setdefault(event, event)
+            summed = isinstance(message, Upload | Partial)
+            if summed:
+                self.summed = event
+        if sender == AGGREGATOR:  # It holds no records.
+            return Told(sender, event, None)
+        try:
+            loss = self._accountant.judge(event)
+        except UnsupportedEventError as error:
+            self._remark(f"{sender} #{envelope.seq}: {error}")
+            event = self._everything
+            loss = self._accountant.judge(event)
+        if loss is NOTHING:
+            return Told(sender, event, None)
+        return Told(sender, event, Charge(envelope.seq, envelope.kind, event, loss, summed))
+
+    def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
+        """What a message tells; the answers themselves if its variant cannot say."""
+        try:
+            seen = self._hearing.of(envelope.sender, envelope.seq)
+            return event_of(self._charter.variant, message, seen)
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            why = f"what it reveals is unknown ({type(error).__name__})"
+            self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
+            return self._everything
+
+    def _remark(self, remark: str) -> None:
+        if len(self.malformed) < REMARKS:
+            self.malformed.append(remark)
+
+    def _refused(self, entry: Refused) -> Told | None:
+        party = PartyId(entry.link)
+        if party == AGGREGATOR or party not in self._charter.roster:
+            return None
+        # The switch has read it, and nobody knows what it said.
+        event = self._everything
+        return Told(party, event, Charge(REFUSED, "", event, self._accountant.judge(event)))
+
+
 class LedgerWriter:
     """Builds the ledgers of several observers in one pass over a transcript's steps.
 
@@ -139,9 +247,6 @@ class LedgerWriter:
         charter: the survey.
         observers: whose ledgers to keep.
         held: counts what is kept, of a file that may be anybody's.
-
-    Attributes:
-        malformed: what was malformed, the first ``REMARKS`` of it.
     """
 
     def __init__(
@@ -151,35 +256,49 @@ class LedgerWriter:
         held: Held = UNLIMITED,
     ) -> None:
         self._charter = charter
-        self._accountant = PureAccountant()
-        # What is taken to be told where nobody knows better.
-        self._everything = Plain(charter.variant.survey.names)
-        self._held = held
+        self._charging = Charging(charter, held)
         self._signed: Collection[PartyId] = ()
-        self._hearing = Hearing(charter, {}, held)
-        self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self._passed: list[tuple[PartyId, Charge]] = []
         # Of those who see whatever passes nothing has to be noted.
         self._seen_by: dict[Coalition, list[int]] = {
             one: [] for observer in observers if not (one := _coalition(observer)).everything
         }
         self._derived_until = dict.fromkeys(self._seen_by, 0)
-        self.malformed: list[str] = []
-        self.summed: PrivacyEvent = Public()
+
+    @property
+    def malformed(self) -> list[str]:
+        """What was malformed, the first ``REMARKS`` of it."""
+        return self._charging.malformed
+
+    @property
+    def summed(self) -> PrivacyEvent:
         """What a contribution to a secure sum tells in the end, by the latest one on record."""
+        return self._charging.summed
 
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
         """Take the parties' heads, as ``Fold.start``."""
         self._signed = heads.keys()
-        self._hearing = Hearing(self._charter, heads, self._held)
+        self._charging.start(heads)
 
     def add(self, step: Step) -> None:
         """Take the next step, as ``Fold.add``."""
-        if isinstance(step.entry, Sent) and step.envelope is not None:
-            self._sent(step.envelope, step.message, step.malformed)
-        elif isinstance(step.entry, Refused):
-            self._refused(step.entry)
-        self._hearing.add(step)
+        told = self._charging.add(step)
+        if told is None:
+            return
+        passed = len(self._passed)
+        if told.charge is not None:
+            self._passed.append((told.party, told.charge))
+        if step.envelope is None:  # Refused at the switch, so no party has seen it.
+            return
+        for observer, seen in self._seen_by.items():
+            # From its own words nobody learns; what is under way to a member may come yet.
+            if told.party not in observer.members and (
+                observer.overhears(step.envelope) or observer.receives(step.envelope.recipient)
+            ):
+                seen.extend(range(passed, len(self._passed)))
+                # The aggregator may hide anything in anything, even in a question.
+                if told.party == AGGREGATOR or _may_pass_on(told.event):
+                    self._derived_until[observer] = passed
 
     def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
         """What ``observer`` has learned so far.
@@ -197,7 +316,11 @@ class LedgerWriter:
         for i in learned:
             party, charge = self._passed[i]
             if party not in coalition.members:
-                shown = self._exposed(charge) if charge.summed and party in exposed else charge
+                shown = (
+                    self._charging.unmasked(charge)
+                    if charge.summed and party in exposed
+                    else charge
+                )
                 trails.setdefault(party, []).append(shown)
         survey = self._charter.variant.survey
         accounts = _accounts(trails)
@@ -215,11 +338,7 @@ class LedgerWriter:
         found = {name: each for name, each in accounts.items() if name not in self._signed}
         if not found:
             return MappingProxyType({})
-        try:
-            bound = bound_of(self._charter.variant)
-        except Exception:
-            # A variant of a user's own may not have reckoned with anybody's parameters.
-            bound = self._accountant.judge(self._everything)
+        bound = self._charging.bound()
         if settled(self._charter.variant):
             # What it said does not depend on what it had heard; it may have said more of it.
             least = bound.record * (1 - _SAME) if math.isfinite(bound.record) else 0.0
@@ -228,70 +347,6 @@ class LedgerWriter:
         return MappingProxyType(
             {name: Account(name, losses[id(each.loss)], each.trail) for name, each in found.items()}
         )
-
-    def _exposed(self, charge: Charge) -> Charge:
-        """A contribution to a sum that is known by itself."""
-        event = replaced(charge.event, _unmasked)
-        return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
-
-    def _sent(self, envelope: Envelope, message: Message | None, malformed: str) -> None:
-        sender = envelope.sender
-        if message is None:
-            self._remark(f"{sender} #{envelope.seq}: {malformed}")
-            # Nobody knows what these bytes say; they may be the answers themselves.
-            event: PrivacyEvent = self._everything
-            summed = False
-        else:
-            event = self._event(envelope, message)
-            # Of thousands of reports that tell the same, one event is kept.
-            event = self._events.setdefault(event, event)
-            summed = isinstance(message, Upload | Partial)
-            if summed:
-                self.summed = event
-        passed = len(self._passed)
-        if sender != AGGREGATOR:  # It holds no records.
-            try:
-                loss = self._accountant.judge(event)
-            except UnsupportedEventError as error:
-                self._remark(f"{sender} #{envelope.seq}: {error}")
-                event = self._everything
-                loss = self._accountant.judge(event)
-            if loss is not NOTHING:
-                charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
-                self._passed.append((sender, charge))
-        for observer, seen in self._seen_by.items():
-            # From its own words nobody learns; what is under way to a member may come yet.
-            if sender not in observer.members and (
-                observer.overhears(envelope) or observer.receives(envelope.recipient)
-            ):
-                seen.extend(range(passed, len(self._passed)))
-                # The aggregator may hide anything in anything, even in a question.
-                if sender == AGGREGATOR or _may_pass_on(event):
-                    self._derived_until[observer] = passed
-
-    def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
-        """What a message tells; the answers themselves if its variant cannot say."""
-        try:
-            seen = self._hearing.of(envelope.sender, envelope.seq)
-            return event_of(self._charter.variant, message, seen)
-        except Exception as error:
-            # A variant of a user's own may not have reckoned with what is on record.
-            why = f"what it reveals is unknown ({type(error).__name__})"
-            self._remark(f"{envelope.sender} #{envelope.seq}: {why}")
-            return self._everything
-
-    def _remark(self, remark: str) -> None:
-        if len(self.malformed) < REMARKS:
-            self.malformed.append(remark)
-
-    def _refused(self, entry: Refused) -> None:
-        party = PartyId(entry.link)
-        if party == AGGREGATOR or party not in self._charter.roster:
-            return
-        # The switch has read it, and nobody knows what it said.
-        event = self._everything
-        charge = Charge(REFUSED, "", event, self._accountant.judge(event))
-        self._passed.append((party, charge))
 
 
 def merged(ledgers: Sequence[Ledger]) -> Ledger:

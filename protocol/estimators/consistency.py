@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
-Floats: TypeAlias = NDArray[np.float64]
 Names: TypeAlias = tuple[str, ...]
 
 ITERATIONS = 10_000

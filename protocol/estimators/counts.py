@@ -63,7 +63,8 @@ class Counts:
             counts = dense[present]
         else:
             keys = [join_codes(codes[:, a:b], sizes[a:b]) for a, b in _runs(sizes)]
-            order = np.lexsort(keys[::-1])
+            # Which of some equal records comes first does not matter.
+            order = np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])
             first = np.zeros(n, np.bool_)
             first[:1] = True
             for key in keys:

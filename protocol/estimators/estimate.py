@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
-from protocol.estimators.inference.laws import ErrorLaw
+from protocol.estimators.inference.laws import ErrorLaw, exact_law
+from protocol.estimators.inference.notebooks import html_table
+from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-
-Floats = NDArray[np.float64]
 
 
 class Estimate(ABC):
@@ -69,9 +70,10 @@ class Estimate(ABC):
         raw = self.table(*names)
         return raw.fitted(*self._fitted(raw.names, prior=prior, gap=gap, at_most=at_most))
 
-    @abstractmethod
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
+
+        One weight for all is its own mean, whatever they answered.
 
         Args:
             names: the attributes.
@@ -83,6 +85,41 @@ class Estimate(ABC):
             ValueError: no name, weights of another shape or not finite, or attributes that this
                 result says nothing about together.
         """
+        given = self.checked_weights(names, weights)
+        found = self._query(tuple(names), given)
+        if np.ptp(given) == 0:
+            value = float(given.flat[0])
+            return Estimated(value, 0.0, exact_law(value))
+        return found
+
+    @abstractmethod
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        """The mean of a weight, of ``checked_weights``; that of the same for all is not used.
+
+        Raises:
+            ValueError: no name, or attributes that this result says nothing about together.
+        """
+
+    def _repr_html_(self) -> str:
+        """The share of every category, or the mean of every attribute, as an HTML table."""
+        means = self.attribute_means()
+        if means:
+            figures = (
+                ((name,), figure)
+                for name, mean in means.items()
+                for figure in figures_of(mean.value, USUAL.of(mean))
+            )
+            return html_table(repr(self), ["mean of"], figures, len(means), figure="{:.6g}")
+        shares = (
+            ((name, category), figure)
+            for name in self.survey.names
+            for table in (self.table(name),)
+            for category, figure in zip(
+                table.categories[0], figures_of(table.values, USUAL.of(table)), strict=True
+            )
+        )
+        total = sum(self.survey.sizes)
+        return html_table(repr(self), ["attribute", "category"], shares, total)
 
     def recoded(self, records: Records) -> Records:
         """The true answers in the terms of this estimate, to be compared with it.

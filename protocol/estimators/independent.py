@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
@@ -20,7 +20,6 @@ from protocol.estimators.inference.laws import (
     Interval,
     NormalLaw,
     checked,
-    exact_law,
 )
 from protocol.estimators.inference.products import product_interval
 from protocol.estimators.inference.scores import check_covariance
@@ -29,6 +28,7 @@ from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, check_partition
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
@@ -131,28 +131,25 @@ class ProductEstimate(Estimate):
             law=ProductLaw(self, names),
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
         The error is of first order, given the data, around what the true margins would give: every
         group's tables are weighted with the derivative, for group g
         ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
         """
-        given = self.checked_weights(names, weights)
         parts = self.parts(names)
         margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
         variance: float | None = 0.0
         for place, part in enumerate(parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
             others = _product([*margins[:place], *margins[place + 1 :]])
-            derivative = (given * others).sum(axis=summed)
+            derivative = (weights * others).sum(axis=summed)
             error = self.joint.query(part, derivative).standard_error
             variance = None if error is None or variance is None else variance + error**2
-        value = float(np.sum(given * _product(margins)))
-        if np.ptp(given) == 0:
-            return Estimated(value, 0.0, exact_law(value))
+        value = float(np.sum(weights * _product(margins)))
         error = math.sqrt(variance) if variance else None
-        return Estimated(value, error, DeferredLaw(partial(self._query_law, names, given, error)))
+        return Estimated(value, error, DeferredLaw(partial(self._query_law, names, weights, error)))
 
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
@@ -23,7 +23,6 @@ from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
     ErrorLaw,
-    exact_law,
 )
 from protocol.estimators.inference.scores import Scores, check_covariance, two_valued, weighted_law
 from protocol.estimators.likelihood import Reported
@@ -215,28 +214,24 @@ class JointEstimate(Estimate):
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
         is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where that is not positive it is
-        unknown, as for ``table``. One weight for all has no error.
+        unknown, as for ``table``.
         """
-        given = self.checked_weights(names, weights)
-        names = tuple(names)
         asked = self.asked(names)
         shares, inverses = asked.shares, asked.inverses
-        ordered = _by_block(given, names, asked)
+        ordered = _by_block(weights, names, asked)
         per_report, per_report_squared = ordered, ordered**2
         for axis, inverse in enumerate(inverses):
             per_report = inverse.apply_transposed(per_report, axis)
             per_report_squared = inverse.apply_transposed(per_report_squared, axis)
         value = float(np.sum(shares * per_report))
-        if np.ptp(given) == 0:
-            return Estimated(value, 0.0, exact_law(value))
         squares = float(np.sum(shares * per_report**2)) / self.n
         variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
-        law = DeferredLaw(partial(self._query_law, names, given))
+        law = DeferredLaw(partial(self._query_law, names, weights))
         return Estimated(value, standard_error(variance, squares), law)
 
     def scores(self, names: Sequence[str]) -> Scores:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
-from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, left_by_sampling
 from protocol.estimators.inference.laws import (
     About,
@@ -18,7 +18,6 @@ from protocol.estimators.inference.laws import (
     ErrorLaw,
     NormalLaw,
     OneLaw,
-    exact_law,
 )
 from protocol.estimators.inference.scores import (
     Scores,
@@ -30,7 +29,7 @@ from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import Randomizer
-from protocol.randomizers.exact import sums_of
+from protocol.randomizers.exact import Floats, sums_of
 from protocol.randomizers.unmixing import matrix_moments
 from protocol.surveys.survey import Survey
 
@@ -122,18 +121,15 @@ class SharesEstimate(Estimate):
             law=law,
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some of the attributes.
 
         Raises:
             SurveyError, ValueError: as ``Estimate.query``.
         """
-        given = self.checked_weights(names, weights).reshape(-1)
-        per_cell = given[self._cells(names)]
+        per_cell = weights.reshape(-1)[self._cells(names)]
         shares = self._shares()
         value = float(shares @ per_cell)
-        if np.ptp(given) == 0:
-            return Estimated(value, 0.0, exact_law(value))
         law = DeferredLaw(partial(self._query_law, per_cell))
         whole = np.zeros(len(shares), np.intp)
         try:

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
+from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.shares import SharesEstimate
 from protocol.randomizers import split_codes
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey, check_partition
@@ -37,9 +40,9 @@ def synthesize(
         estimate: what the records are to follow.
         n: how many, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
-        clusters: a partition of the survey's attributes; by default the blocks of a
-            ``JointEstimate``, or of the ``final`` one of a ``CombinedEstimate``: attributes that
-            were randomized together.
+        clusters: a partition of the survey's attributes; by default attributes that were
+            randomized together, of a ``JointEstimate``, a ``SharesEstimate``, or the ``final`` one
+            of a ``CombinedEstimate``; of a calibrated estimate those of the one before.
 
     Raises:
         SurveyError: a name that the survey does not have, or twice in one cluster.
@@ -49,10 +52,20 @@ def synthesize(
     if n < 1:
         raise ValueError(f"{n} records: expected at least 1")
     if clusters is None:
-        reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-        if not isinstance(reports, JointEstimate):
-            raise ValueError("clusters are missing: only whole reports have default ones")
-        clusters = [block.attributes for block in reports.blocks]
+        reports: Estimate | None = estimate
+        if isinstance(estimate, CalibratedEstimate | PostStratifiedEstimate):
+            reports = estimate.before
+        if isinstance(reports, CombinedEstimate):
+            reports = reports.final
+        if isinstance(reports, SharesEstimate):
+            clusters = [reports.names]
+        elif isinstance(reports, JointEstimate):
+            clusters = [block.attributes for block in reports.blocks]
+        else:
+            raise ValueError(
+                "the estimate does not say which attributes to draw together, as that of whole "
+                "reports does: expected clusters"
+            )
     survey = estimate.survey
     check_partition(survey, clusters)
     for names in clusters:

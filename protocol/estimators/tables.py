@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeVar
@@ -13,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, NormalLaw, critical
-from protocol.estimators.inference.words import USUAL, bracketed, sentences, shown
+from protocol.estimators.inference.notebooks import ROWS, html_table
+from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection, project
 
 Number = TypeVar("Number", np.float64, np.int64)
 
-_SHOWN_ROWS = 60
-
 # A variance that is smaller beside what it is the difference of is the rounding of 0.
 _ROUNDING = 1e-12
-_OWN_COLUMNS = ("value", "standard_error", "low", "high")
+
+FIGURES = ("value", "standard_error", "low", "high")
+"""The columns of a table of estimates after those of its attributes."""
 
 
 def standard_errors(
@@ -215,61 +215,76 @@ class Table:
             return self.law
         return NormalLaw.of_errors(self.values, self.standard_errors, self.population_errors)
 
+    def columns(
+        self, level: float = LEVEL, about: About = "respondents"
+    ) -> dict[str, NDArray[np.object_] | NDArray[np.float64]]:
+        """The table with a row for each cell, in row-major order, as one array for each column.
+
+        ``pandas.DataFrame``, ``polars.DataFrame`` and ``pyarrow.table`` take it as it is.
+
+        Args:
+            level, about: as of ``interval``.
+
+        Returns:
+            For each attribute the categories, of texts. Then ``value``, ``standard_error``, and
+            ``low`` and ``high``, the ends of the interval, of numbers: NaN where an error or an
+            interval is unknown. All have shape (cells,); errors and intervals are about whom is
+            said.
+
+        Raises:
+            ValueError: an attribute has the name of one of these columns, or as ``interval``.
+        """
+        for name in FIGURES:
+            if name in self.names:
+                raise ValueError(f"attribute {name!r} has the name of another column")
+        found = self.interval(level, about)
+        errors = self.standard_errors if about == "respondents" else self.population_errors
+        if errors is None:
+            errors = np.full(self.values.shape, np.nan)
+        figures = (self.values, errors, found.low, found.high)
+        return {
+            **dict(zip(self.names, self._categories(), strict=True)),
+            **{
+                name: np.array(each, np.float64).ravel()
+                for name, each in zip(FIGURES, figures, strict=True)
+            },
+        }
+
+    def _categories(self) -> Iterator[NDArray[np.object_]]:
+        """The category of every cell, attribute by attribute."""
+        for axis, categories in enumerate(self.categories):
+            texts = np.array(categories, np.object_)
+            along = texts.reshape([-1 if axis == other else 1 for other in range(len(self.names))])
+            yield np.broadcast_to(along, self.values.shape).flatten()
+
     def rows(
         self, level: float = LEVEL, about: About = "respondents"
     ) -> list[dict[str, str | float | None]]:
-        """One mapping per cell: each attribute's category, and what is estimated.
-
-        That is ``value``, ``standard_error``, and ``low`` and ``high``, the ends of its interval.
-        An error is None where it is unknown, and so are the ends. All are about whom is said.
+        """``columns`` as one mapping for each cell; None where an error or an end is unknown.
 
         Args:
             level, about: as of ``interval``.
 
         Raises:
-            ValueError: an attribute has the name of one of these columns, or as ``interval``.
+            ValueError: as ``columns``.
         """
-        for name in _OWN_COLUMNS:
-            if name in self.names:
-                raise ValueError(f"attribute {name!r} has the name of another column")
-        figures = shown(self.values, self.interval(level, about))
-        return [
-            {
-                **dict(zip(self.names, cell, strict=True)),
-                "value": figure.value,
-                "standard_error": error,
-                "low": _known(figure.low),
-                "high": _known(figure.high),
-            }
-            for cell, figure, error in zip(
-                product(*self.categories), figures, self._errors(about), strict=True
-            )
+        columns = self.columns(level, about)
+        known = [
+            list(map(_known, column.tolist())) if name in FIGURES else column.tolist()
+            for name, column in columns.items()
         ]
-
-    def _errors(self, about: About) -> Sequence[float | None]:
-        """The standard error of every cell, in row-major order."""
-        errors = self.standard_errors if about == "respondents" else self.population_errors
-        if errors is None:
-            return [None] * self.values.size
-        return list(map(_known, errors.ravel().tolist()))
+        return [dict(zip(columns, row, strict=True)) for row in zip(*known, strict=True)]
 
     def _repr_html_(self) -> str:
         """The first cells as an HTML table, with every text escaped."""
-        heads = (*self.names, "value", USUAL.name)
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
-        cells = math.prod(map(len, self.categories))
-        first = (each.ravel()[:_SHOWN_ROWS] for each in USUAL.of(self))
-        figures = shown(self.values.ravel()[:_SHOWN_ROWS], Interval(*first))
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{html.escape(category)}</td>" for category in cell)
-            + f"<td>{figure.value:.6f}</td><td>{bracketed(figure, '{:.6f}'.format)}</td></tr>"
-            for cell, figure in zip(product(*self.categories), figures, strict=False)
-        )
-        more = f"<p>and {cells - _SHOWN_ROWS} more cells</p>" if cells > _SHOWN_ROWS else ""
-        said = html.escape(" ".join(sentences(USUAL, figures, self.projection, [self.fit])))
-        return (
-            f"<table><caption>{html.escape(repr(self))}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-            f"<p>{said}</p>"
+        first = (each.ravel()[:ROWS] for each in (self.values, *USUAL.of(self)))
+        values, *ends = first
+        figures = figures_of(values, Interval(*ends))
+        return html_table(
+            repr(self),
+            self.names,
+            zip(product(*self.categories), figures, strict=False),
+            self.values.size,
+            projection=self.projection,
+            fits=[self.fit],
         )

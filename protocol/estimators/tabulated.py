@@ -8,15 +8,14 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate, Floats
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
     ErrorLaw,
-    exact_law,
 )
 from protocol.estimators.inference.scores import (
     check_covariance,
@@ -27,6 +26,7 @@ from protocol.estimators.inference.scores import (
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
@@ -108,20 +108,17 @@ class ExactEstimate(Estimate):
         kept = FakesMixing(places=(0,), keep=1.0, fakes=np.zeros(counts.size))
         return (Reported((tuple(names),), counts.reshape(-1), (kept,)),)
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The exact mean of a weight."""
-        given = self.checked_weights(names, weights)
         shares = self.exact(*names) / self.n
-        value = float((self.exact(*names) * given).sum()) / self.n
-        return Estimated(value, 0.0, DeferredLaw(partial(self._query_law, shares, given)))
+        value = float((self.exact(*names) * weights).sum()) / self.n
+        return Estimated(value, 0.0, DeferredLaw(partial(self._query_law, shares, weights)))
 
     def _law(self, shares: Floats) -> CumulantLaw:
         """About a population, counts are binomial."""
         return CumulantLaw.of_counts(shares, self.n, other=0.0, gain=1.0)
 
     def _query_law(self, shares: Floats, weights: Floats) -> ErrorLaw:
-        if np.ptp(weights) == 0:
-            return exact_law(float(weights.flat[0]))
         found = two_valued(weights)
         if found is not None:
             inside, factor, offset = found[0]

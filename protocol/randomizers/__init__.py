@@ -141,15 +141,15 @@ def join_codes(
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
         raise ValueError(f"codes of shape {codes.shape}: expected (n, {len(sizes)})")
     dtype = smallest_dtype(math.prod(sizes))
-    joint = np.zeros(len(codes), np.uint64)
+    joint = np.zeros(len(codes), dtype)
     for place, size in enumerate(sizes):
         column = codes[:, place]
         if column.size and int(column.max()) >= size:
             raise ValueError(f"column {place}: code {int(column.max())}, expected less than {size}")
-        # A product of 2**64 combinations is reached by the last column alone, never before it.
-        joint *= np.uint64(size % 2**64)
-        joint += column.astype(np.uint64)
-    return joint.astype(dtype)
+        # A size that the type does not hold is multiplied with 0 alone.
+        joint *= dtype.type(size % 2 ** (8 * dtype.itemsize))
+        joint += column.astype(dtype)
+    return joint
 
 
 def split_codes(

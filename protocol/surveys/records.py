@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
+from protocol.surveys.frames import Frame, is_missing, text_of
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
@@ -20,6 +22,10 @@ _BLOCK = 2**16
 """The number of rows held as text at one time while records are read."""
 
 _UNKNOWN = -1
+
+_TEXTS = {str, type(None)}
+
+_FILE_NAME = re.compile(r"[^,;\t|]\.(csv|tsv|txt|dat|parquet)$", re.IGNORECASE)
 
 Cells = tuple[str | None, ...]
 """A row or a column of text, not yet encoded."""
@@ -63,13 +69,16 @@ class Records:
     ) -> Records:
         """Encode one row per respondent: a mapping by name, or a sequence in the survey's order.
 
-        ``None`` and blank text mean the attribute's missing category. Blanks around a category
+        ``None``, NaN and blank text mean the attribute's missing category. Blanks around a category
         and further keys of a mapping are ignored.
 
         Raises:
             SurveyError: no row, a row of another kind or length, an attribute that a row lacks,
                 an unknown category, or a missing answer where nothing may be missing.
         """
+        _check_survey(survey, "rows")
+        if hasattr(rows, "columns") or hasattr(rows, "column_names"):
+            raise SurveyError(f"a {type(rows).__name__} has columns; expected Records.from_frame")
         return _encoded(survey, _tuples(survey, rows))
 
     @classmethod
@@ -90,9 +99,42 @@ class Records:
                 twice, a row of another length than the header, an unknown category, a missing
                 answer where nothing may be missing, or text that is not a table.
         """
+        _check_survey(survey, "lines")
+        if hasattr(lines, "__fspath__") or (isinstance(lines, str) and _may_be_a_path(lines)):
+            raise SurveyError(
+                f"{shown(str(lines))} is a path; expected an open text file, lines, or the whole "
+                "text (scenarios.read_records takes a path)"
+            )
         if len(delimiter) != 1 or delimiter in ' "\r\n\0':
             raise SurveyError(f"delimiter {shown(delimiter)}: expected one character")
         return _encoded(survey, _picked(survey.names, lines, delimiter))
+
+    @classmethod
+    def from_frame(cls, survey: Survey, frame: object) -> Records:
+        """Encode a table in memory.
+
+        Columns are found by name, in any order; further columns are ignored. Blanks around a
+        category are ignored. ``None``, NaN, ``pandas.NA`` and blank text mean the attribute's
+        missing category. A number is the category that is written like it, 3.0 like 3, and a
+        boolean is ``True`` or ``False``.
+
+        Args:
+            survey: what was asked.
+            frame: of pandas, polars or Arrow, or a mapping from names to columns (``Frame.of``).
+
+        Raises:
+            SurveyError: not such a table, one without records, a column that is missing or there
+                twice, an unknown category, or a missing answer where nothing may be missing.
+        """
+        _check_survey(survey, "frame")
+        table = Frame.of(frame)
+        places = [table.place(name) for name in survey.names]
+        rows = (
+            (*map(text_of, row),)
+            for block in table.blocks(places, _BLOCK)
+            for row in zip(*block, strict=True)
+        )
+        return _encoded(survey, rows)
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
@@ -193,15 +235,6 @@ class Records:
         return _trusted(self.survey, self.codes[:k])
 
 
-def column_of(lines: Iterable[str], name: str) -> list[str]:
-    """One column of a table that ``Records.from_csv`` reads, without blanks around the cells.
-
-    Raises:
-        SurveyError: as ``Records.from_csv`` about the table.
-    """
-    return [cell.strip() for (cell,) in _picked((name,), lines, ",")]
-
-
 class _Text:
     """The target of ``csv.writer``."""
 
@@ -234,6 +267,19 @@ def _checked(survey: Survey, array: NDArray[Any]) -> NDArray[np.unsignedinteger]
     codes = np.array(array, dtype=survey.dtype, order="C")
     codes.flags.writeable = False
     return codes
+
+
+def _check_survey(survey: object, other: str) -> None:
+    if not isinstance(survey, Survey):
+        raise SurveyError(
+            f"the first argument is a {type(survey).__name__}; expected the survey, then the "
+            f"{other}"
+        )
+
+
+def _may_be_a_path(text: str) -> bool:
+    """Whether a text of one line names a file rather than columns: it ends as files do."""
+    return "\n" not in text and _FILE_NAME.search(text) is not None
 
 
 def _trusted(survey: Survey, codes: NDArray[np.unsignedinteger]) -> Records:
@@ -304,6 +350,8 @@ def _tuples(survey: Survey, rows: Iterable[object]) -> Iterator[Cells]:
             raise SurveyError(
                 f"expected a mapping or a sequence, got {type(row).__name__}", row=number
             )
+        if not _TEXTS.issuperset(map(type, cells)):
+            cells = tuple([None if is_missing(cell) else cell for cell in cells])
         for attribute, cell in zip(survey.attributes, cells, strict=True):
             if not isinstance(cell, str | None):
                 attribute.code(cell, row=number)

@@ -110,6 +110,10 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
         if self.missing is not None:
             force_setattr(self, "missing", plain_text(self.missing))
 
+    def __repr__(self) -> str:
+        categories = listed(self.categories, _SHOWN_CATEGORIES)
+        return f"<Attribute: {shown(self.name)}, {self.size} categories: {categories}>"
+
     @property
     def size(self) -> int:
         """The number of categories, r in the papers."""
@@ -178,6 +182,11 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
         if (repeat := _first_repeat(self.names)) is not None:
             raise SurveyError("the name of this attribute is repeated", column=repeat)
         force_setattr(self, "title", plain_text(self.title))
+
+    def __repr__(self) -> str:
+        sizes = [f"{name}[{size}]" for name, size in zip(self.names, self.sizes, strict=True)]
+        more = f" and {len(sizes) - _SHOWN_NAMES} more" if len(sizes) > _SHOWN_NAMES else ""
+        return f"<Survey: {shown(self.title)}, {', '.join(sizes[:_SHOWN_NAMES])}{more}>"
 
     @cached_property
     def names(self) -> tuple[str, ...]:

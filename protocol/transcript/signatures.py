@@ -94,14 +94,28 @@ class Signatures:
         self.sound += 1
         return None
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the published checkpoint is of another session."""
+        return self._published is not None and self._published.session != self._origin[0]
+
+    def _of_another(self) -> str:
+        other = b"" if self._published is None else self._published.session
+        return (
+            f"the checkpoint is of another session, {other.hex()}; this record is of "
+            f"{self._origin[0].hex()}"
+        )
+
     def compare(self) -> Iterator[str]:
         """Compare the log with the published checkpoint, if it has come to its size."""
         published = self._published
         if self._judged or published is None or published.size != self._log.size:
             return
         self._judged = True
-        if (published.session, published.key) != self._origin or not published.valid:
-            yield "the checkpoint is not of this session, or not signed by the roster's aggregator"
+        if self.foreign:
+            yield self._of_another()
+        elif published.key != self._origin[1] or not published.valid:
+            yield "the checkpoint is not signed by the roster's aggregator"
         elif published.root != self._log.root():
             yield "the record does not extend the checkpoint: its log has another root"
         else:
@@ -112,7 +126,9 @@ class Signatures:
         published = self._published
         if published is None:
             return
-        if not self._judged:
+        if not self._judged and self.foreign:
+            yield self._of_another()
+        elif not self._judged:
             yield f"the checkpoint is over {published.size} leaves, the log has {self._log.size}"
         elif self.met and self.equivocation is not None:
             self.met = False

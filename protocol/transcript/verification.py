@@ -46,7 +46,7 @@ MAX_FAULTS = 10_000
 Verdict = Literal["could not finish", "not sound", "incomplete", "accepted"]
 """What verifying comes to; the first that holds."""
 
-Published = Literal["not given", "fits", "begins", "differs"]
+Published = Literal["not given", "fits", "begins", "differs", "another session"]
 """How a record compares with what was published of it elsewhere."""
 
 _SHOWN = 60
@@ -82,6 +82,7 @@ class Verification:
         cosigned: which witnesses have cosigned that checkpoint; None if none was demanded.
         first_cosigned: which of them have cosigned the checkpoint of the header alone, on record
             before any entry; None if none was demanded.
+        foreign: the checkpoint given from outside is of another session.
     """
 
     faults: tuple[Fault, ...]
@@ -107,6 +108,11 @@ class Verification:
     equivocation: Equivocation | None
     cosigned: Cosigned | None = None
     first_cosigned: Cosigned | None = None
+    foreign: bool = False
+
+    def __repr__(self) -> str:
+        digest = "no digest" if self.digest is None else f"digest {self.digest.hex()[:16]}"
+        return f"<Verification: {self.verdict}, {self.entries} entries, {digest}>"
 
     def checked_header(self) -> Header:
         """The header.
@@ -136,11 +142,18 @@ class Verification:
         return self.verdict == "accepted"
 
     @property
+    def read_whole(self) -> bool:
+        """Whether the file could be read to its last entry; what is said of others may be less."""
+        return self.unopened is None and self.ending is not None
+
+    @property
     def published(self) -> Published:
         """Whether this is the record of which a digest or a checkpoint was published.
 
         It ``begins`` like it where all that was given is a checkpoint from before the end.
         """
+        if self.foreign and self.same_digest is not False:
+            return "another session"
         answers = [fits for fits in (self.same_digest, self.extends) if fits is not None]
         if not answers:
             return "not given"
@@ -454,6 +467,7 @@ class _Verifier:
             equivocation=None if header is None else signatures.equivocation,
             cosigned=cosigned,
             first_cosigned=None if cosigned is None else cosigned.also(self._first),
+            foreign=header is not None and signatures.foreign,
         )
 
 

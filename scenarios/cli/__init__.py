@@ -42,10 +42,13 @@ COMMANDS = {
     "answer": Place("surveys.holding", "Answer a survey as a party."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
-    "check": Place("receipts", "Check a receipt with the published checkpoint alone."),
+    "check": Place("receipts", "Check a receipt or a proof; before a survey, a plan or a folder."),
     "close": Place("surveys.holding", "End the joining of a survey that is being held."),
+    "compare": Place("surveys.comparing", "Measure the errors of variants on records of your own."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
+    "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
     "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
+    "export": Place("inspect", "Write the tables of a transcript as Parquet files."),
     "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
     "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
     "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
@@ -100,8 +103,10 @@ def _run(arguments: Sequence[str] | None) -> None:
         interrupted, rest = group.split(KeyboardInterrupt)
         if interrupted is None or rest is not None:
             raise
+        _say_interrupted()
         sys.exit(INTERRUPTED)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        _say_interrupted(*error.args)
         sys.exit(INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as help_wanted:
         help_wanted.show()
@@ -145,6 +150,12 @@ def script(file: str) -> None:
     if arguments and not arguments[0].startswith("-"):
         target = f"{target}:{arguments.pop(0)}"
     main(["run", target, *arguments])
+
+
+def _say_interrupted(*more: object) -> None:
+    """Say that Ctrl-C ended a command, in one line, and what more there is to know."""
+    with contextlib.suppress(OSError):
+        click.echo(printable("; ".join(("interrupted", *map(str, more)))), err=True)
 
 
 def _complain(text: str) -> None:

@@ -13,11 +13,10 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import coalition_of, stranger
 from scenarios.cli.inspect import reader_of
+from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
-    Amount,
     budget_options,
+    calibration_options,
     checkpoint_option,
     digest_option,
     interval_options,
@@ -30,11 +29,13 @@ from scenarios.cli.options import (
     witness_key_option,
     witnesses_option,
 )
+from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.deployment.disclosures import disclosures
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.transcripts import open_transcript
-from scenarios.files.writing import write_whole
+from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.judging import DELTA, judge
+from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
 
 _ALONE = "--tap and --key are ignored by --worst"
@@ -91,16 +92,24 @@ _ALONE = "--tap and --key are ignored by --worst"
     "--member",
     "members",
     multiple=True,
-    type=FOLDER,
+    type=READ_FOLDER,
     help="The folder of a member, as 'sottovoce keys' made it, to replay the member with its keys; "
     "repeat for each.",
 )
 @click.option(
     "--records",
     multiple=True,
+    type=TEXT_WITH_FILE,
     metavar="[PARTY=]FILE",
-    help="A CSV file to replay parties from: for a simulation everybody's records, else those of a "
-    "party whose --member folder is given. Whether the records are true cannot be shown.",
+    help="A CSV or Parquet file to replay parties from: for a simulation everybody's records, else "
+    "those of a party whose --member folder is given. Whether the records are true cannot be "
+    "shown.",
+)
+@click.option(
+    "--plan",
+    type=READ_FILE,
+    help="With --records: the plan of the survey, which says how the files are read. By default "
+    "their cells are the categories.",
 )
 @click.option(
     "--delta",
@@ -114,9 +123,10 @@ _ALONE = "--tap and --key are ignored by --worst"
 )
 @click.option(
     "--html",
-    type=FILE,
+    type=WRITTEN_FILE,
     help="An HTML file to write the audit into, as one page.",
 )
+@calibration_options
 @interval_options()
 @digest_option
 @checkpoint_option
@@ -136,9 +146,11 @@ def audit(
     replay: bool,
     members: tuple[Path, ...],
     records: tuple[str, ...],
+    plan: Path | None,
     delta: float,
     pld: bool,
     html: Path | None,
+    calibration: Calibration,
     intervals: Intervals,
     digest: bytes | None,
     checkpoint: Path | None,
@@ -152,8 +164,8 @@ def audit(
     optionally the keys and records that members hand to the auditor.
     """
     opened = open_transcript(transcript)
-    if html is not None and html.exists() and html.samefile(transcript):
-        raise UsageError(f"--html {html}: is the transcript itself")
+    if html is not None:
+        prepare_output(html)
     reader = reader_of(opened, transcript)
     header = reader.header
     cls = variant_of(header, variant)
@@ -161,6 +173,7 @@ def audit(
     conspirators = coalition_of(charter.roster, coalition, taps, keys)
     if trail is not None and trail not in charter.roster:
         raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
+    calibration.check(charter.variant.survey)
     published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
     disclosed = list(
         disclosures(
@@ -168,6 +181,7 @@ def audit(
             seed=header.seed if isinstance(header.seed, int) else None,
             folders=members,
             records=records,
+            plan=plan,
             variant=variant,
         )
     )
@@ -195,11 +209,12 @@ def audit(
         notes=_notes(judged.audit) if replay else (),
     )
     found = judged.audit
+    if calibration.files and found.estimate is not None:
+        judged = replace(judged, calibrated=calibration.of(found.estimate))
     if html is not None:
-        from scenarios.report.page.page import page
+        from scenarios.report.page.audit import audit_page
 
-        html.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(html, page(judged, rounds))
+        write_whole(html, audit_page(judged, rounds))
     if as_json:
         from scenarios.report.values import judged_values
 
@@ -211,7 +226,7 @@ def audit(
         print_report(statement_report(statement(judged)))
         if html is not None:
             click.echo(f"written: {html}")
-    if not found.finished and found.verification.verdict != "not sound":
+    if found.undecided:
         return CANNOT_FINISH
     return 0 if found.accepted else 1
 

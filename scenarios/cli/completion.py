@@ -9,6 +9,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from protocol.variants import BUILT_IN
+from protocol.variants.oracles.names import ORACLES
 from scenarios.running.loading import find_scenario
 from scenarios.running.names import SCENARIOS
 
@@ -25,6 +26,17 @@ def complete_variant(
 ) -> list[CompletionItem]:
     """The names of variants, or files if none fits."""
     return _names(BUILT_IN, incomplete)
+
+
+def complete_variants(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of variants and of frequency oracles, with commas between, or files."""
+    before, comma, last = incomplete.rpartition(",")
+    return [
+        CompletionItem(before + comma + str(item.value), type=item.type)
+        for item in _names((*BUILT_IN, *ORACLES), last)
+    ]
 
 
 def complete_scenario_setting(

@@ -10,7 +10,8 @@ from protocol.accounting.events import Randomized
 from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
-from scenarios.cli.options import Amount, delta_option, json_option, print_json, print_report
+from scenarios.cli.numbers import Amount
+from scenarios.cli.options import delta_option, json_option, print_json, print_report
 from scenarios.errors import UsageError
 
 _MOST_MECHANISMS = 1000

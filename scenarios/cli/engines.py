@@ -17,6 +17,7 @@ import click
 from scenarios.engines.engine import ENGINES, Engine, EngineName
 from scenarios.engines.opening import open_engine
 from scenarios.engines.sweep import Sweep
+from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import make_folder, not_regular, write_whole
 
@@ -90,7 +91,7 @@ def sweeping(
         engine: carries it out.
         result: where its result will be written, beside the file of finished pieces, or None.
         about: all that the results depend on, as JSON has it.
-        silent: show nothing.
+        silent: show no bar.
 
     Raises:
         UsageError: something other than a file has the result's name.
@@ -101,6 +102,8 @@ def sweeping(
         make_folder(result.parent)
         if result.exists() and not result.is_file():
             raise not_regular(result)
+        if result.exists():
+            click.echo(printable(f"{result}: an earlier result, which this one replaces"), err=True)
         file = result.with_name(PIECES)
     with (
         going_on_from(file),
@@ -122,7 +125,11 @@ def write_found(sweep: Sweep, path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def going_on_from(file: Path | None) -> Generator[None]:
-    """If Ctrl-C ends the block, say which file the same command goes on from, if it is there."""
+    """If Ctrl-C ends the block, say which file the same command goes on from, if it is there.
+
+    Raises:
+        KeyboardInterrupt: with that sentence, which the command line prints.
+    """
     try:
         yield
     except BaseException as error:
@@ -132,13 +139,13 @@ def going_on_from(file: Path | None) -> Generator[None]:
         )
         interrupted = isinstance(error, KeyboardInterrupt) or inside is not None
         if interrupted and file is not None and file.exists():
-            click.echo(f"interrupted; the same command goes on from {file}", err=True)
+            raise KeyboardInterrupt(f"the same command goes on from {file}") from error
         raise
 
 
 @contextlib.contextmanager
 def pieces_shown(name: str, *, silent: bool) -> Generator[Callable[[int, int], None]]:
-    """On a terminal, a bar of how many pieces are done, and of how many."""
+    """On a terminal, a bar of how many pieces are done, of how many, and the time that is left."""
     if silent:
         yield lambda done, total: None
         return
@@ -156,6 +163,7 @@ def pieces_shown(name: str, *, silent: bool) -> Generator[Callable[[int, int], N
         Task,
         TextColumn,
         TimeElapsedColumn,
+        TimeRemainingColumn,
     )
     from rich.text import Text
 
@@ -171,6 +179,8 @@ def pieces_shown(name: str, *, silent: bool) -> Generator[Callable[[int, int], N
         BarColumn(),
         Pieces(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)

@@ -58,6 +58,13 @@ class LazyGroup(click.Group):
             raise UsageError(f"no command {name!r}{hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            # Of an interrupt itself, click prints an empty line.
+            raise click.exceptions.Abort(*error.args) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.summary) for name, place in self._places.items()])

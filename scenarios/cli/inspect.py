@@ -1,4 +1,4 @@
-"""``sottovoce verify``, ``query`` and ``show``: reading one transcript."""
+"""``sottovoce verify``, ``query``, ``export`` and ``show``: reading one transcript."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from protocol.errors import TranscriptError
 from protocol.session.roster import Roster
 from protocol.transcript.reader import TranscriptReader
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
     budget_options,
     checkpoint_option,
     digest_option,
@@ -22,15 +20,21 @@ from scenarios.cli.options import (
     print_report,
     published_checkpoint,
     transcript_argument,
+    variant_option,
     witness_key_option,
     witnesses_option,
 )
+from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
 from scenarios.errors import CANNOT_FINISH, UsageError, printable
 from scenarios.files.checkpoints import (
     write_checkpoints,
     write_evidence,
 )
+from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.writing import check_new_folder, whole_folder
+from scenarios.report.formatting import count
+from scenarios.running.loading import variant_of
 
 
 @click.command()
@@ -39,12 +43,12 @@ from scenarios.files.transcripts import Transcript, open_transcript
 @checkpoint_option
 @click.option(
     "--evidence",
-    type=FILE,
+    type=WRITTEN_FILE,
     help="Where to write both signatures if --checkpoint contradicts the transcript's own.",
 )
 @click.option(
     "--checkpoints",
-    type=FOLDER,
+    type=NEW_FOLDER,
     help="Where to write every checkpoint of the transcript, to be published, if it has no fault.",
 )
 @witness_key_option
@@ -92,19 +96,25 @@ def verify(
 @click.command()
 @transcript_argument
 @click.argument("question", metavar="SELECT")
+@variant_option
 @json_option
 @budget_options
-def query(transcript: Path, question: str, as_json: bool) -> int:
+def query(transcript: Path, question: str, variant: str | None, as_json: bool) -> int:
     """Query TRANSCRIPT in SQL.
 
-    Its tables are header, roster, sent, delivered, refused, departed and checkpoint.
+    Its tables are header, roster, sent, delivered, refused, departed, closing, ledger and
+    checkpoint. Only a question that names the ledger takes the variant.
 
     Exit 1, after the answer, if the transcript cannot be read to its end.
     """
     from scenarios.report import sql
+    from scenarios.report.record_tables import LEDGER
 
-    reader = reader_of(open_transcript(transcript), transcript)
-    with contextlib.closing(sql.load(roster_of(reader), reader)) as database:
+    opened = open_transcript(transcript)
+    reader = reader_of(opened, transcript)
+    roster = roster_of(reader)
+    kind = variant_of(reader.header, variant) if LEDGER in question.lower() else None
+    with contextlib.closing(sql.load(opened, roster, reader, kind)) as database:
         columns, rows = sql.ask(database, question)
     if as_json:
         print_json([dict(zip(columns, map(sql.plain, row), strict=True)) for row in rows])
@@ -113,6 +123,44 @@ def query(transcript: Path, question: str, as_json: bool) -> int:
 
         print_report([rows_table(columns, rows)], soft_wrap=False)
     return _read_whole(reader)
+
+
+@click.command()
+@transcript_argument
+@click.option(
+    "--to",
+    "folder",
+    type=NEW_FOLDER,
+    required=True,
+    metavar="DIR",
+    help="The folder for the files, new or empty.",
+)
+@variant_option
+@budget_options
+def export(transcript: Path, folder: Path, variant: str | None) -> int:
+    """Write the tables of TRANSCRIPT as Parquet files.
+
+    They are the tables of 'sottovoce query'. Either all files are there in the end or none.
+
+    If the transcript cannot be read to its end, the files have what could be read, and the command
+    says so and exits with 1, or with 3 if it cannot be unpacked.
+    """
+    load_pyarrow("export")
+    check_new_folder(folder)
+    from scenarios.report.exporting import export as written
+    from scenarios.report.record_tables import rows_of
+
+    opened = open_transcript(transcript)
+    reader = reader_of(opened, transcript)
+    rows = rows_of(opened, roster_of(reader), reader, variant_of(reader.header, variant))
+    with whole_folder(folder) as new:
+        counts = written(new, rows)
+    for name, many in counts.items():
+        click.echo(printable(f"{folder / name}.parquet: {count(many, 'row')}"))
+    code = _read_whole(reader)
+    if code:
+        click.echo("the record is not whole: these files hold what could be read of it")
+    return code
 
 
 @click.command()

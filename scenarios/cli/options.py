@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
@@ -16,8 +16,18 @@ from click.shell_completion import CompletionItem
 from protocol.estimators.calibration.methods import Method
 from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.inference.words import Intervals
+from protocol.estimators.projection import Projection
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
+from scenarios.cli.numbers import Amount
+from scenarios.cli.paths import (
+    READ_FILE,
+    READ_FOLDER,
+    READ_PATH,
+    TEXT_WITH_FILE,
+    WRITTEN_FILE,
+    WrittenFolder,
+)
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.kept_records import TRANSCRIPT, make_way
@@ -37,22 +47,9 @@ from scenarios.running.calibrating import Calibration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FOLDER.name = "folder"
-CHECKED = click.Path(path_type=Path)
-
-
-class Amount(click.FloatRange):
-    """A number within bounds; NaN is refused, though it is beyond no bound."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
+# Only between values does a text of JSON have a line break.
+_NUMBERS = re.compile(r"(?<=\[)\n *((?:[-+.\deE]+|null)(?:,\n *(?:[-+.\deE]+|null))*)\n *(?=\])")
+_BREAK = re.compile(r"\n *")
 
 
 def _digest(ctx: click.Context, param: click.Parameter, text: str | None) -> bytes | None:
@@ -159,7 +156,7 @@ def calibration_options(command: F) -> F:
         "--calibrate",
         "margins",
         multiple=True,
-        type=FILE,
+        type=READ_FILE,
         metavar="FILE",
         help="A CSV file of known margins of the population that estimates are made to agree with: "
         "attribute,category,share, or names of attributes and then share; count may stand for "
@@ -186,13 +183,45 @@ def calibration_options(command: F) -> F:
     return cast(F, chosen)
 
 
+synthetic_option = click.option(
+    "--synthetic",
+    type=WRITTEN_FILE,
+    help="A .csv file for synthetic records, as many as there are respondents.",
+)
+
+
+def beside_options(command: F) -> F:
+    """``--plot``, ``--synthetic`` and ``--html``; the command gets ``beside``."""
+
+    @click.option(
+        "--plot",
+        type=WRITTEN_FILE,
+        help="A .png, .svg or .pdf file to draw the result into; needs matplotlib.",
+    )
+    @synthetic_option
+    @click.option(
+        "--html",
+        type=WRITTEN_FILE,
+        help="An HTML file to write the result, what it cost and what was said into, as one page.",
+    )
+    @functools.wraps(command)
+    def chosen(
+        *args: Any, plot: Path | None, synthetic: Path | None, html: Path | None, **given: Any
+    ) -> Any:
+        from scenarios.report.beside import Beside
+
+        return command(*args, beside=Beside(plot, synthetic, html), **given)
+
+    return cast(F, chosen)
+
+
 def is_given(*names: str) -> bool:
     """Whether one of these options is on the command line."""
     source = click.get_current_context().get_parameter_source
     return any(source(name) is ParameterSource.COMMANDLINE for name in names)
 
 
-transcript_argument = click.argument("transcript", type=click.Path(path_type=Path))
+transcript_argument = click.argument("transcript", type=READ_PATH)
 digest_option = click.option(
     "--digest",
     metavar="HEX",
@@ -201,7 +230,7 @@ digest_option = click.option(
 )
 checkpoint_option = click.option(
     "--checkpoint",
-    type=FILE,
+    type=READ_FILE,
     help="A checkpoint published elsewhere: the transcript must extend it.",
 )
 witness_key_option = click.option(
@@ -219,12 +248,14 @@ witnesses_option = click.option(
 )
 own_variant_option = click.option(
     "--variant",
+    type=TEXT_WITH_FILE,
     metavar="PATH.py:Class",
     help="The variant's file and class, where the survey's is not a built-in one: it must be the "
     "very file that the charter pins.",
 )
 variant_option = click.option(
     "--variant",
+    type=TEXT_WITH_FILE,
     metavar="PATH.py:Class",
     help="The class of a variant of your own; a built-in one is found by its name.",
 )
@@ -237,7 +268,7 @@ delta_option = click.option(
 survey_option = click.option(
     "--survey",
     "survey_file",
-    type=FILE,
+    type=READ_FILE,
     help="A TOML file with the title and attributes to ask about, instead of an example.",
 )
 
@@ -248,12 +279,47 @@ seed_option = click.option(
     show_default=True,
     help="Decides all randomness: the same seed gives the same result.",
 )
+trial_seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    help="Decides all randomness: the same seed gives the same result. For a plan it is drawn by "
+    "default, and then kept out of the record and the result.  [default: 1]",
+)
+records_option = click.option(
+    "--records",
+    type=READ_FILE,
+    help="The answers that a plan is tried on: a CSV or Parquet file, read as the plan says.",
+)
+config_option = click.option(
+    "--config", type=READ_FILE, help="A TOML file of parameters; --set overrides what it says."
+)
+data_option = click.option(
+    "--data",
+    type=READ_FOLDER,
+    help="A folder of raw data files, by default the one named by the environment variable "
+    "SOTTOVOCE_DATA. Without one, Adult and the networks are read from the package, and MovieLens "
+    "is downloaded.",
+)
+target_option = click.option(
+    "--target",
+    metavar="margins|pairs|A,B",
+    default="margins",
+    show_default=True,
+    help="Which tables are wanted: every attribute, every pair, or one table of these attributes.",
+)
 force_option = click.option(
     "--force",
     is_flag=True,
     help="Move the record of a real survey in the folder of --out aside, with its checkpoint and "
     "result, into a new folder in it. Without --force the command stops there: such a record is "
     "never replaced.",
+)
+project_option = click.option(
+    "--project",
+    type=click.Choice(get_args(Projection)),
+    default="none",
+    show_default=True,
+    help="What is done to raw shares, which may be below 0, to make them proper.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."
@@ -306,10 +372,11 @@ def values_in(config: Path) -> dict[str, Any]:
 
 
 def json_text(values: object) -> str:
-    """Values as the text that commands print and write."""
+    """Values as the text that commands print and write, a row of numbers on a line."""
     from scenarios.report.formatting import as_json
 
-    return json.dumps(as_json(values), indent=1)
+    indented = json.dumps(as_json(values), indent=1)
+    return _NUMBERS.sub(lambda row: _BREAK.sub(" ", row[1]), indented)
 
 
 def print_json(values: object) -> None:
@@ -353,9 +420,9 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def out_option(what: str) -> Callable[[F], F]:
-    """``--out FOLDER``, which must be given."""
-    return click.option("--out", type=FOLDER, required=True, help=what)
+def out_option(what: str, *names: str) -> Callable[[F], F]:
+    """``--out FOLDER``, which must be given; the command writes files of these names into it."""
+    return click.option("--out", type=WrittenFolder(*names), required=True, help=what)
 
 
 def print_facts(facts: Sequence[tuple[str, str, bool | None]]) -> None:

@@ -3,7 +3,7 @@ whether everything is ready for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,19 +31,18 @@ from protocol.transcript.receipts import (
     problems_of,
 )
 from scenarios.cli.inspect import reader_of
+from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
-    CHECKED,
-    FILE,
-    FOLDER,
-    Amount,
     address_of,
     budget_options,
+    is_given,
     json_option,
     print_facts,
     print_json,
     transcript_argument,
     variant_option,
 )
+from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
@@ -59,9 +58,28 @@ if TYPE_CHECKING:
 SUFFIX = ".receipt"
 CONSISTENCY_SUFFIX = ".consistency"
 
+_AFTER = {
+    "checkpoint": "--checkpoint",
+    "since": "--since",
+    "report": "--report",
+    "member": "--member",
+    "page": "--page",
+}
+"""The options for checking what comes of a survey, by the names of their values."""
+
+_BEFORE = {
+    "records": "--records",
+    "plan": "--plan",
+    "connect": "--connect",
+    "ids": "--id",
+    "purse": "--purse",
+    "budget": "--budget",
+}
+"""The options for checking a plan or a folder before a survey."""
+
 _since_option = click.option(
     "--since",
-    type=FILE,
+    type=READ_FILE,
     help="An earlier published checkpoint: everything in it must still be in the later one.",
 )
 
@@ -79,12 +97,12 @@ class _Said(NamedTuple):
 @_since_option
 @click.option(
     "--checkpoint",
-    type=FILE,
+    type=READ_FILE,
     help="The published checkpoint to prove it for, by default the last of the transcript.",
 )
 @click.option(
     "--out",
-    type=FILE,
+    type=WRITTEN_FILE,
     help=f"The file to write, by default PARTY{SUFFIX} or size-7-14{CONSISTENCY_SUFFIX}.",
 )
 @variant_option
@@ -134,38 +152,44 @@ def prove(
     click.echo(f"written: {path} ({len(content):,} bytes)")
 
 
-@click.command()
-@click.argument("subject", metavar="[FILE|PLAN|FOLDER]", type=CHECKED, required=False)
+@click.command(context_settings={"allow_extra_args": True})
+@click.argument("subject", metavar="[FILE|PLAN|FOLDER]", type=READ_PATH, required=False)
 @click.option(
     "--checkpoint",
-    type=FILE,
+    type=READ_FILE,
     help="The published checkpoint of the receipt; for a consistency proof, the later one.",
 )
 @_since_option
 @click.option(
     "--report",
-    type=FILE,
+    type=READ_FILE,
     help="The envelope of a report as it was sent: the receipt must be about it.",
 )
 @click.option(
     "--variant",
+    type=TEXT_WITH_FILE,
     metavar="PATH.py:Class",
     help="The class of a variant of your own, to read the round of its reports with.",
 )
 @click.option(
     "--member",
-    type=FOLDER,
+    type=READ_FOLDER,
     help="A party's folder: the aggregator's key and the signed words must be those it knows.",
 )
 @click.option(
     "--page",
-    type=FILE,
+    type=WRITTEN_FILE,
     help="Instead of checking FILE, write a web page that checks receipts in a browser, offline.",
 )
 @click.option(
     "--records",
-    type=FILE,
-    help="With PLAN or FOLDER: a CSV file that is to be answered with.",
+    type=READ_FILE,
+    help="With PLAN or FOLDER: a CSV or Parquet file that is to be answered with.",
+)
+@click.option(
+    "--plan",
+    type=READ_FILE,
+    help="With FOLDER and --records: the plan of the survey, which says how the file is read.",
 )
 @click.option(
     "--connect",
@@ -180,7 +204,7 @@ def prove(
 )
 @click.option(
     "--purse",
-    type=FOLDER,
+    type=READ_FOLDER,
     help="With PLAN or FOLDER: the folder of the purse to be paid from, by default the user's.",
 )
 @click.option(
@@ -200,6 +224,7 @@ def check(
     member: Path | None,
     page: Path | None,
     records: Path | None,
+    plan: Path | None,
     connect: str | None,
     ids: str | None,
     purse: Path | None,
@@ -214,13 +239,13 @@ def check(
     Before a survey, check the PLAN or a member's FOLDER: what would be asked, at what cost, and
     whether certificate, clock, records and address fit. Exit 1 if something does not.
     """
-    after = (checkpoint, since, report, member, page)
-    if subject is not None and (subject.is_dir() or subject.suffix == ".toml"):
-        if any(other is not None for other in after):
-            raise UsageError(
-                f"{subject}: is checked with --records, --connect, --variant, --id, --purse and "
-                "--budget alone"
-            )
+    before_survey = subject is not None and (subject.is_dir() or subject.suffix == ".toml")
+    if more := click.get_current_context().args:
+        hint = f"; is it --records {more[0]}?" if before_survey else ""
+        raise UsageError(f"{more[0]}: expected one file or folder to check{hint}")
+    if subject is not None and before_survey:
+        if given := _given(_AFTER):
+            raise UsageError(f"{given}: not for a plan or a folder, such as {subject}")
         from scenarios.deployment.preflight import preflight
 
         address = None if connect is None else address_of(connect)
@@ -232,13 +257,17 @@ def check(
             ids=ids,
             purse=purse,
             budget=budget,
+            plan=plan,
         )
         return _print_facts(list(facts), as_json=as_json)
-    if any(given is not None for given in (records, connect, ids, purse, budget)):
-        raise UsageError(
-            "--records, --connect, --id, --purse and --budget: expected a PLAN, a TOML file, or a "
-            "FOLDER"
-        )
+    if given := _given(_BEFORE):
+        if subject is None and plan is not None:
+            raise UsageError(
+                f"--plan: is for a member's FOLDER; expected the plan alone, as 'check {plan}'"
+            )
+        if subject is None:
+            raise UsageError(f"{given}: expected a PLAN, a TOML file, or a FOLDER too")
+        raise UsageError(f"{given}: is for a PLAN or a FOLDER, and {subject} is neither")
     if subject is None or page is not None:
         others = (subject, checkpoint, since, report, variant, member, as_json or None)
         if page is None or any(other is not None for other in others):
@@ -276,6 +305,11 @@ def check(
         click.echo("compare it with the aggregator's key, or let --member do it")
     click.echo("does NOT hold" if problems else "holds")
     return 1 if problems else 0
+
+
+def _given(options: Mapping[str, str]) -> str:
+    """Which of these options are on the command line."""
+    return ", ".join(option for name, option in options.items() if is_given(name))
 
 
 def _print_facts(facts: Sequence[Fact], *, as_json: bool) -> int:

@@ -12,46 +12,45 @@ from typing import Any
 import click
 import msgspec
 
-from protocol.crypto.randomness import Streams
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
-from protocol.estimators.synthetic import synthesize, synthesize_weighted
-from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
-from protocol.surveys.records import Records
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from, pieces_shown
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
+    beside_options,
     calibration_options,
     clear,
+    config_option,
+    data_option,
     force_option,
     interval_options,
     is_given,
     json_option,
     json_text,
     print_report,
+    records_option,
     set_option,
+    trial_seed_option,
     values_in,
 )
+from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import (
     PARTIAL,
+    RECORD_FILES,
     RESULT,
     TRANSCRIPT,
-    partial_path,
     write_result,
 )
 from scenarios.files.pieces import PIECES
-from scenarios.files.writing import check_output, make_folder, write_whole
+from scenarios.files.writing import make_folder
+from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
-from scenarios.running.loading import all_scenarios, find_scenario
+from scenarios.running.loading import all_scenarios
 from scenarios.running.reproduction import Reproduced
-from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.running.scenario import Context, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName
 
 
@@ -64,18 +63,10 @@ def list_() -> None:
 
 
 @click.command()
-@click.argument("scenario", shell_complete=complete_scenario)
+@click.argument("scenario", type=TEXT_WITH_FILE, shell_complete=complete_scenario)
 @set_option(complete_scenario_setting)
-@click.option(
-    "--config", type=FILE, help="A TOML file of parameters; --set overrides what it says."
-)
-@click.option(
-    "--data",
-    type=FOLDER,
-    help="A folder of raw data files, by default the one named by the environment variable "
-    "SOTTOVOCE_DATA. Without one, Adult and the networks are read from the package, and MovieLens "
-    "is downloaded.",
-)
+@config_option
+@data_option
 @click.option(
     "--transport",
     type=click.Choice(TRANSPORTS),
@@ -89,35 +80,23 @@ def list_() -> None:
     "TLS. They are processes of this machine, or of --engine; the result is the same.",
 )
 @click.option(
-    "--records",
-    type=FILE,
-    help="The answers that a plan is tried on: a table as the plan says.",
+    "--parties",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Over how many live parties the records are spread: the parameter of that name.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides all randomness: the same seed gives the same result. For a plan it is drawn by "
-    "default, and then kept out of the transcript.  [default: 1]",
-)
+@records_option
+@trial_seed_option
 @click.option(
     "--out",
-    type=FOLDER,
+    type=WrittenFolder(*RECORD_FILES, PIECES),
     help=f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; an earlier simulation there "
     f"is replaced, and a run that fails leaves {TRANSCRIPT}{PARTIAL}. By default nothing is "
     "written.",
 )
 @force_option
 @json_option
-@click.option(
-    "--plot",
-    type=FILE,
-    help="A .png, .svg or .pdf file to draw the result into; needs matplotlib.",
-)
-@click.option(
-    "--synthetic",
-    type=FILE,
-    help="A .csv file for synthetic records, as many as there are respondents.",
-)
+@beside_options
 @click.option(
     "--by-messages",
     is_flag=True,
@@ -133,13 +112,13 @@ def run(
     data: Path | None,
     transport: TransportName | None,
     workers: int | None,
+    parties: int | None,
     records: Path | None,
     seed: int | None,
     out: Path | None,
     force: bool,
     as_json: bool,
-    plot: Path | None,
-    synthetic: Path | None,
+    beside: Beside,
     by_messages: bool,
     calibration: Calibration,
     intervals: Intervals,
@@ -152,9 +131,17 @@ def run(
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    found, withheld = _found(scenario, records), records is not None and seed is None
+    from scenarios.own_data.trial import cost_of, scenario_or_trial
+
+    found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
     seed = (secrets.randbits(64) if withheld else 1) if seed is None else seed
+    if parties is not None:
+        if "parties" in settings:
+            raise UsageError("--parties: --set has it too")
+        settings = {**settings, "parties": str(parties)}
     parameters = found.configure((values_in(config) if config else {}) | settings)
+    if records is not None and (cost := cost_of(parameters.parties or 0)) is not None:
+        click.echo(cost, err=True)
     if by_messages and not found.reproduces:
         raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
     if found.reproduces and is_given("level", "about"):
@@ -166,17 +153,11 @@ def run(
         raise UsageError(f"--calibrate: {found.name!r} is a reproduction")
     if force and out is None:
         raise UsageError("--force: expected --out too")
-    if plot is not None:
-        from scenarios.report.plots import check_plot
-
-        check_plot(plot)
-        _check_output("--plot", plot, out)
-        plot.parent.mkdir(parents=True, exist_ok=True)
-    if synthetic is not None:
-        if found.reproduces or not found.joint:
-            raise UsageError(f"--synthetic: {found.name!r} estimates no joint distribution")
-        _check_output("--synthetic", synthetic, out)
-        synthetic.parent.mkdir(parents=True, exist_ok=True)
+    if beside.synthetic is not None and (found.reproduces or not found.joint):
+        raise UsageError(f"--synthetic: {found.name!r} estimates no joint distribution")
+    if beside.html is not None and found.reproduces:
+        raise UsageError(f"--html: {found.name!r} is a reproduction; expected --plot")
+    beside.check()
     live = by_messages or not found.reproduces
     if workers is not None:
         if not live:
@@ -251,31 +232,10 @@ def run(
             else outcome_report(found.name, done, intervals)
         )
         print_report(parts, soft_wrap=False)
-    if plot is not None:
-        from scenarios.report.plots import plot_of, rendered
-
-        write_whole(plot, rendered(plot_of(found.name, done, intervals), plot.suffix))
-        written.append(plot)
-    if synthetic is not None and isinstance(done, Finished):
-        write_whole(synthetic, _synthetic(done.reported, seed).to_csv())
-        written.append(synthetic)
+    written += beside.write(found.name, done, intervals)
     if written and not as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
-
-
-def _found(name: str, records: Path | None) -> Scenario[Any]:
-    """The scenario of this name, or a trial of a plan."""
-    if not name.endswith(".toml"):
-        if records is not None:
-            raise UsageError(f"--records: {name!r} has records of its own; expected a plan, .toml")
-        return find_scenario(name)
-    if records is None:
-        raise UsageError(f"{name}: a plan; expected --records too, the answers to try it on")
-    from scenarios.deployment.survey_plan import read_plan
-    from scenarios.own_data.trial import trial_of
-
-    return trial_of(read_plan(name), Path(name).stem, records)
 
 
 def _of_workers(
@@ -291,33 +251,6 @@ def _of_workers(
             raise UsageError(f"--workers {workers}: expected --engine processes or ray, not here")
         return EngineChoice("processes", workers, engine.address)
     return EngineChoice(engine.name, workers, engine.address)
-
-
-def _check_output(option: str, path: Path, out: Path | None) -> None:
-    """Make sure before the run that a file can be written after it."""
-    if out is not None:
-        recorded = out / TRANSCRIPT
-        own = (
-            recorded,
-            partial_path(recorded),
-            checkpoint_path(recorded),
-            out / RESULT,
-            out / PIECES,
-        )
-        if path.resolve() in [name.resolve() for name in own]:
-            raise UsageError(f"{option} {path}: --out writes this file; give another name")
-    check_output(path)
-
-
-def _synthetic(estimate: Estimate, seed: int) -> Records:
-    stream = Streams.of_seed(seed).stream(AGGREGATOR, "synthetic")
-    try:
-        if isinstance(estimate, AdjustedEstimate):
-            codes, weights = estimate.counts.codes, estimate.adjusted.weights
-            return synthesize_weighted(codes, weights, estimate.survey, estimate.n, stream)
-        return synthesize(estimate, estimate.n, stream)
-    except ValueError as error:
-        raise UsageError(f"--synthetic: {error}") from error
 
 
 @contextlib.contextmanager

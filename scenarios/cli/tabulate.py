@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import secrets
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -16,27 +16,30 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.numbers import Count
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
     calibration_options,
     clear,
+    config_option,
+    data_option,
     force_option,
     interval_options,
     json_option,
     json_text,
     print_report,
-    seed_option,
+    records_option,
     set_option,
+    trial_seed_option,
     values_in,
 )
+from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.errors import UsageError
-from scenarios.files.cohorts_done import COHORTS, remove_snapshot
-from scenarios.files.kept_records import RESULT, TRANSCRIPT, write_result
+from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
+from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
+from scenarios.own_data.trial import scenario_or_trial
 from scenarios.report.formatting import count
 from scenarios.running.calibrating import Calibration
-from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (
     COHORT,
@@ -48,30 +51,8 @@ from scenarios.running.tabulating import (
 )
 
 
-class Count(click.ParamType[int]):
-    """How many, written as 1000000, 1_000_000 or 1e6.
-
-    Args:
-        most: the largest that is taken.
-    """
-
-    name = "number"
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            exact = float(value) if "e" in str(value).lower() else int(value)
-        except (OverflowError, ValueError):
-            exact = 0.5
-        if not math.isfinite(exact) or exact != int(exact) or not 1 <= exact <= self._most:
-            self.fail(f"{value!r}: expected an integer from 1 to {self._most:,}.", param, ctx)
-        return int(exact)
-
-
 @click.command("tabulate")
-@click.argument("scenario", shell_complete=complete_scenario)
+@click.argument("scenario", type=TEXT_WITH_FILE, shell_complete=complete_scenario)
 @click.option("--n", type=Count(MAX_PEOPLE), required=True, help="How many people; 1e9 will do.")
 @click.option(
     "--cohort",
@@ -82,14 +63,13 @@ class Count(click.ParamType[int]):
 )
 @engine_options
 @set_option(complete_scenario_setting)
-@click.option(
-    "--config", type=FILE, help="A TOML file of parameters; --set overrides what it says."
-)
-@click.option("--data", type=FOLDER, help="A folder of raw data files, as for 'run'.")
-@seed_option
+@config_option
+@data_option
+@records_option
+@trial_seed_option
 @click.option(
     "--out",
-    type=FOLDER,
+    type=WrittenFolder(*RECORD_FILES, COHORTS),
     help=f"The folder for {RESULT}, and while the work is under way for {COHORTS}: the same "
     "command goes on from there if it was interrupted. An earlier simulation there "
     f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
@@ -106,31 +86,36 @@ def tabulate_(
     settings: dict[str, str],
     config: Path | None,
     data: Path | None,
-    seed: int,
+    records: Path | None,
+    seed: int | None,
     out: Path | None,
     force: bool,
     calibration: Calibration,
     intervals: Intervals,
     as_json: bool,
 ) -> None:
-    """Ask many people by law what SCENARIO asks: a name from 'sottovoce list', or PATH.py:NAME.
+    """Ask many people by law what SCENARIO asks: a name from 'sottovoce list', or PATH.py:NAME; or
+    what a plan asks, PATH.toml, of people like those in --records.
 
     People are drawn from the scenario's law, or from its records with replacement, in cohorts;
     their reports are drawn and counted as in 'run'. Nobody is live and nothing is recorded. It is
     for variants whose reports follow from the question and the respondent's own record.
     """
-    found = find_scenario(scenario)
+    found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
+    file = None if out is None else out / COHORTS
+    if seed is None:
+        # What was interrupted goes on with the seed that was drawn for it.
+        known = seed_in(file) if withheld and file is not None else None
+        seed = known if known is not None else secrets.randbits(64) if withheld else 1
     given = (values_in(config) if config else {}) | settings
     parameters = found.configure(given)
     context = Context(seed=seed, data=data)
     asked = surveyed(found, parameters, context)
-    if calibration.files:
-        calibration.margins(asked.variant.survey)
+    calibration.check(asked.variant.survey)
     projection = _projection(parameters)
     _check_heard(found, given, context, asked)
     if force and out is None:
         raise UsageError("--force: expected --out too")
-    file = None if out is None else out / COHORTS
     if out is not None:
         make_folder(out)
         clear(out, force=force)
@@ -160,7 +145,7 @@ def tabulate_(
             )
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
-    done = replace(done, calibration=calibration)
+    done = replace(done, calibration=calibration, withheld=withheld)
     values = done.values(projection, intervals)
     text = json_text({"scenario": found.name, "parameters": parameters, **values})
     if out is not None:

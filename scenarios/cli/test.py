@@ -11,7 +11,6 @@ import click
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
-    FOLDER,
     json_option,
     json_text,
     print_json,
@@ -19,7 +18,9 @@ from scenarios.cli.options import (
     set_option,
     survey_option,
 )
+from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.errors import UsageError
+from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_variant
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ RESPONDENTS = 10
 
 
 @click.command()
-@click.argument("variant", shell_complete=complete_variant)
+@click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
 @click.option(
     "--schedules",
     type=click.IntRange(1, 10**6),
@@ -56,7 +57,7 @@ RESPONDENTS = 10
 @seed_option
 @click.option(
     "--out",
-    type=FOLDER,
+    type=WrittenFolder(TEST, PIECES),
     help=f"The folder for {TEST}. If the test is ended midway, the same command does the rest.",
 )
 @engine_options

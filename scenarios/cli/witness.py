@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import trio
 
-from scenarios.cli.options import FILE, FOLDER
+from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.errors import UsageError, printable
 from scenarios.witnessing.server import serve
 from scenarios.witnessing.state import make_witness, witnessing
@@ -17,13 +17,13 @@ from scenarios.witnessing.state import make_witness, witnessing
 @click.command()
 @click.option(
     "--key",
-    type=FILE,
+    type=READ_FILE,
     required=True,
     help="The file with the witness's private key.",
 )
 @click.option(
     "--state",
-    type=FOLDER,
+    type=READ_FOLDER,
     required=True,
     help="The folder for the last checkpoint of each survey, and for evidence of forks. It must "
     "never be restored from a copy: a witness that forgets can cosign a fork.",

@@ -12,15 +12,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.populations.population import Law, Population
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.keyvalue.records import key_survey
 
-Floats: TypeAlias = NDArray[np.float64]
 Synthetic: TypeAlias = Literal["Gaussian", "Power-law", "Linear"]
 
 SYNTHETIC: tuple[Synthetic, ...] = ("Gaussian", "Power-law", "Linear")

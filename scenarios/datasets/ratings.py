@@ -18,10 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.keyvalue import Floats, KeyPopulation
+from scenarios.datasets.keyvalue import KeyPopulation
 from scenarios.datasets.sources import VARIABLE, raw_file
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"

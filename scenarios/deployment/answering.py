@@ -20,8 +20,6 @@ from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
-from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from scenarios.deployment.attempts import Account, nats_of, open_account
 from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
@@ -43,7 +41,7 @@ from scenarios.deployment.repeating import (
     note_given,
     noted_given,
 )
-from scenarios.deployment.respondents import RespondentTable
+from scenarios.deployment.respondents import coding_for, read_respondents
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
@@ -100,8 +98,9 @@ async def answer_survey(
     purse: Path | None = None,
     ids: str | None = None,
     repeat: Member | None = None,
+    plan: Path | None = None,
 ) -> Answered:
-    """Answer once with the records of a CSV file.
+    """Answer once with the records of a table.
 
     It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
     holds and is in the party's folder (``keep_receipt``). A connection that is lost is made again;
@@ -117,7 +116,7 @@ async def answer_survey(
     Args:
         member: the party.
         host, port: where the aggregator listens.
-        records: the CSV file.
+        records: a CSV or Parquet file.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
             default, all attempts at this one may cost what one can at most, and nothing more once
             something was spent if that is unbounded.
@@ -130,6 +129,8 @@ async def answer_survey(
             None for a file that pays as one.
         repeat: from whose folder the report to give again was given, this member's or that of an
             earlier survey; None to draw one.
+        plan: of the survey, which says how the file is read; None for one whose cells are the
+            categories.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
@@ -145,8 +146,8 @@ async def answer_survey(
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
     if crowd is not None and not is_summed(variant, len(member.charter.roster) - 1):
         raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
-    table = RespondentTable.read(records)
-    held = table.records(variant.survey)
+    people = read_respondents(records, coding_for(variant.survey, plan), ids)
+    held = people.records
     if len(held) > variant.max_records:
         raise UsageError(
             f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
@@ -156,7 +157,7 @@ async def answer_survey(
         check_repeatable(variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member.charter, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paying = _Paying.by(purse, table, variant, ids=ids, budget=budget)
+    paying = _Paying.by(purse, people.ids, variant, budget=budget)
     if given is None:
         paying.check(member.charter.survey_id)
     else:
@@ -282,15 +283,14 @@ class _Paying(NamedTuple):
     def by(
         cls,
         folder: Path | None,
-        table: RespondentTable,
+        ids: Sequence[str] | None,
         variant: Variant,
         *,
-        ids: str | None,
         budget: float | None,
     ) -> _Paying:
         """As ``answer_survey`` is told to; raises what it does."""
         purse = Purse(folder or usual_purse())
-        payers = purse.payers(None if ids is None else table.ids(variant.survey, ids))
+        payers = purse.payers(ids)
         limit = math.inf if budget is None else budget
         return cls(purse, payers, limit, budget is None, variant.most())
 
@@ -398,12 +398,3 @@ def _given(member: Member, charter: Charter, given: Given | None) -> Given | Non
         raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
     note_given(member.folder, charter.session, given)
     return given
-
-
-def read_records(path: Path, survey: Survey) -> Records:
-    """The records in a CSV file.
-
-    Raises:
-        UsageError: the file cannot be read, or its records are not of this survey.
-    """
-    return RespondentTable.read(path).records(survey)

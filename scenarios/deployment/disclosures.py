@@ -9,11 +9,12 @@ from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from scenarios.deployment.answering import read_records
 from scenarios.deployment.drawing import known_session_key, role_stream
 from scenarios.deployment.members import read_member
 from scenarios.deployment.repeating import noted_given
+from scenarios.deployment.respondents import coding_for
 from scenarios.errors import UsageError
+from scenarios.own_data.coding import Coding
 
 
 def disclosures(
@@ -23,6 +24,7 @@ def disclosures(
     folders: Sequence[Path],
     records: Sequence[str],
     variant: str | None,
+    plan: Path | None = None,
 ) -> Iterator[Disclosure]:
     """Members' keys, randomness and records.
 
@@ -32,10 +34,15 @@ def disclosures(
         folders: of members of a real survey.
         records: ``PARTY=FILE``, or for a simulation one file with everybody's records.
         variant: ``PATH.py:Class``, where the variant is not a built-in one.
+        plan: of the survey, which says how the files are read; None for ones whose cells are the
+            categories.
 
     Raises:
         UsageError: a file is missing, or what is given does not belong together.
     """
+    if plan is not None and not records:
+        raise UsageError("--plan: expected --records too, which it says how to read")
+    coding = coding_for(charter.variant.survey, plan)
     everybody, by_party = _records_of(charter, records)
     if everybody is not None:
         if seed is None:
@@ -48,19 +55,20 @@ def disclosures(
                 f"--records {everybody}: has everybody's records; expected no other --records, "
                 "and no --member"
             )
-        held = read_records(everybody, charter.variant.survey)
+        held = coding.records(everybody)
         try:
             yield from disclosed_by_seed(charter, seed, held)
         except SurveyError as error:
             raise UsageError(f"{everybody}: {error}") from error
         return
-    yield from _of_folders(charter, folders, by_party, variant)
+    yield from _of_folders(charter, folders, by_party, coding, variant)
 
 
 def _of_folders(
     charter: Charter,
     folders: Sequence[Path],
     records: Mapping[PartyId, Path],
+    coding: Coding,
     variant: str | None,
 ) -> Iterator[Disclosure]:
     unused = dict(records)
@@ -77,7 +85,7 @@ def _of_folders(
             raise UsageError(
                 f"{folder}: replaying {name} takes its records too: --records {name}=FILE"
             )
-        held = read_records(path, charter.variant.survey)
+        held = coding.records(path)
         key = known_session_key(folder, charter, held)
         given = noted_given(folder, charter.session)
         own = role_stream(key, charter.session, name)

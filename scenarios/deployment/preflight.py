@@ -15,14 +15,14 @@ from protocol.errors import PrivacyError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
-from scenarios.deployment.answering import read_records
+from protocol.surveys.records import Records
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.members import CERTIFICATE, Member, read_member, tls_context
 from scenarios.deployment.purse import Payers, purse_in, usual_purse
-from scenarios.deployment.respondents import RespondentTable
+from scenarios.deployment.respondents import Respondents, coding_for, read_respondents
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
-from scenarios.own_data.coding import Coding
+from scenarios.files.writing import naming
 from scenarios.report.announced import described
 from scenarios.report.formatting import count, epsilon
 from transports.tls import client_context, server_context
@@ -56,6 +56,7 @@ def preflight(
     ids: str | None = None,
     purse: Path | None = None,
     budget: float | None = None,
+    plan: Path | None = None,
 ) -> Iterator[Fact]:
     """What is to be known of a plan, or of a member's folder.
 
@@ -64,38 +65,52 @@ def preflight(
     Args:
         path: the plan, or the folder.
         variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
-        records: a CSV file to be answered with.
+        records: a CSV or Parquet file to be answered with.
         address: where the aggregator is to listen.
         ids: the column of the records that says who a respondent is.
         purse: the folder of the purse that is to be paid from; None for the user's.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
+        plan: that says how the records are read, for a folder; by default their cells are the
+            categories.
 
     Raises:
         UsageError: the plan or the folder cannot be read, or has no use for what is given.
+        OSError: the records cannot be read.
     """
     if ids is not None and records is None:
         raise UsageError(f"--id {ids}: expected --records, which it is a column of")
-    coding: Coding | None = None
+    if plan is not None and records is None:
+        raise UsageError("--plan: expected --records, which it says how to read")
+    if records is not None:
+        with naming(records):
+            records.open("rb").close()
     survey, paying = None, purse is not None or budget is not None or ids is not None
     if path.is_dir():
         member = read_member(path, variant)
         charter = member.charter
         asked, analysis, survey = charter.variant, charter.analysis, charter.survey_id
+        coding = coding_for(asked.survey, plan)
         paying = paying or member.identity.name != AGGREGATOR
         yield from _member(member)
     else:
         if variant is not None or address is not None:
             raise UsageError(f"{path}: --variant and --connect are for a member's folder")
-        plan = read_plan(path)
-        asked, analysis, coding = plan.variant, plan.analysis, plan.coding
+        if plan is not None:
+            raise UsageError(f"{path}: a plan itself; --plan is for a member's folder")
+        read = read_plan(path)
+        asked, analysis, coding = read.variant, read.analysis, read.coding
     yield from what_is_asked(asked, analysis)
+    people: Respondents | None = None
     if records is not None:
-        yield _records(records, asked, coding)
-    if paying:
-        people = None
-        if ids is not None and records is not None:
-            people = RespondentTable.read(records).ids(asked.survey, ids)
-        yield _purse(purse or usual_purse(), people, survey, budget, asked.most())
+        try:
+            people = read_respondents(records, coding, ids)
+        except UsageError as error:
+            yield Fact("records", f"{error}.", ready=False)
+        else:
+            yield _records(records, people.records, asked)
+    if paying and (ids is None or people is not None):
+        payers = None if people is None else people.ids
+        yield _purse(purse or usual_purse(), payers, survey, budget, asked.most())
     if address is not None:
         yield _address(*address)
 
@@ -157,11 +172,7 @@ def _member(member: Member) -> Iterator[Fact]:
         )
 
 
-def _records(path: Path, variant: Variant, coding: Coding | None) -> Fact:
-    try:
-        held = read_records(path, variant.survey) if coding is None else coding.records(path)
-    except UsageError as error:
-        return Fact("records", f"{error}.", ready=False)
+def _records(path: Path, held: Records, variant: Variant) -> Fact:
     respondents = count(len(held), "respondent")
     if len(held) > variant.max_records:
         return Fact(
@@ -169,7 +180,7 @@ def _records(path: Path, variant: Variant, coding: Coding | None) -> Fact:
             f"{path}: {respondents}, at most {variant.max_records} allowed per party.",
             ready=False,
         )
-    return Fact("records", f"{path}: {respondents}, all answers known.", ready=True)
+    return Fact("records", f"{path}: {respondents}, every answer has a category.", ready=True)
 
 
 def _purse(

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
@@ -64,7 +63,7 @@ def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Reco
     """Records of every party: of one file shared out evenly, or of a folder with a file for each.
 
     Args:
-        path: a CSV file, or a folder of CSV files that are named like their parties.
+        path: a CSV or Parquet file, or a folder of such files that are named like their parties.
         plan: of the survey.
         parties: over how many a file is spread.
 
@@ -75,10 +74,14 @@ def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Reco
     if path.is_dir():
         if parties is not None:
             raise UsageError(f"--parties: {path} is a folder, with a file for each party")
-        files = sorted(path.glob("*.csv"))
+        files = sorted(each for each in path.iterdir() if each.suffix in (".csv", ".parquet"))
         if not files:
-            raise UsageError(f"{path}: has no .csv files")
-        held = {file.stem: plan.coding.records(file) for file in files}
+            raise UsageError(f"{path}: has no .csv or .parquet files")
+        held: dict[str, Records] = {}
+        for file in files:
+            if file.stem in held:
+                raise UsageError(f"{path}: has two files for {file.stem}")
+            held[file.stem] = plan.coding.records(file)
     else:
         if parties is None:
             raise UsageError(f"{path}: expected --parties N, over how many it is spread")
@@ -103,8 +106,7 @@ def rehearse(
     out: Path,
     *,
     kill: str | None,
-    intervals: Intervals,
-    as_json: bool,
+    reported: Sequence[object],
     hear: Callable[[str], object],
 ) -> Rehearsed:
     """Make keys, then hold the survey among processes.
@@ -115,8 +117,7 @@ def rehearse(
         out: the folder for everything, new or empty.
         kill: ``party`` to kill the first party once it has heard something, and start it again;
             ``aggregator`` to kill the aggregator once a party has said something, and resume it.
-        intervals: those that the aggregator reports.
-        as_json: what the aggregator prints.
+        reported: the options of ``aggregate`` that say what it reports.
         hear: called with what the aggregator says while it runs.
     """
     make_folder(out)
@@ -129,13 +130,12 @@ def rehearse(
         write_once(records / f"{name}.csv", part.to_csv().encode())
     own = () if plan.own is None else ("--variant", plan.own)
     with contextlib.ExitStack() as running:
+        running.enter_context(_heeding_signals())
 
         def aggregate(where: str, *more: str) -> _Aggregator:
             listen = ("--listen", where, "--out", out / RESULT_FOLDER, *own, *more)
-            asked = ("--level", str(intervals.level), "--about", intervals.about)
-            options = (*asked, "--json") if as_json else asked
             folder = members / AGGREGATOR
-            return _Aggregator(_start(running, "aggregate", folder, *listen, *options), hear)
+            return _Aggregator(_start(running, "aggregate", folder, *listen, *reported), hear)
 
         aggregator = aggregate("127.0.0.1:0")
         where = aggregator.where
@@ -202,6 +202,24 @@ class _Aggregator:
         return Rehearsed(code, self._output.text(), endings)
 
 
+@contextlib.contextmanager
+def _heeding_signals() -> Iterator[None]:
+    """What ends this process is raised in the block, as Ctrl-C is, so that members are ended too.
+
+    They are in groups of their own, where neither Ctrl-C nor a closed terminal reaches them.
+    """
+    before = {}
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            before[number] = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _start(
     running: contextlib.ExitStack, command: str, *arguments: object
 ) -> subprocess.Popen[str]:
@@ -211,6 +229,8 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Ctrl-C is for the rehearsal alone, which ends them.
+        process_group=0,
     )
 
     def end() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,17 +13,39 @@ import msgspec
 from protocol.errors import SurveyError
 from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
+from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.deployment.own_variant import Pin, own_variant
 from scenarios.errors import UsageError
-from scenarios.files.toml import line_of, misplaced, read_toml
+from scenarios.files.toml import misplaced, read_toml, where
 from scenarios.own_data.coding import Coding, Question
-from scenarios.own_data.sheets import Format
+from scenarios.own_data.sheets import Format, Source
 from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant
 from scenarios.running.parameters import parameters_checked
+
+_FIELDS = {
+    "missing_cells": "missing_cells",
+    "ignore_case": "ignore_case",
+    "edges": "edges",
+    "other ": "other",
+    "missing category": "missing",
+    "categor": "categories",
+    "the name": "name",
+}
+"""By what words errors about an attribute tell which of its fields they are about."""
+
+_ABOUT = (
+    (r"^records: (\w+)", "records"),
+    (r"^analysis: (\w+)", "analysis"),
+    (r"(?:no )?parameter '([\w-]+)'", ""),
+    (r"at `\$\.([\w-]+)", ""),
+    (r"no (variant) ", ""),
+    (r"^(quorum|max_records|title)\b", ""),
+)
+"""How errors name a field, and in which table it is, if in any."""
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,11 +108,39 @@ class Plan(NamedTuple):
     pin: Pin | None = None
     own: str | None = None
 
+    def records(self, source: Source) -> Records:
+        """The records in a table, read as the plan says.
 
-def read_plan(path: Path | str) -> Plan:
-    """Read a plan.
+        Args:
+            source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
+                Arrow, or a mapping from names to columns.
 
-    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+        Raises:
+            UsageError: as ``Coding.records``.
+        """
+        return self.coding.records(source)
+
+
+class Questions(NamedTuple):
+    """What a plan asks, by whatever variant.
+
+    Args:
+        survey: the questions.
+        coding: how tables of records are read.
+        analysis: what is announced of it; None if nothing is.
+        variant: the name that the plan has for it, or ``FILE.py:Class``.
+        parameters: what else is in the plan: the parameters of its variant, unchecked.
+    """
+
+    survey: Survey
+    coding: Coding
+    analysis: Analysis | None
+    variant: str
+    parameters: dict[str, Any]
+
+
+def read_questions(path: Path | str) -> Questions:
+    """Read what a plan asks; it need not say by which variant.
 
     Raises:
         UsageError: the file is not valid TOML, or not a plan; names the field.
@@ -101,21 +154,48 @@ def read_plan(path: Path | str) -> Plan:
         planned = msgspec.convert(common, _Planned)
     except msgspec.ValidationError as error:
         raise misplaced(path, error) from error
+    with _said_of(path):
+        survey = _survey(path, planned)
+        coding = Coding.of(survey, planned.attributes, planned.records)
+        if planned.analysis is not None:
+            planned.analysis.check(survey)
+    return Questions(survey, coding, planned.analysis, planned.variant, content)
+
+
+def read_plan(path: Path | str) -> Plan:
+    """Read a plan.
+
+    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+
+    Raises:
+        UsageError: the file is not valid TOML, or not a plan; names the field.
+        CannotFinishError: it takes more than is given to a file of its length.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    asked = read_questions(path)
     cls, pin, own = None, None, None
-    if split_path(planned.variant)[0] is not None:
-        own = str(path.parent / planned.variant)
+    if split_path(asked.variant)[0] is not None:
+        own = str(path.parent / asked.variant)
         cls, pin = own_variant(own)
+    with _said_of(path):
+        cls = cls or built_in_variant(asked.variant)
+        variant = make_variant(cls, asked.survey, asked.parameters, strict=True)
+    return Plan(variant, asked.analysis, asked.coding, pin, own)
+
+
+@contextmanager
+def _said_of(path: Path) -> Generator[None]:
+    """For what the file is made of: an error names it.
+
+    Raises:
+        UsageError: instead of a ValueError of the block, too.
+    """
     try:
         with parameters_checked():
-            survey = _survey(path, planned)
-            coding = Coding.of(survey, planned.attributes, planned.records)
-            if planned.analysis is not None:
-                planned.analysis.check(survey)
-            cls = cls or built_in_variant(planned.variant)
-            variant = make_variant(cls, survey, content, strict=True)
+            yield
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
-    return Plan(variant, planned.analysis, coding, pin, own)
+        raise UsageError(f"{path}: {_where(path, str(error))}{error}") from error
 
 
 def _survey(path: Path, planned: Asked) -> Survey:
@@ -129,6 +209,19 @@ def _survey(path: Path, planned: Asked) -> Survey:
         try:
             question.attribute()
         except SurveyError as error:
-            line = line_of(path, "attributes", number, None)
-            raise UsageError(f"line {line}: {error}" if line else str(error)) from error
+            said = str(error).removeprefix(f"column {error.column!r}: ")
+            field = next((_FIELDS[word] for word in _FIELDS if word in said), None)
+            place = where(path, "attributes", number, field)
+            raise UsageError(f"{place}attribute {question.name!r}: {said}") from error
     return planned.survey()
+
+
+def _where(path: Path, said: str) -> str:
+    """Where in a plan stands what an error is about, as far as its text tells."""
+    if said.startswith("line "):
+        return ""
+    for pattern, table in _ABOUT:
+        found = re.search(pattern, said)
+        if found is not None:
+            return where(path, table, 0, found[1]) if table else where(path, found[1])
+    return ""

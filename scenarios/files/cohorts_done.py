@@ -57,7 +57,7 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
-    """What is known, or None if there is no such file.
+    """What is known of a tabulation under way; None where none was begun.
 
     Args:
         about: what is to be tabulated.
@@ -66,6 +66,30 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
         UsageError: the file is damaged, or of something else; says what differs.
         OSError: it cannot be read.
     """
+    found = _read(path)
+    if found is None:
+        return None
+    wanted = msgspec.msgpack.decode(msgspec.msgpack.encode(about))
+    if found.about != wanted:
+        raise UsageError(
+            f"{path}: is of another tabulation, not with the same "
+            f"{differing(found.about, wanted)}; delete it to begin anew, or write elsewhere"
+        )
+    return found
+
+
+def seed_in(path: Path) -> int | None:
+    """The seed of a tabulation under way; None where none was begun.
+
+    Raises:
+        UsageError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    found = _read(path)
+    return None if found is None else found.about.get("seed")
+
+
+def _read(path: Path) -> Snapshot | None:
     try:
         with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
             content = file.read()
@@ -80,12 +104,6 @@ def read_snapshot(path: Path, about: dict[str, Any]) -> Snapshot | None:
         found = msgspec.msgpack.decode(body, type=Snapshot)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{path}: is damaged ({error}); delete it to begin anew") from error
-    wanted = msgspec.msgpack.decode(msgspec.msgpack.encode(about))
-    if found.about != wanted:
-        raise UsageError(
-            f"{path}: is of another tabulation, not with the same "
-            f"{differing(found.about, wanted)}; delete it to begin anew, or write elsewhere"
-        )
     return found
 
 

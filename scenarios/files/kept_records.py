@@ -207,6 +207,17 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + PARTIAL)
 
 
+_RECORD = Path(TRANSCRIPT)
+RECORD_FILES = (
+    TRANSCRIPT,
+    partial_path(_RECORD).name,
+    checkpoint_path(_RECORD).name,
+    first_checkpoint_path(_RECORD).name,
+    RESULT,
+)
+"""The names of the files that a command may write of a record into its folder."""
+
+
 def make_way(path: Path, *, force: bool = False) -> Path | None:
     """Make sure that a transcript can be written.
 

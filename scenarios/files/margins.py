@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 from protocol.errors import SurveyError
 from protocol.estimators.calibration.margins import MAX_CELLS, Margin, margins_of_rows
 from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
+from scenarios.own_data.opening import open_sheet
+from scenarios.own_data.sheets import tidied_cells
 from scenarios.running.budget import reading
-
-_MOST_ROWS = MAX_CELLS + 1
 
 
 def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
-    """The margins in a CSV file, as ``margins_of_rows`` describes it.
+    """The margins in a table, as ``margins_of_rows`` describes it.
+
+    It may be written as tables of records may: as CSV, in any encoding and with any delimiter that
+    these have, or as Parquet (``open_sheet``).
 
     Args:
         path: the file.
@@ -24,20 +26,15 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
     Raises:
         UsageError: it is not a table of margins of this survey; says what is wrong.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
-        OSError: it cannot be read.
     """
+    with reading(path):
+        sheet = open_sheet(path)
+        rows: list[tuple[str, ...]] = [sheet.names]
+        for block in sheet.blocks(sheet.names):
+            rows += zip(*map(tidied_cells, block), strict=True)
+            if len(rows) > MAX_CELLS + 1:
+                raise UsageError(f"{path}: more than {MAX_CELLS:,} rows")
     try:
-        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
-            rows: list[list[str]] = []
-            for row in csv.reader(file, strict=True, skipinitialspace=True):
-                if len(rows) > _MOST_ROWS:
-                    raise UsageError(f"{path}: more than {MAX_CELLS:,} rows")
-                if any(map(str.strip, row)):
-                    rows.append(row)
         return tuple(margins_of_rows(survey, rows))
-    except csv.Error as error:
-        raise UsageError(f"{path}: not a table: {error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not text: {error}") from error
     except (SurveyError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error

@@ -15,6 +15,7 @@ from scenarios.running.budget import reading
 T = TypeVar("T")
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]\]?\s*(#.*)?$")
+_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
 _PLACE = re.compile(r" - at `\$\.([\w-]+)(?:\[(\d+)\])?(?:\.([\w-]+))?")
 
 
@@ -43,17 +44,22 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
 
 
 def misplaced(path: Path, error: msgspec.ValidationError) -> UsageError:
-    """An error about a field of a file that has been read, with its line."""
-    place = _PLACE.search(str(error))
-    if place is None:
+    """An error about a field of a file that has been read, with its line and column."""
+    found = _PLACE.search(str(error))
+    if found is None:
         return UsageError(f"{path}: {error}")
-    table, number, field = place.groups()
-    line = line_of(path, table, int(number or 0), field)
-    return UsageError(f"{path}: line {line}: {error}" if line else f"{path}: {error}")
+    table, number, field = found.groups()
+    said = str(error)
+    if "missing_cells" in said and said.startswith("Expected `str`"):
+        said += '; cells are texts, also where they are numbers: "99", not 99'
+    unknown = _UNKNOWN.search(said)
+    if unknown is not None:
+        field = unknown[1]
+    return UsageError(f"{path}: {where(path, table, int(number or 0), field)}{said}")
 
 
-def line_of(path: Path, table: str, number: int, field: str | None) -> int | None:
-    """The line, from 1, on which a field stands; that of its table where it has none.
+def where(path: Path, table: str, number: int = 0, field: str | None = None) -> str:
+    """``line L, column C: ``, of a field's value; of its table where it has none, or nothing.
 
     Args:
         path: of a valid TOML file.
@@ -61,20 +67,25 @@ def line_of(path: Path, table: str, number: int, field: str | None) -> int | Non
         number: which of the tables of that name, from 0.
         field: the name of the field; None for the table as a whole.
     """
+    place = _place_of(path, table, number, field)
+    return "" if place is None else f"line {place[0]}, column {place[1]}: "
+
+
+def _place_of(path: Path, table: str, number: int, field: str | None) -> tuple[int, int] | None:
+    """The line and the column, from 1."""
     seen: Counter[str] = Counter()
     here, found = None, None
-    for place, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        header = _HEADER.match(line)
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        header = _HEADER.match(text)
         if header is not None:
             here = header[2]
             seen[here] += 1
             if here == table and seen[here] == number + 1:
-                found = place
-        elif (here is None and re.match(rf"\s*{re.escape(table)}\s*=", line)) or (
-            found is not None
-            and field is not None
-            and (here, seen[table]) == (table, number + 1)
-            and re.match(rf"\s*{re.escape(field)}\s*=", line)
-        ):
-            return place
+                found = line, header.start(1) + 1
+        wanted = table if here is None else field
+        is_inside = found is not None and (here, seen[table]) == (table, number + 1)
+        if wanted is not None and (here is None or is_inside):
+            value = re.match(rf"\s*{re.escape(wanted)}\s*=\s*", text)
+            if value is not None:
+                return line, value.end() + 1
     return found

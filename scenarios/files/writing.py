@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Generator
@@ -118,6 +119,17 @@ def check_output(path: Path) -> None:
             )
 
 
+def prepare_output(path: Path) -> None:
+    """Make sure, before any work, that a public output file can be written, and make its folder.
+
+    Raises:
+        UsageError, OSError: as ``check_output``, or the folder cannot be made.
+    """
+    check_output(path)
+    with naming(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
 def _may_be_transcript(path: Path) -> bool:
     if path.name.endswith(_TRANSCRIPTS):
         return True
@@ -144,6 +156,49 @@ def make_folder(path: Path) -> None:
     for folder in reversed(missing):
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
         sync_folder(folder.parent)
+
+
+def check_new_folder(path: Path) -> None:
+    """Make sure that a folder can be made: nothing, or an empty folder, has its name.
+
+    Raises:
+        UsageError: something has it.
+        OSError: it cannot be read.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise UsageError(f"{path}: exists and is not a folder")
+    if path.exists() and any(path.iterdir()):
+        raise UsageError(f"{path}: exists and is not empty")
+
+
+@contextmanager
+def whole_folder(path: Path) -> Generator[Path]:
+    """A new private folder to write files into; it has its name only once the block ends well.
+
+    Args:
+        path: the folder; the one it lies in is made if need be.
+
+    Raises:
+        UsageError: as ``check_new_folder``.
+        OSError: it cannot be made.
+    """
+    check_new_folder(path)
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path):
+        new = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:100]}."))
+    try:
+        yield new
+        for file in new.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        with naming(path):
+            if path.exists():
+                path.rmdir()
+            os.rename(new, path)
+        sync_folder(path.parent)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def sync_folder(path: Path) -> None:

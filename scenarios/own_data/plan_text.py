@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+from protocol.surveys.frames import number_text
 from protocol.surveys.limits import MAX_RECORDS
 from scenarios.errors import printable
-from scenarios.own_data.coding import Question, number_text
+from scenarios.own_data.coding import Question
 from scenarios.own_data.proposing import Proposal
 
 _WIDTH = 100
@@ -16,34 +18,43 @@ _EPSILON = 2.0
 
 
 def plan_text(proposal: Proposal, title: str) -> str:
-    """The text of a plan, with what was found in comments."""
+    """The text of a plan, a TOML file, with what was found in comments.
+
+    Args:
+        proposal: what is asked.
+        title: of the survey.
+    """
     return "\n".join(_lines(proposal, title)) + "\n"
 
 
 def _lines(proposal: Proposal, title: str) -> Iterator[str]:
-    sheet = proposal.sheet
+    written = proposal.format
     asked = sum(each.question is not None for each in proposal.columns)
     yield from _comment(
-        f"A first plan for {sheet.path.name}: {proposal.rows:,} rows, {asked} of "
-        f"{len(sheet.names)} columns. Read it, and change what does not fit."
+        f"A first plan for {Path(proposal.source).name}: {proposal.rows:,} rows, {asked} of "
+        f"{len(proposal.columns)} columns. Read it, and change what does not fit."
     )
     yield from _comment(
-        "Categories, ranges and the comments below were made from the answers in that file, so "
+        "Categories, ranges and the comments below were made from the answers in that table, so "
         "they reveal something of them. Where the answers are secret, write categories that follow "
         "only from what is asked, and delete the comments before you hand this on."
     )
     yield ""
-    yield f"title = {_text(title)}"
+    yield f"title = {toml_text(title)}"
     yield 'variant = "rr-independent"    # the protocol'
     yield f"epsilon = {_EPSILON}                 # what a respondent's answers may cost, in nats"
     yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
     yield ""
     yield "[records]                     # how tables of answers are written"
-    yield f"delimiter = {_text(sheet.delimiter)}"
-    yield f"encoding = {_text(sheet.encoding)}"
-    if proposal.decimal != ".":
-        yield f"decimal = {_text(proposal.decimal)}"
-    yield f"missing = {_array(map(_text, proposal.missing), 'missing = ')}"
+    if written.delimiter is not None:
+        yield f"delimiter = {toml_text(written.delimiter)}"
+    if written.encoding is not None:
+        yield f"encoding = {toml_text(written.encoding)}"
+    if not written.header:
+        yield "header = false                # columns are called 'column 1' and so on"
+    if written.decimal != ".":
+        yield f"decimal = {toml_text(written.decimal)}"
+    yield f"missing_cells = {_array(map(toml_text, written.missing_cells), 'missing_cells = ')}"
     yield from _comment("these cells stand for no answer, and so do empty ones")
     for each in proposal.columns:
         yield ""
@@ -57,19 +68,21 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
 
 
 def _question(question: Question) -> Iterator[str]:
-    yield f"name = {_text(question.name)}"
+    yield f"name = {toml_text(question.name)}"
     if question.edges:
         yield f"edges = {_array(map(number_text, question.edges), 'edges = ')}"
-    yield f"categories = {_array(map(_text, question.categories), 'categories = ')}"
+    yield f"categories = {_array(map(toml_text, question.categories), 'categories = ')}"
     if question.ordinal:
         yield "ordinal = true"
     if question.missing is not None:
-        yield f"missing = {_text(question.missing)}"
+        yield f"missing = {toml_text(question.missing)}"
     if question.other is not None:
-        yield f"other = {_text(question.other)}"
+        yield f"other = {toml_text(question.other)}"
+    if question.ignore_case:
+        yield "ignore_case = true"
 
 
-def _text(text: str) -> str:
+def toml_text(text: str) -> str:
     """A text in TOML. It takes all of JSON's ways to escape; DEL it wants escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

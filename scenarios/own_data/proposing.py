@@ -9,16 +9,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from protocol.errors import SurveyError
-from protocol.surveys.survey import Attribute
+from protocol.surveys.frames import number_text, text_of
+from protocol.surveys.survey import Attribute, listed
 from scenarios.errors import UsageError
-from scenarios.own_data.coding import Question, named_bins, number_in, number_text
-from scenarios.own_data.sheets import Sheet, open_sheet, tidied
+from scenarios.own_data.coding import Question, alike, named_bins, number_in
+from scenarios.own_data.counting import counted, sampled
+from scenarios.own_data.opening import open_sheet
+from scenarios.own_data.sheets import Format, Source, tidied
 from scenarios.report.formatting import count
 
 MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
@@ -37,22 +39,17 @@ _PLAIN_NUMBERS = 12
 _LISTED = 12
 _FEW_ROWS, _FEW_TEXTS = 20, 12
 
-
-class Limits(NamedTuple):
-    """How far categories are told apart.
-
-    Args:
-        bins: into how many ranges numbers are cut, at least 2.
-        most: the most categories of an attribute, at least 3.
-        rare: texts in fewer rows than this are joined, and in fewer than one of a hundred.
-    """
-
-    bins: int = BINS
-    most: int = MOST
-    rare: int = RARE
+_MANY = 0.2
+"""Of what share of a column's rows it is said that they are many to be joined."""
 
 
-USUAL = Limits()
+class _Limits(NamedTuple):
+    """How far categories are told apart, as ``propose`` is told."""
+
+    bins: int
+    most: int
+    rare: int
+    ignore_case: bool
 
 
 class Proposed(NamedTuple):
@@ -73,46 +70,84 @@ class Proposal(NamedTuple):
     """What is proposed for a table.
 
     Args:
-        sheet: the table.
+        source: what the table is called.
         rows: how many it has.
-        decimal: what stands before the decimals of its numbers.
-        missing: the cells in it that were taken for no answer.
+        format: how it is written, with the cells that were taken for no answer.
         columns: what is proposed for each.
     """
 
-    sheet: Sheet
+    source: str
     rows: int
-    decimal: str
-    missing: tuple[str, ...]
+    format: Format
     columns: tuple[Proposed, ...]
 
 
-def propose(path: Path, limits: Limits = USUAL) -> Proposal:
+def propose(
+    source: Source,
+    *,
+    bins: int = BINS,
+    most: int = MOST,
+    rare: int = RARE,
+    ignore_case: bool = False,
+    header: bool | None = None,
+) -> Proposal:
     """Propose attributes for the columns of a table.
 
+    What is proposed is made from the answers in the table, so it reveals something of them.
+    ``plan_text`` writes it down for a person to read and edit.
+
+    Args:
+        source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
+            Arrow, or a mapping from names to columns.
+        bins: into how many ranges numbers are cut, at least 2.
+        most: the most categories of an attribute, at least 3; rarer answers are joined.
+        rare: texts in fewer rows than this are joined, and in fewer than one of a hundred; at
+            least 1.
+        ignore_case: texts that differ by case or blanks alone are one category.
+        header: whether the first row of a CSV file names the columns; None if it should, and is
+            to be refused where it looks like a record.
+
     Raises:
-        UsageError: the file cannot be read, its rows do not make a table, or none of its columns
-            can be asked about.
+        UsageError: it cannot be read, its rows do not make a table, none of its columns can be
+            asked about, or a number is out of range.
     """
-    sheet = open_sheet(path)
-    counts: list[Counter[str]] = [Counter() for _ in sheet.names]
-    for block in sheet.blocks(sheet.names):
-        for counter, cells in zip(counts, block, strict=True):
-            counter.update(cells)
-    rows = counts[0].total()
+    for name, given, least in (("bins", bins, 2), ("most", most, 3), ("rare", rare, 1)):
+        if given < least:
+            raise UsageError(f"{name} {given}: expected at least {least}")
+    limits = _Limits(bins, most, rare, ignore_case)
+    sheet = open_sheet(source, Format(header=header is not False))
+    decimal = "."
+    if sheet.delimiter != ",":
+        decimal = _decimal_of([_merged(counter) for counter in sampled(sheet)])
+    rows, missing, alike_names = 0, set[str](), []
+    proposed: dict[str, Proposed] = {}
+    for name, counter in counted(sheet):
+        rows = counter.total()
+        answers = _merged(counter, decimal)
+        missing |= answers.missing.keys() - {""}
+        if _is_answer(name, answers, decimal):
+            alike_names.append(name)
+        proposed[name] = _proposed(name, answers, decimal, limits)
     if not rows:
-        raise UsageError(f"{path}: has a header and no records")
-    answers = [_merged(counter) for counter in counts]
-    missing = sorted({cell for each in answers for cell in each.missing} - {""})
-    decimal = _decimal_of(answers, sheet.delimiter)
-    proposed = tuple(
-        _proposed(name, each, decimal, limits)
-        for name, each in zip(sheet.names, answers, strict=True)
+        raise UsageError(f"{sheet.source}: has no records")
+    if header is None and sheet.delimiter is not None and 2 * len(alike_names) > len(sheet.names):
+        raise UsageError(
+            f"{sheet.source}: the first row looks like a record, not like names: "
+            f"{listed(sheet.names)}; expected names, or --no-header where there are none (--header "
+            "if these are the names)"
+        )
+    columns = tuple(proposed[name] for name in sheet.names)
+    if not any(each.question for each in columns):
+        said = "; ".join(f"{each.column}: {each.notes[-1]}" for each in columns[:_LISTED])
+        raise UsageError(f"{sheet.source}: no column to ask about ({said})")
+    written = Format(
+        delimiter=sheet.delimiter,
+        encoding=sheet.encoding,
+        header=header is not False,
+        decimal=decimal,
+        missing_cells=tuple(sorted(missing)),
     )
-    if not any(each.question for each in proposed):
-        said = "; ".join(f"{each.column}: {each.notes[-1]}" for each in proposed[:_LISTED])
-        raise UsageError(f"{path}: no column to ask about ({said})")
-    return Proposal(sheet, rows, decimal, tuple(missing), proposed)
+    return Proposal(sheet.source, rows, written, columns)
 
 
 class _Answers(NamedTuple):
@@ -127,24 +162,35 @@ class _Answers(NamedTuple):
     spellings: int
 
 
-def _merged(cells: Counter[str]) -> _Answers:
+def _merged(cells: Mapping[Any, int], decimal: str = ".") -> _Answers:
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     for cell, times in cells.items():
-        text = tidied(cell)
+        text = tidied(text_of(cell, decimal) or "")
         into = missing if not text or text.lower() in MISSING else counts
         into[text] += times
-    return _Answers(counts, missing, len(cells) - len(counts) - len(missing))
+    # Numbers have one spelling, and no answer may be several cells that are not text.
+    texts = sum(isinstance(cell, str) for cell in cells)
+    return _Answers(counts, missing, max(0, texts - len(counts) - len(missing)))
 
 
-def _decimal_of(columns: Sequence[_Answers], delimiter: str) -> str:
+def _is_answer(name: str, answers: _Answers, decimal: str) -> bool:
+    """Whether the name of a column could be one of its answers."""
+    if name in answers.counts:
+        return True
+    number = number_in(name, decimal)
+    if number is None or not answers.counts:
+        return False
+    found = _numbers(answers.counts, decimal)
+    return found is not None and min(found.values()) <= number <= max(found.values())
+
+
+def _decimal_of(columns: Sequence[_Answers]) -> str:
     """A comma if more columns are numbers with it than with a point.
 
     Of numbers whose points all set thousands apart, in a table without commas between its fields,
     it is the comma as well.
     """
-    if delimiter == ",":
-        return "."
 
     def numbers(decimal: str) -> list[_Answers]:
         return [each for each in columns if each.counts and _numbers(each.counts, decimal)]
@@ -167,7 +213,7 @@ def _numbers(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None
 
 
 def _mixed(
-    name: str, answers: _Answers, decimal: str, limits: Limits, notes: list[str]
+    name: str, answers: _Answers, decimal: str, limits: _Limits, notes: list[str]
 ) -> Proposed | None:
     """Of a column that is mostly numbers: its ranges, and one category for the texts among them.
 
@@ -186,13 +232,16 @@ def _mixed(
         return None
     other = _unused(OTHER, proposed.question.categories)
     named = ", ".join(map(repr, sorted(texts)))
-    note = f"no numbers, so joined as {other!r}, {sum(texts.values()):,} rows: {named}"
+    times = sum(texts.values())
+    further = [f"no numbers, so joined as {other!r}, {times:,} rows: {named}"]
+    if times > _MANY * counts.total():
+        further.append(f"caution: {times / counts.total():.0%} of the rows are joined")
     categories = (*proposed.question.categories, other)
     question = replace(proposed.question, categories=categories, other=other, ordinal=False)
-    return Proposed(name, question, (*proposed.notes, note))
+    return Proposed(name, question, (*proposed.notes, *further))
 
 
-def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Proposed:
+def _proposed(name: str, answers: _Answers, decimal: str, limits: _Limits) -> Proposed:
     counts, notes = answers.counts, []
     rows = counts.total() + answers.missing.total()
     try:
@@ -215,8 +264,17 @@ def _proposed(name: str, answers: _Answers, decimal: str, limits: Limits) -> Pro
     return _of_numbers(name, answers, found, limits, notes)
 
 
-def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) -> Proposed:
+def _of_texts(name: str, answers: _Answers, limits: _Limits, notes: list[str]) -> Proposed:
     counts = answers.counts
+    if same := _same_but_for_case(counts):
+        pairs = "; ".join(" and ".join(map(repr, texts)) for texts in same[:_LISTED])
+        more = f"; and {len(same) - _LISTED:,} more" if len(same) > _LISTED else ""
+        notes.append(f"differ by case or blanks alone: {pairs}{more}")
+        if limits.ignore_case:
+            counts = Counter(counts)
+            for first, *others in same:
+                counts[first] += sum(counts.pop(text) for text in others)
+            notes.append("each is taken for the first of these, which most rows have")
     rare = min(limits.rare, (counts.total() + answers.missing.total()) // 100)
     rows = counts.total()
     if len(counts) > max(_FEW_ROWS, rows / 2):
@@ -243,15 +301,27 @@ def _of_texts(name: str, answers: _Answers, limits: Limits, notes: list[str]) ->
         named = ", ".join(map(repr, joined[:_LISTED]))
         more = f" and {len(joined) - _LISTED:,} more" if len(joined) > _LISTED else ""
         notes.append(f"joined as {other!r}, {times:,} of {rows:,} rows: {named}{more}")
-    question = Question(name=name, categories=(*categories,), other=other)
+        if times > _MANY * rows:
+            notes.append(f"caution: {times / rows:.0%} of the rows are joined")
+    question = Question(
+        name=name, categories=(*categories,), other=other, ignore_case=limits.ignore_case
+    )
     return Proposed(name, _with_missing(question, answers), tuple(notes))
+
+
+def _same_but_for_case(counts: Mapping[str, int]) -> list[list[str]]:
+    """Texts that differ by case or blanks alone, the most frequent ones first."""
+    groups: dict[str, list[str]] = {}
+    for text in sorted(counts, key=lambda text: (-counts[text], text)):
+        groups.setdefault(alike(text), []).append(text)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _of_numbers(
     name: str,
     answers: _Answers,
     found: dict[str, float],
-    limits: Limits,
+    limits: _Limits,
     notes: list[str],
 ) -> Proposed:
     by_number: Counter[float] = Counter()
@@ -314,7 +384,7 @@ def _with_missing(question: Question, answers: _Answers) -> Question:
 
 
 def _unused(name: str, categories: Sequence[str]) -> str:
-    while name in categories:
+    while alike(name) in map(alike, categories):
         name = f"({name})"
     return name
 

@@ -1,53 +1,40 @@
-"""A table in a text file, whatever its encoding and the sign between its fields."""
+"""A person's table, wherever it is: a text file, a Parquet file, or a table in memory."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from typing import NamedTuple
 
 import msgspec
 
+from protocol.surveys.frames import Cell, text_of
 from protocol.surveys.survey import listed, shown
 from scenarios.errors import UsageError
 
-DELIMITERS = (",", ";", "\t", "|")
-"""What is tried between fields, in this order."""
-
-ENCODINGS = ("utf-8", "cp1252", "latin-1")
-"""What is tried where there is no byte order mark. The last one fits any bytes."""
-
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-
-BLOCK = 1 << 16
-"""How many rows are held as text at one time."""
-
-_TRIED_ROWS = 200
-_TRIED_CHARACTERS = 1 << 20
+BLOCK = 1 << 11
+"""How many rows are read at one time."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a table is written down; what is None is found in the file.
 
     Args:
-        delimiter: one character between two fields.
-        encoding: of the text, by a name that Python knows.
-        decimal: what stands before the decimals of a number: a point or a comma.
-        missing: cells that stand for no answer, as an empty one does.
+        delimiter: one character between two fields of a text file.
+        encoding: of a text file, by a name that Python knows.
+        header: whether the first row of a text file names the columns; without it they are called
+            ``column 1`` and so on.
+        decimal: what stands before the decimals of a number that is text: a point or a comma.
+        missing_cells: cells that stand for no answer, as an empty one does.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
+    header: bool = True
     decimal: str = "."
-    missing: tuple[str, ...] = ()
+    missing_cells: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Make sure that a table can be written so.
@@ -74,99 +61,62 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 ) from error
 
 
+Source = str | PathLike[str] | object
+"""A path, or a table in memory."""
+
+Blocks = Callable[[Sequence[int]], Iterator[list[Sequence[Cell]]]]
+"""The cells of the columns in some places, from 0, ``BLOCK`` rows at a time."""
+
+
 class Sheet(NamedTuple):
-    """A table in a file, of which nothing but the header has been kept.
+    """A table of which nothing but the names of its columns has been kept.
 
     Args:
-        path: of the file.
+        source: what errors call it: its path, or ``the table``.
         names: of its columns, tidied.
-        delimiter, encoding: how it is written, given or found.
+        read: reads it.
+        delimiter, encoding: how a text file is written, given or found; None for another source.
     """
 
-    path: Path
+    source: str
     names: tuple[str, ...]
-    delimiter: str
-    encoding: str
+    read: Blocks
+    delimiter: str | None = None
+    encoding: str | None = None
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[list[tuple[str, ...]]]:
-        """The cells of some columns, as they are written, ``BLOCK`` rows at a time.
+    def blocks(self, columns: Sequence[str]) -> Iterator[list[Sequence[Cell]]]:
+        """The cells of some columns, ``BLOCK`` rows at a time.
 
         Yields:
             Of each column the cells of as many rows.
 
         Raises:
-            UsageError: a row of another length than the header, a quote that is never closed, text
-                in another encoding, or a blank line before further rows; says in which row.
+            UsageError: what is there is not a table; says where.
         """
-        places = [self.names.index(column) for column in columns]
-        rows = self._rows()
-        while block := list(islice(rows, BLOCK)):
-            cells = list(zip(*block, strict=True))
-            yield [cells[place] for place in places]
-
-    def _rows(self) -> Iterator[list[str]]:
-        number, blank = 0, 0
-        try:
-            with self.path.open(encoding=self.encoding, newline="") as file:
-                reader = csv.reader(
-                    file, delimiter=self.delimiter, skipinitialspace=True, strict=True
-                )
-                next(reader)
-                for number, row in enumerate(reader, 1):
-                    if not row or (len(row) == 1 < len(self.names) and not row[0].strip()):
-                        blank = blank or number
-                    elif blank:
-                        raise UsageError(f"{self.path}: row {blank}: blank, before further rows")
-                    elif len(row) != len(self.names):
-                        raise UsageError(
-                            f"{self.path}: row {number}: {len(row)} fields, but the header has "
-                            f"{len(self.names)}"
-                        )
-                    else:
-                        yield row
-        except csv.Error as error:
-            raise UsageError(f"{self.path}: row {number + 1}: not a table: {error}") from error
-        except UnicodeError as error:
-            raise UsageError(
-                f"{self.path}: not text in {self.encoding}: {error}; expected another encoding"
-            ) from error
+        return self.read([self.names.index(column) for column in columns])
 
 
-def open_sheet(path: Path, given: Format | None = None) -> Sheet:
-    """Find out how a table is written, and read its header.
+def sheet_of(source: str, names: Sequence[str], read: Blocks, *, where: str = "the table") -> Sheet:
+    """A sheet whose columns are called so.
+
+    Args:
+        source: what errors call it.
+        names: as they are written.
+        read: reads it.
+        where: they are written.
 
     Raises:
-        UsageError: the file cannot be read, is empty, or has a header with a name that is missing
-            or there twice.
+        UsageError: a name is missing or there twice.
     """
-    given = given or Format()
-    given.check()
-    try:
-        encoding = given.encoding or _encoding_of(path)
-        with path.open(encoding=encoding, newline="") as file:
-            start = file.read(_TRIED_CHARACTERS)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeError as error:
-        raise UsageError(f"{path}: not text in {encoding}: {error}") from error
-    if not start.strip():
-        raise UsageError(f"{path}: is empty; expected a table whose first row names its columns")
-    if "\0" in start:
-        raise UsageError(f"{path}: has NUL characters; expected a table as text")
-    delimiter = given.delimiter or _delimiter_of(start)
-    try:
-        header = next(_parsed(start, delimiter))
-    except csv.Error as error:
-        raise UsageError(f"{path}: the first row: not a table: {error}") from error
-    names = tuple(tidied(name) for name in header)
-    for place, name in enumerate(names):
+    tidy = tuple(map(tidied, names))
+    for place, name in enumerate(tidy):
         if not name:
             raise UsageError(
-                f"{path}: the first row has no name for column {place + 1}; it has {listed(names)}"
+                f"{source}: {where} has no name for column {place + 1}; it has {listed(tidy)}"
             )
-        if name in names[:place]:
-            raise UsageError(f"{path}: the first row names column {shown(name)} twice")
-    return Sheet(path, names, delimiter, encoding)
+        if name in tidy[:place]:
+            raise UsageError(f"{source}: {where} names column {shown(name)} twice")
+    return Sheet(source, tidy, read)
 
 
 def tidied(cell: str) -> str:
@@ -177,44 +127,6 @@ def tidied(cell: str) -> str:
     return cell if cell.isascii() else unicodedata.normalize("NFC", cell)
 
 
-def _encoding_of(path: Path) -> str:
-    with path.open("rb") as file:
-        start = file.read(3)
-    for mark, encoding in _MARKS:
-        if start.startswith(mark):
-            return encoding
-    for encoding in ENCODINGS:
-        try:
-            with path.open(encoding=encoding, newline="") as file:
-                while file.read(_TRIED_CHARACTERS):
-                    pass
-        except UnicodeError:
-            continue
-        return encoding
-    raise AssertionError("latin-1 fits any bytes")
-
-
-def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
-    """The first rows, the last one perhaps cut short."""
-    return csv.reader(
-        start.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
-    )
-
-
-def _delimiter_of(start: str) -> str:
-    """The delimiter that cuts most of the first rows into as many fields as the first one."""
-    best, most = DELIMITERS[0], 0.0
-    for delimiter in DELIMITERS:
-        rows: list[list[str]] = []
-        try:
-            rows.extend(islice(_parsed(start, delimiter), _TRIED_ROWS))
-        except csv.Error:
-            if len(rows) < 2:
-                continue
-        if len(rows[0]) < 2:
-            continue
-        alike = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
-        fits = alike**4 * len(rows[0])
-        if fits > most:
-            best, most = delimiter, fits
-    return best
+def tidied_cells(cells: Sequence[Cell]) -> list[str]:
+    """Cells as tidied text, the empty one for no answer."""
+    return [tidied(text_of(cell) or "") for cell in cells]

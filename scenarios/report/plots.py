@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.laws import About
-from protocol.estimators.inference.words import USUAL, Intervals, Shown, bracketed, made_by, shown
+from protocol.estimators.inference.words import (
+    USUAL,
+    Intervals,
+    Shown,
+    bracketed,
+    figures_of,
+    made_by,
+)
 from protocol.estimators.projection import Projection
 from scenarios.errors import UsageError, printable
 from scenarios.report.formatting import as_json
@@ -78,10 +85,7 @@ def check_plot(path: Path) -> None:
     try:
         import matplotlib.figure  # noqa: F401  # only asked whether it is there
     except ImportError as error:
-        raise UsageError(
-            "--plot needs matplotlib, the extra 'plots': "
-            "pip install '.[plots]' in the project's folder"
-        ) from error
+        raise UsageError("--plot needs matplotlib: pip install 'sottovoce[plots]'") from error
 
 
 def rendered(plot: Plot, ending: str) -> bytes:
@@ -97,8 +101,13 @@ def rendered(plot: Plot, ending: str) -> bytes:
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     figure = Figure(figsize=(8, 5))
     plot(figure)
+    # Whoever cannot see the picture is told its title.
+    titles = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
+    title = next(filter(None, titles), "").replace(r"\$", "$")
     content = io.BytesIO()
-    figure.savefig(content, format=kind, dpi=_DPI, metadata=undated.get(kind))
+    figure.savefig(
+        content, format=kind, dpi=_DPI, metadata={**undated.get(kind, {}), "Title": title}
+    )
     return content.getvalue()
 
 
@@ -155,7 +164,7 @@ def plot_rows(
 
     def plot(figure: Figure) -> None:
         figure.set_layout_engine("constrained")
-        figure.suptitle(_literal(title))
+        figure.suptitle(literal(title))
         if along is None or len(colours) > len(COLOURS) or len(panels) > _MOST_PANELS:
             _draw_lines(figure, rows, names, varying, label)
         else:
@@ -191,9 +200,9 @@ def _draw_curves(
             if points:
                 _draw_curve(axes, points, place, _words(coloured, one) or "measured")
         axes.set_title(_words(paneled, panel), fontsize=10)
-        axes.set_xlabel(_literal(x))
+        axes.set_xlabel(literal(x))
         if not j:
-            axes.set_ylabel(_literal(name or label))
+            axes.set_ylabel(literal(name or label))
         axes.grid(color="#DDDDDD", linewidth=0.5)
     printed = any(f.printed is not None for row in rows for f in row.figures())
     _set_scales(grid, [float(row.settings[x]) for row in rows])
@@ -274,7 +283,7 @@ def _draw_lines(
         printed = _finite([f.printed for _, f in found])
         axes.errorbar(measured, places, xerr=errors, fmt="o", color=COLOURS[0], capsize=2)
         axes.plot(printed, places, "D", color=COLOURS[1], markerfacecolor="none", markersize=8)
-        axes.set_xlabel(_literal(name or label))
+        axes.set_xlabel(literal(name or label))
         axes.locator_params(axis="x", nbins=5)
         axes.tick_params(axis="y", labelsize=8)
         axes.grid(axis="y", color="#DDDDDD", linewidth=0.5)
@@ -322,10 +331,10 @@ def _key(row: Row, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _words(names: Sequence[str], values: Sequence[str]) -> str:
-    return _literal(", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True) if v))
+    return literal(", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True) if v))
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """A text that is drawn as it is: matplotlib takes what stands between dollars for formulas."""
     return printable(text).replace("$", r"\$")
 
@@ -349,7 +358,7 @@ def plot_finished(finished: Finished, intervals: Intervals = USUAL, *, title: st
     def plot(figure: Figure) -> None:
         figure.set_layout_engine("constrained")
         survey = finished.outcome.variant.survey
-        figure.suptitle(_literal(f"{title}: {survey.title}" if title else survey.title))
+        figure.suptitle(literal(f"{title}: {survey.title}" if title else survey.title))
         if finished.reported.attribute_means():
             _draw_means(figure, finished, intervals)
             return
@@ -375,9 +384,9 @@ def _draw_means(figure: Figure, finished: Finished, intervals: Intervals) -> Non
     ):
         if true:
             axes.plot([true[name]], [0], "|", color="#999999", markersize=18, label="truth")
-        found = shown(mean.value, intervals.of(mean))
+        found = figures_of(mean.value, intervals.of(mean))
         draw_intervals(axes, [0], found, intervals, what="estimated mean")
-        axes.set_yticks([0], [_literal(name)], fontsize=8)
+        axes.set_yticks([0], [literal(name)], fontsize=8)
         axes.margins(x=0.3)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9)
@@ -403,13 +412,13 @@ def _draw_marginals(
         if records is not None:
             true = records.distribution([name])
             axes.barh(places, true, 0.8, color="#BBBBBB", label="truth")
-        found = shown(table.values, intervals.of(table))
+        found = figures_of(table.values, intervals.of(table))
         draw_intervals(axes, places, found, intervals, finished.projection)
         step = math.ceil(len(places) / _MOST_TICKS)
-        labels = [_literal(category) for category in table.categories[0][::step]]
+        labels = [literal(category) for category in table.categories[0][::step]]
         axes.set_yticks(places[::step], labels, fontsize=8)
         axes.invert_yaxis()
-        axes.set_ylabel(_literal(name))
+        axes.set_ylabel(literal(name))
         axes.set_xlabel(f"share of {intervals.about}")
         axes.axvline(0, color=GREY, linewidth=0.5)
     for axes in grid[len(marginals) :]:
@@ -479,13 +488,13 @@ def _draw_dependence(figure: SubFigure, dependence: DependenceMap) -> None:
     # 1 is complete dependence; a covariance may be larger.
     largest = max(1.0, float(matrix.max()))
     mesh = axes.imshow(matrix, cmap="cividis", vmin=0, vmax=largest)
-    names = [_literal(name) for name in dependence.attributes]
+    names = [literal(name) for name in dependence.attributes]
     places = range(len(names))
     axes.set_xticks(places, names, rotation=45, ha="right", fontsize=8)
     axes.set_yticks(places, names, fontsize=8)
     axes.set_xlabel("attribute")
     axes.set_ylabel("attribute")
-    measure = _literal(f" ({dependence.measure})" if dependence.measure else "")
+    measure = literal(f" ({dependence.measure})" if dependence.measure else "")
     label = f"dependence{measure}"
     below = _ends_of(dependence)
     if below and dependence.intervals is not None:

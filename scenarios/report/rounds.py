@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from protocol.audit.completeness import Closing
 from protocol.audit.walk import Fold, Step, fold, walk
@@ -72,6 +73,62 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
     ]
 
 
+class Ended(NamedTuple):
+    """How the aggregator ended a round.
+
+    Args:
+        kind, round: what it had awaited; empty of a malformed closing.
+        awaited, counted: from how many parties, and how many it counted.
+        malformed: why the closing is malformed; empty if it is not.
+    """
+
+    kind: str = ""
+    round: int = NO_ROUND
+    awaited: int = 0
+    counted: int = 0
+    malformed: str = ""
+
+
+class RoundCounter:
+    """Counts rounds: one ends when the aggregator closes a gather.
+
+    Args:
+        roster: of the survey.
+
+    Attributes:
+        number: the round that entries belong to now, from 1.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self.number = 1
+        self._roster = roster
+        self._whole = Closings(len(roster))
+
+    def add(self, step: Step) -> Ended | None:
+        """Take the next step; tells if it ends a round, to which it still belongs."""
+        envelope = step.envelope
+        if not isinstance(step.entry, Sent) or envelope is None:
+            return None
+        if envelope.sender != AGGREGATOR or envelope.kind != Closed.kind():
+            return None
+        ended = Ended(malformed=step.malformed)
+        if isinstance(step.message, Closed):
+            try:
+                closed = self._whole.add(step.message)
+                if closed is None:
+                    return None
+                ended = Ended(
+                    closed.of,
+                    closed.round,
+                    len(self._roster.members_in(closed.awaited)),
+                    len(self._roster.members_in(closed.counted)),
+                )
+            except ValueError as error:
+                ended = Ended(malformed=str(error))
+        self.number += 1
+        return ended
+
+
 class RoundWriter(Fold):
     """Collects rounds from the steps of a transcript.
 
@@ -84,20 +141,16 @@ class RoundWriter(Fold):
         self._tallies: list[dict[tuple[str, str, str], Flow]] = [{}]
         self._notes: list[dict[str, int]] = [{}]
         self._closings: list[int] = []
-        self._whole = Closings(len(roster))
-
-    @property
-    def number(self) -> int:
-        """The round that entries belong to now, from 1."""
-        return len(self._tallies)
+        self._counter = RoundCounter(roster)
 
     def add(self, step: Step) -> None:
         entry, envelope = step.entry, step.envelope
         match entry:
             case Sent() if envelope is not None:
                 self._sent(envelope, len(entry.envelope))
-                if envelope.sender == AGGREGATOR and envelope.kind == Closed.kind():
-                    self._closed(step)
+                ended = self._counter.add(step)
+                if ended is not None:
+                    self._ended(ended, step.number)
             case Delivered() if envelope is not None and step.said is not None:
                 tallies = self._tallies[bisect_left(self._closings, step.said)]
                 flow = tallies[self._key(envelope)]
@@ -132,20 +185,13 @@ class RoundWriter(Fold):
         sides = _side(self._known(envelope.sender)), _side(self._known(envelope.recipient))
         return envelope.kind, *sides
 
-    def _closed(self, step: Step) -> None:
-        try:
-            if isinstance(step.message, Closed):
-                closed = self._whole.add(step.message)
-                if closed is None:
-                    return
-                awaited = len(self._roster.members_in(closed.awaited))
-                counted = len(self._roster.members_in(closed.counted))
-                self._note(f"closed: {closed.of} of {counted:,} of {awaited:,} parties counted")
-            else:
-                self._note(f"a malformed closing: {step.malformed}")
-        except ValueError as error:
-            self._note(f"a malformed closing: {error}")
-        self._closings.append(step.number)
+    def _ended(self, ended: Ended, entry: int) -> None:
+        if ended.malformed:
+            self._note(f"a malformed closing: {ended.malformed}")
+        else:
+            counted = f"{ended.counted:,} of {ended.awaited:,} parties counted"
+            self._note(f"closed: {ended.kind} of {counted}")
+        self._closings.append(entry)
         self._tallies.append({})
         self._notes.append({})
 

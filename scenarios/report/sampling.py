@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from protocol.audit.completeness import Completeness
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.margins import FarShare, Margin, far_shares
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
@@ -72,6 +72,9 @@ def design_sentences(design: DesignEffects | None, why: str) -> Iterator[str]:
         )
 
 
+Calibrated: TypeAlias = CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate
+
+
 def calibration_values(estimate: Estimate) -> dict[str, Any]:
     """How an estimate agrees with known margins, or its weights with estimated ones."""
     match estimate:
@@ -80,12 +83,14 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
                 "method": "linear",
                 "margins": [margin.names for margin in estimate.known],
                 "effective_n": estimate.effective_n,
+                "far": _far_values(estimate, estimate.known),
             }
         case PostStratifiedEstimate():
             return {
                 "method": "post-stratified",
                 "margins": [estimate.known.names],
                 "errors_known": estimate.clear,
+                "far": _far_values(estimate, [estimate.known]),
             }
         case AdjustedEstimate(adjusted=fit):
             return {
@@ -96,34 +101,70 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
                 "margin_error": fit.margin_error,
                 "converged": fit.converged,
                 "unplaced": fit.unplaced,
+                "far": _far_values(estimate, estimate.known),
             }
     return {}
 
 
-def calibration_sentence(estimate: Estimate) -> str:
-    """The same in words, and what it corrects."""
+def calibration_sentences(estimate: Estimate) -> Iterator[str]:
+    """The same in words, and what it corrects; then known shares that the reports contradict."""
     match estimate:
-        case CalibratedEstimate():
-            return (
-                f"Calibrated linearly to {_listed(estimate.known)}: effective sample size of the "
-                f"weights {estimate.effective_n:,.1f} of {estimate.n:,}. Errors are about the "
+        case CalibratedEstimate(effective_n=effective):
+            weights = (
+                ""
+                if effective is None
+                else f": effective sample size of the weights {effective:,.1f} of {estimate.n:,}"
+            )
+            yield (
+                f"Calibrated linearly to {_listed(estimate.known)}{weights}. Errors are about the "
                 "population, if the respondents are a random sample of it."
             )
+            yield from _cautions(estimate, estimate.known)
         case PostStratifiedEstimate():
             unclear = "" if estimate.clear else " A stratum is too small, so errors are unknown."
-            return (
+            yield (
                 f"Post-stratified by {_listed([estimate.known])}: errors are about the population, "
                 f"if those who answer in a stratum are like the rest of it.{unclear}"
             )
+            yield from _cautions(estimate, [estimate.known])
         case AdjustedEstimate(adjusted=fit):
             what = f"Raked to {_listed(estimate.known)}" if estimate.known else "RR-Adjustment"
-            return (
+            yield (
                 f"{what}: {count(fit.sweeps, 'sweep')}, margin error {fit.margin_error:.2g}"
                 f"{'' if fit.converged else ', not converged'}; effective sample size of the "
                 f"weights {fit.effective_n:,.1f} of {estimate.n:,}; {fit.unplaced:.2g} of the "
                 "targets lies where nobody reported."
             )
-    raise TypeError(f"{estimate!r}: expected a calibrated estimate")
+            yield from _cautions(estimate, estimate.known)
+        case _:
+            raise TypeError(f"{estimate!r}: expected a calibrated estimate")
+
+
+def _far(estimate: Calibrated, known: Sequence[Margin]) -> list[FarShare]:
+    return [] if estimate.before is None else far_shares(estimate.before, known)
+
+
+def _far_values(estimate: Calibrated, known: Sequence[Margin]) -> list[dict[str, Any]]:
+    return [far._asdict() for far in _far(estimate, known)]
+
+
+def _cautions(estimate: Calibrated, known: Sequence[Margin]) -> Iterator[str]:
+    found = _far(estimate, known)
+    if not found:
+        return
+    far = max(found, key=lambda far: max(far.low - far.share, far.share - far.high))
+    cell = ", ".join(f"{cut(a)} = {cut(b)}" for a, b in zip(far.names, far.cell, strict=True))
+    more = f", and {len(found) - 1:,} more," if len(found) > 1 else ""
+    corrects = (
+        ""
+        if isinstance(estimate, PostStratifiedEstimate)
+        else " Of that this method corrects a part only: post-stratification is for it."
+    )
+    yield (
+        f"Caution: the known share of {cell}, {100 * far.share:.1f} %{more} is not within what the "
+        f"reports allow, [{100 * far.low:.1f}, {100 * far.high:.1f}] %. Either some people are "
+        f"likelier to respond than others, or the margins are of another population.{corrects}"
+    )
 
 
 def _listed(margins: Iterable[Margin]) -> str:

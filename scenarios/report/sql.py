@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Iterable, Iterator
 
-from protocol.audit.walk import steps
 from protocol.session.roster import Roster
+from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
-from protocol.wire.codec import Codec
 from scenarios.errors import UsageError
-from scenarios.report.rounds import RoundWriter
+from scenarios.files.transcripts import Transcript
+from scenarios.report.record_tables import TABLES, Kind, rows_of
 
-SCHEMA = """
-CREATE TABLE header (key TEXT PRIMARY KEY, value);
-CREATE TABLE roster (position INTEGER PRIMARY KEY, member TEXT, key TEXT);
-CREATE TABLE sent (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sender TEXT, recipient TEXT,
-                   seq INTEGER, kind TEXT, bytes INTEGER, body BLOB);
-CREATE TABLE delivered (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, sender TEXT,
-                        recipient TEXT, seq INTEGER, repeated INTEGER);
-CREATE TABLE refused (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, link TEXT, reason TEXT,
-                      excerpt BLOB);
-CREATE TABLE departed (entry INTEGER PRIMARY KEY, at REAL, round INTEGER, member TEXT, reason TEXT);
-CREATE TABLE checkpoint (number INTEGER PRIMARY KEY, note TEXT);
-"""
-"""Times in seconds since the start; ``round`` counts the aggregator's closings, from 1."""
+_TYPES: dict[Kind, str] = {
+    "integer": "INTEGER",
+    "number": "REAL",
+    "flag": "INTEGER",
+    "text": "TEXT",
+    "bytes": "BLOB",
+}
+
+_HELD = ("sent", "refused", "departed")
+"""The tables whose rows can be long."""
 
 LOADED_BYTES = 2**27
 """How much is loaded of any transcript, however short its file is."""
@@ -40,31 +34,31 @@ _READING = (
 )
 
 
-def load(roster: Roster, reader: TranscriptReader) -> sqlite3.Connection:
-    """Load what can be read of a transcript.
+def load(
+    transcript: Transcript,
+    roster: Roster,
+    reader: TranscriptReader,
+    variant: type[Variant] | None = None,
+) -> sqlite3.Connection:
+    """Load what can be read of a transcript; the arguments are those of ``rows_of``.
 
     Raises:
+        SurveyError: as ``rows_of``.
         TooMuchError: its messages take more memory than is given to a file of its length.
     """
     database = sqlite3.connect(":memory:")
-    database.executescript(SCHEMA)
-    header = reader.header
-    values = {
-        "variant": header.variant,
-        "session": header.session.hex(),
-        "attempt": header.attempt,
-        "transport": header.transport,
-        "seed": None if header.seed is None else str(header.seed),
-        "program": header.program,
-        "recording": header.recording,
-    }
-    database.executemany("INSERT INTO header VALUES (?, ?)", values.items())
-    members = [(i, name, key.hex()) for i, (name, key) in enumerate(header.roster)]
-    database.executemany("INSERT INTO roster VALUES (?, ?, ?)", members)
+    inserts = {}
+    for table in TABLES:
+        columns = ", ".join(f"{column.name} {_TYPES[column.kind]}" for column in table.columns)
+        key = table.columns[0].name
+        database.execute(f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({key}))")
+        places = ", ".join("?" * len(table.columns))
+        inserts[table.name] = f"INSERT INTO {table.name} VALUES ({places})"
     held = Held(lambda: reader.stored, LOADED_BYTES)
-    for table, row in _rows(roster, reader, held):
-        database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-    database.executemany("INSERT INTO checkpoint VALUES (?, ?)", enumerate(reader.notes))
+    for name, row in rows_of(transcript, roster, reader, variant):
+        if name in _HELD:
+            held.take(sum(len(cell) for cell in row if isinstance(cell, str | bytes)))
+        database.execute(inserts[name], row)
     database.commit()
     database.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
@@ -82,7 +76,8 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
         cursor = database.execute(question)
         rows = cursor.fetchall()
     except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError) as error:
-        raise UsageError(f"query: {error} (tables: {', '.join(_tables())})") from error
+        tables = ", ".join(table.name for table in TABLES)
+        raise UsageError(f"query: {error} (tables: {tables})") from error
     if cursor.description is None:
         raise UsageError("query: expected a SELECT")
     columns = [column[0] for column in cursor.description]
@@ -94,37 +89,3 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
 def plain(value: object) -> object:
     """A cell as JSON has it: bytes as hexadecimal digits."""
     return value.hex() if isinstance(value, bytes) else value
-
-
-def _tables() -> list[str]:
-    return re.findall(r"CREATE TABLE (\w+)", SCHEMA)
-
-
-def _rows(
-    roster: Roster, entries: Iterable[Entry], held: Held
-) -> Iterator[tuple[str, tuple[object, ...]]]:
-    rounds = RoundWriter(roster)
-    for step in steps(Codec((), members=len(roster)), entries, bodies=False):
-        entry, e = step.entry, step.envelope
-        about = (step.number, entry.at / 1e6, rounds.number)
-        rounds.add(step)
-        match entry:
-            # What is malformed, `verify` names.
-            case Sent() if e is not None:
-                held.take(len(entry.envelope))
-                said = (e.kind, len(entry.envelope), e.body)
-                yield "sent", (*about, e.sender, e.recipient, _integer(e.seq), *said)
-            case Delivered():
-                handed = (_integer(entry.seq), int(entry.repeat))
-                yield "delivered", (*about, entry.sender, entry.recipient, *handed)
-            case Refused():
-                held.take(len(entry.link) + len(entry.reason) + len(entry.excerpt))
-                yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
-            case Departed():
-                held.take(len(entry.party) + len(entry.reason))
-                yield "departed", (*about, entry.party, entry.reason)
-
-
-def _integer(value: int) -> int | str:
-    """A number as SQLite can hold it; a hostile file has larger ones."""
-    return value if value < 2**63 else str(value)

@@ -6,22 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protocol.audit.audit import Audit
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
 from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.report.announced import announced_values
 from scenarios.report.intervals import interval_values
-from scenarios.report.sampling import design_values, response_values
-from scenarios.report.statement.checks import checks_of_file
+from scenarios.report.sampling import calibration_values, design_values, response_values
+from scenarios.report.statement.checks import checks_of_file, verdict_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
 from scenarios.report.statement.replays import is_exact
@@ -55,8 +53,9 @@ def judged_values(judged: Judged) -> dict[str, Any]:
         privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
     values = {
         "accepted": said.accepted,
+        "verdict": said.title,
         "statement": {"says": said.says, "checks": _checks_values(said.checks)},
-        **_audit_values(audit, judged.intervals),
+        **_audit_values(judged),
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
     }
@@ -130,8 +129,9 @@ def _replay_values(replay: Replay) -> dict[str, Any]:
     return {**_picked(replay, *names), "why": replay.why or None}
 
 
-def _audit_values(audit: Audit, intervals: Intervals) -> dict[str, Any]:
-    replay, estimate = audit.replay, audit.estimate
+def _audit_values(judged: Judged) -> dict[str, Any]:
+    audit, intervals, estimate = judged.audit, judged.intervals, judged.estimate
+    replay = audit.replay
     return {
         "simulated": audit.simulated,
         "trial": audit.trial,
@@ -169,6 +169,11 @@ def _audit_values(audit: Audit, intervals: Intervals) -> dict[str, Any]:
                 {"means": means_values(estimate)}
                 if estimate is not None and estimate.attribute_means()
                 else {}
+            ),
+            **(
+                {}
+                if judged.calibrated is None
+                else {"calibration": calibration_values(judged.calibrated)}
             ),
         },
     }
@@ -217,6 +222,7 @@ def verification_values(verification: Verification) -> dict[str, Any]:
     digest = verification.digest
     names = "intact", "complete", "torn", "unopened", "compared", "published"
     return {
+        "verdict": verdict_of_file(verification),
         **_picked(verification, *names, "entries", "messages", "undelivered"),
         "checks": _checks_values(checks_of_file(verification)),
         "digest": digest.hex() if digest else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -126,6 +127,8 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         try:
             yield
         finally:
+            # A signal that has come already is still to be heard.
+            quiet = math.inf
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _OverBudget as over:
         raise CannotFinishError(str(over)) from None

@@ -37,6 +37,15 @@ class Calibration(NamedTuple):
         except ValueError as error:
             raise UsageError(f"--calibrate: {error}") from error
 
+    def check(self, survey: Survey) -> None:
+        """Read the files, before it is too late to name others.
+
+        Raises:
+            UsageError: as ``margins``.
+        """
+        if self.files:
+            self.margins(survey)
+
     def of(self, estimate: Estimate) -> Estimate:
         """The calibrated estimate.
 

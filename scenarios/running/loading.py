@@ -14,6 +14,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.transcript.entries import Header
 from protocol.variants import BUILT_IN
+from protocol.variants.oracles.names import ORACLES
 from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
@@ -67,7 +68,7 @@ def built_in_variant(name: str) -> type[Variant]:
     """A built-in variant, for names in files: a transcript must not choose what code is run.
 
     Raises:
-        UsageError: there is no such variant.
+        UsageError: the variant is unknown.
     """
     return _built_in(name, "For a variant of your own, pass --variant PATH.py:Class")
 
@@ -76,7 +77,7 @@ def find_variant(text: str) -> type[Variant]:
     """A variant's class by its name, or as ``path.py:Class``.
 
     Raises:
-        UsageError: there is no such variant.
+        UsageError: the variant is unknown.
     """
     path, name = split_path(text)
     if path is None:
@@ -90,7 +91,7 @@ def variant_in(module: types.ModuleType, name: str) -> type[Variant]:
     """A variant's class in a file that has been run.
 
     Raises:
-        UsageError: there is no such variant.
+        UsageError: the variant is unknown.
     """
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Variant)):
@@ -112,7 +113,7 @@ def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object]
     """What can be attacked: a variant's class, or a randomizer or a function as ``path.py:NAME``.
 
     Raises:
-        UsageError: there is no such variant, randomizer or function.
+        UsageError: the variant, randomizer or function is unknown.
     """
     path, name = split_path(text)
     if path is None or name is None:
@@ -130,9 +131,23 @@ def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object]
 
 def _built_in(name: str, hint: str) -> type[Variant]:
     if name not in BUILT_IN:
+        family, colon, way = name.partition(":")
+        if colon and family in BUILT_IN:
+            raise UsageError(f"no variant {shown(name)}; {_way_of(BUILT_IN[family], way)}")
         near = did_you_mean(name, BUILT_IN) or f"; expected one of {', '.join(BUILT_IN)}."
         raise UsageError(f"no variant {shown(name)}{near} {hint}")
     return BUILT_IN[name]
+
+
+def _way_of(cls: type[Variant], way: str) -> str:
+    """What a plan says for one of several ways to set up a variant, as designs name them."""
+    if "oracle" not in cls.__struct_fields__:
+        return (
+            f"expected variant = \"{cls.name}\" with the parameters that 'sottovoce design --json' "
+            "has for it"
+        )
+    known = f'"{way}"' if way in ORACLES else f"one of {', '.join(ORACLES)}"
+    return f'expected variant = "{cls.name}" and oracle = {known}'
 
 
 def load_module(path: Path) -> types.ModuleType:

@@ -23,7 +23,7 @@ from protocol.audit.walk import Step, steps
 from protocol.errors import SurveyError
 from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import USUAL, Intervals, bracketed, shown
+from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
@@ -170,7 +170,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
         """
         from scenarios.report.judging import judge
-        from scenarios.report.page.page import page
+        from scenarios.report.page.audit import audit_page
         from scenarios.report.statement.statement import statement
         from scenarios.report.terminal.plain import printed
         from scenarios.report.terminal.statement import statement_report
@@ -198,7 +198,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         makes: dict[str, Callable[[], str]] = {
             "text": lambda: printed(statement_report(statement(judged))),
             "json": lambda: json.dumps(as_json(judged_values(judged))),
-            "page": lambda: page(judged, rounds),
+            "page": lambda: audit_page(judged, rounds),
         }
         return {form: makes[form]() for form in forms}
 
@@ -280,19 +280,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {"analysis": announced_values(analysis, tables, self.estimate)}
 
     def _repr_html_(self) -> str:
-        tables = "".join(table._repr_html_() for table in self.estimate.marginals().values())
-        tables += "".join(
-            f"<p>mean of {html.escape(name)}: {mean.value:.6g}, {USUAL.legend} "
-            f"{bracketed(shown(mean.value, USUAL.of(mean))[0], '{:.6g}'.format)}</p>"
-            for name, mean in self.estimate.attribute_means().items()
-        )
         title = html.escape(self.variant.survey.title)
         return (
             f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
             f"<p>estimated from {self.counted} of {len(self.endings)} parties, over "
             f"{html.escape(self.transport)}; {self.messages} messages, {self.bytes} bytes; "
             f"epsilon {self.ledger.record_epsilon:.4g} per record; "
-            f"digest <code>{self.digest.hex()}</code></p>{tables}"
+            f"digest <code>{self.digest.hex()}</code></p>{self.estimate._repr_html_()}"
         )
 
 
@@ -331,10 +325,24 @@ def reported_values(
             ),
             "intervals": interval_values(reported, intervals, marginals.values(), pairs),
             **_fit_values([*marginals.values(), *pairs]),
-            "pairs": [{"attributes": t.names, "table": t.values} for t in pairs],
+            "pairs": [_pair_values(table, intervals) for table in pairs],
             **({"means": means_values(reported)} if reported.attribute_means() else {}),
         },
         **({} if given is None else _compared(reported, given, marginals, pairs)),
+    }
+
+
+def _pair_values(table: Table, intervals: Intervals) -> dict[str, Any]:
+    return {
+        "attributes": table.names,
+        "categories": table.categories,
+        "table": table.values,
+        "standard_errors": table.standard_errors,
+        **(
+            {"population_errors": table.population_errors}
+            if intervals.about == "population"
+            else {}
+        ),
     }
 
 

@@ -24,7 +24,7 @@ from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
 from scenarios.report.formatting import as_json
-from scenarios.report.sampling import calibration_sentence, calibration_values
+from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
@@ -134,8 +134,7 @@ class Context:
             raise UsageError(
                 f"parameter 'parties' = {parties}: more than the {len(records)} records"
             )
-        if self.calibration.files:
-            self.calibration.margins(variant.survey)
+        self.calibration.check(variant.survey)
         if drop:
             kind = variant.contribution
             rules = (*rules, crash(drop, kind=None if kind is None else kind.kind()))
@@ -196,7 +195,7 @@ class Finished:
         return replace(
             self,
             estimate=found,
-            notes=(*self.notes, calibration_sentence(found)),
+            notes=(*self.notes, *calibration_sentences(found)),
             extra={**self.extra, "calibration": calibration_values(found)},
         )
 
@@ -233,6 +232,7 @@ class Scenario(Generic[P]):
         parameters: a frozen ``msgspec.Struct`` with a default for every field; its docstring, or a
             ``msgspec.Meta(description=...)``, documents a field, and its bounds are checked.
         joint: whether what it estimates has a joint distribution, so that ``--synthetic`` can draw.
+        fixed: where all else is changed that is no parameter, as the end of an error.
         run: runs it; a reproduction, which has the parameter ``runs: Runs``, returns
             ``Reproduced``.
     """
@@ -242,6 +242,7 @@ class Scenario(Generic[P]):
     parameters: type[P]
     run: Callable[[P, Context], Finished | Reproduced]
     joint: bool = True
+    fixed: str = ""
 
     @classmethod
     def of(
@@ -296,7 +297,9 @@ class Scenario(Generic[P]):
         for name in given:
             if name not in known:
                 hint = parameter_hint(name, known)
-                raise UsageError(f"scenario {self.name!r} has no parameter {name!r}{hint}")
+                raise UsageError(
+                    f"scenario {self.name!r} has no parameter {name!r}{hint}{self.fixed}"
+                )
         try:
             parameters = msgspec.convert(dict(given), self.parameters, strict=False)
         except msgspec.ValidationError as error:

@@ -30,6 +30,7 @@ from protocol.populations.tally import Tally
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.records import Records
+from protocol.transcript.entries import WITHHELD
 from scenarios.engines.carrying import own_files, packed, unpacked
 from scenarios.engines.engine import Engine, EngineName, completed
 from scenarios.engines.opening import open_engine
@@ -89,6 +90,7 @@ class Tabulated:
         loss: what the ledger says of a respondent.
         seconds: how long it took.
         calibration: what the estimate that is reported is made to agree with.
+        withheld: whether this is a trial on real records, whose seed is not written down.
     """
 
     variant: Variant
@@ -104,6 +106,7 @@ class Tabulated:
     loss: Loss
     seconds: float
     calibration: Calibration = UNCALIBRATED
+    withheld: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -169,7 +172,7 @@ class Tabulated:
         plain: dict[str, Any] = as_json(
             {
                 "variant": self.variant.name,
-                "seed": self.seed,
+                "seed": WITHHELD if self.withheld else self.seed,
                 "by_law": {
                     "says": self.sentence,
                     "population": self.population.says,

@@ -1,4 +1,4 @@
-"""The page of an audit in a real browser: it fits, keys reach it, and axe finds nothing.
+"""Pages of audits and runs in a real browser: they fit, keys reach them, and axe finds nothing.
 
 It needs Chromium, which pip does not install: without it, these tests are skipped.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
-from tests.pages import full_page_of, independent, page_of, summed
+from tests.pages import full_page_of, independent, page_of, run_page_of, summed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,6 +28,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "independent": full_page_of(independent(), 1),
         "summed": full_page_of(summed(), 9),
         "broken": page_of(bytes(broken)),
+        "run": run_page_of("quickstart", (("residents", "60"),)),
     }
     folder = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -43,6 +44,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("summed", "light", PHONE),
         ("summed", "dark", DESK),
         ("broken", "dark", PHONE),
+        ("run", "light", PHONE),
+        ("run", "dark", DESK),
     ],
 )
 def test_axe_finds_nothing(
@@ -67,7 +70,7 @@ def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> 
     opened.close()
 
 
-@pytest.mark.parametrize("name", ["independent", "summed", "broken"])
+@pytest.mark.parametrize("name", ["independent", "summed", "broken", "run"])
 def test_no_sideways_scrolling_on_a_phone(
     browser: Browser, files: dict[str, Path], name: str
 ) -> None:

@@ -116,8 +116,8 @@ class Drawn(NamedTuple):
 
     Args:
         said: the number.
-        respondents: what it is of those who were drawn.
-        population: what it is of those that they were drawn from.
+        respondents: what it is of those who were drawn; NaN where it is not measured.
+        population: what it is of those that they were drawn from; NaN likewise.
         bounds: the least and the largest that it could be.
     """
 

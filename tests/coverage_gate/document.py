@@ -45,7 +45,13 @@ from 100 expected reports on: their means must agree within five standard errors
 difference.
 
 Beside the cell of a table, `set` is a query of a set of cells, `scores` one of weights of many
-values, and `count` a count. Wrong intervals are planted and must be rejected by the same gate:
+values, and `count` a count. *Comparisons* are of two cells of a table of two attributes (difference
+and ratio) and of four (odds ratio); *all cells* is how often the simultaneous intervals of such a
+table hold all of its cells at once, of which too much is no fault. *Calibrated* estimates have a
+known margin of one of the two attributes, and are about the population alone; where they are
+post-stratified, one half of the margin's categories is half as likely to respond.
+
+Wrong intervals are planted and must be rejected by the same gate:
 standard errors times .8, Wald's interval, the population taken for the respondents, weights from
 the estimated table (`tests/coverage_gate/planted.py`).
 """
@@ -57,7 +63,13 @@ POINTS = {estimator.name: len(estimator.points) for estimator in ESTIMATORS}
 
 def page(rows: Sequence[Row], summary: Summary, *, seed: int) -> str:
     """The page."""
-    lines = [HEAD, *_known(summary), *_missing(rows), GRID, f"The seed is {seed}.\n"]
+    lines = [
+        HEAD,
+        *_known(summary),
+        *_missing(rows),
+        GRID,
+        f"The seed is {seed}; figures that were kept of an earlier run may have another.\n",
+    ]
     lines += ["## The table\n", *_table(rows)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -70,8 +82,13 @@ def _known(summary: Summary) -> Iterator[str]:
         f"{summary.high:,} too high, and {summary.variance:,} have a variance that is off.\n"
     )
     yield (
-        "Tables by `em`, `clip` and `simplex` and weighted records (RR-Adjustment) are point "
-        "estimates: beside them stand the intervals of the raw shares, or none.\n"
+        "Tables by `em`, `clip` and `simplex` and weighted records (RR-Adjustment, raking) are "
+        "point estimates: beside them stand the intervals of the raw shares, or none.\n"
+    )
+    yield (
+        "Not measured here: RRBA that asks one by one, that stops by itself, or in groups of three "
+        "and more; strata and designs of one's own, whose intervals follow from those below; means "
+        "by other weights than these.\n"
     )
     for title, known in (
         ("Unknown", UNKNOWN),

@@ -6,8 +6,10 @@ an entry that nothing bears out, once its part of the grid has been measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.coverage_gate.grid import Point
 from tests.coverage_gate.measuring import Row
 
 
@@ -20,6 +22,7 @@ class Known(NamedTuple):
         target: the end of its name.
         about: whom; nobody in particular by default.
         upto: the most expected reports of these rows.
+        at: these points alone; those of exact sums are the same in every run.
     """
 
     estimator: str
@@ -27,6 +30,7 @@ class Known(NamedTuple):
     target: str = ""
     about: str = ""
     upto: int = 10**9
+    at: Sequence[Point] = ()
 
     def has(self, row: Row) -> bool:
         """Whether a row is one of them."""
@@ -35,6 +39,7 @@ class Known(NamedTuple):
             and row.target.endswith(self.target)
             and self.about in ("", row.about)
             and row.point.expected <= self.upto
+            and (not self.at or row.point in self.at)
         )
 
     def __str__(self) -> str:
@@ -43,33 +48,98 @@ class Known(NamedTuple):
             where.append(f"about the {self.about}")
         if self.upto < 10**9:
             where.append(f"up to {self.upto:,} expected reports")
+        if self.at:
+            where.append(f"at {'; '.join(map(str, self.at))}")
         return f"{', '.join(where)}: {self.why}"
 
 
 _FEW = "a handful of reports do not tell the spread of weights that the table does not tell"
+_HANDFUL = "two or three reports, and weights of many values"
+_STEPS = "counts have few steps where a report is nearly an answer"
+_ALL_NOISE = "at this keep probability margins are all noise, and so are the slopes of a product"
+_COEFFICIENTS = "normal errors, where a few reports tell each coefficient; not mended"
+_NORMAL = "errors of comparisons are taken for normal, which those of a handful of reports are not"
 
 UNKNOWN: tuple[Known, ...] = (
-    Known("", _FEW, target="scores", upto=1),
-    Known("rr-ind-joint", _FEW, target="set", upto=1),
+    Known("pair-counts", _FEW, target="scores", about="population", upto=1),
     Known("inp-", "nobody, or one respondent, reports on a coefficient", upto=3),
     Known("marg-", "nobody, or one respondent, reports on a table", upto=3),
     Known("privkv", "nobody, or one respondent, reports on the key", upto=1),
-    Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=3),
+    Known("rrba", _FEW, target="scores", upto=3),
+    Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=10),
     Known(
         "rrba, the last two blocks",
         "the published counts are those of all blocks, not of the last two",
         target="scores",
     ),
+    Known("product of margins", "reports that are too much alike", target="set", upto=3),
+    Known("comparisons", "reports that are too much alike", upto=1),
+    Known(
+        "calibrated",
+        "fewer than 50 reports for each free cell of the margins, or a stratum that may be empty",
+        upto=30,
+    ),
 )
 """Where no interval is given."""
 
 UNCOVERED: tuple[Known, ...] = (
-    Known("", "two or three reports, and weights of many values", target="scores", upto=1),
-    Known("rr-clusters", "two or three respondents, whose pairs are known", target="set", upto=1),
+    Known("pair-rr", _HANDFUL, target="scores", about="population", upto=1),
+    Known("rr-clusters", _HANDFUL, target="scores", about="population", upto=1),
+    Known("rrba", _HANDFUL, target="scores", upto=1),
+    Known(
+        "rrba, the last two blocks",
+        "two of eight blocks have a quarter of the reports that are expected: eight and fewer",
+        target="scores",
+        upto=30,
+    ),
+    Known(
+        "rrba, the last two blocks",
+        "86 %: at this keep probability fakes follow blocks that are all noise; not mended",
+        target="group: cell",
+        at=(Point(100, 0.5, 0.1, 3),),
+    ),
+    Known(
+        "rr-clusters, pair-rr",
+        f"too wide, 99.5 % and more: {_STEPS}",
+        about="respondents",
+        at=(Point(30, 0.5, 0.9, 2), Point(100, 0.001, 0.9, 2)),
+    ),
+    Known(
+        "rr-independent, an attribute",
+        f"too wide, 98.6 % and 97.3 %: {_STEPS}",
+        target="cell",
+        about="respondents",
+        at=(Point(30, 0.5, 0.9, 50), Point(45, 0.7, 0.85, 10)),
+    ),
     Known(
         "secure-sum, between the points",
-        "97.03 % at one point off the grid: counts have few steps where a share is large",
+        "too wide, 97.03 %: counts have few steps where a share is large (p means nothing here)",
+        target="cell",
         about="population",
+        at=tuple(Point(45, 0.9, keep, 2) for keep in (0.2, 0.6, 0.85)),
+    ),
+    Known(
+        "product of margins",
+        f"too wide: {_ALL_NOISE}",
+        target="set",
+        at=(Point(30, 0.01, 0.1, 3),),
+    ),
+    Known("inp-ht", _COEFFICIENTS, target="scores", upto=3),
+    Known("marg-", _COEFFICIENTS, target="scores", upto=3),
+    Known(
+        "marg-rr",
+        f"88.5 %: {_COEFFICIENTS}",
+        target="scores",
+        about="population",
+        at=(Point(10, 0.5, 0.7, 2),),
+    ),
+    Known("comparisons", _NORMAL, target="difference", upto=1),
+    Known("comparisons", _NORMAL, target="ratio", about="population", upto=3),
+    Known(
+        "comparisons",
+        "from 0 to infinity in every run, which holds the truth too often: nothing is known",
+        target="odds ratio",
+        at=(Point(100, 0.5, 0.1, 3),),
     ),
     Known(
         "numeric-mean, one-bit",
@@ -95,6 +165,7 @@ VARIANCES: tuple[Known, ...] = (
         "rrba",
         "the standard errors count those who report on a group as a random sample of a population, "
         "which is more than their distance from all respondents",
+        target="cell",
         about="respondents",
     ),
     Known(

@@ -162,6 +162,8 @@ def _drawn(
             for about in ABOUT:
                 key = one.said.target, about
                 truth = one.respondents if about == "respondents" else one.population
+                if math.isnan(truth):
+                    continue
                 fates[key][fate(one.said.ends(reader, about), truth)] += 1
                 errors[key].append(one.said.value - truth)
                 stated[key].append(one.said.error(about))

@@ -49,6 +49,7 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("show",),
     ("query", "SELECT count(*) FROM sent"),
     ("prove", "party-1", "--out", "@/receipt"),
+    ("export", "--to", "@/tables"),
 )
 _frame = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
 pack = msgspec.msgpack.encode

@@ -63,6 +63,8 @@ def _command(random: Random) -> tuple[str, ...]:
     if what < 0.87:
         question = random.choice(("SELECT count(*) FROM sent", "SELECT * FROM delivered LIMIT 3"))
         return "query", "@/t.svt", question, "--json"
+    if what < 0.9:
+        return "export", "@/t.svt", "--to", "@/tables"
     party = f"party-{random.randrange(1, 7)}"
     return "prove", "@/t.svt", party, "--out", "@/receipt"
 

@@ -137,3 +137,16 @@ def wrapped(
 def rules(found: Verification) -> set[str]:
     assert all(fault.rule in RULES for fault in found.faults)
     return {fault.rule for fault in found.faults}
+
+
+def header_of_file(file: bytes, records: int = 1) -> bytes:
+    """A file cut after its header, or after so many records, in a wrapper."""
+    forgery = Forgery(file)
+    return wrapped([plain(forgery.written()[:records], forgery.secret)])
+
+
+def unreadable_after_header(file: bytes) -> bytes:
+    """A file of which the header and the first checkpoint can be unpacked, and nothing else."""
+    rest = bytearray(wrapped([bytes(1000)]))
+    rest[-1] ^= 1
+    return header_of_file(file, 2) + rest

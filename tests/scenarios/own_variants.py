@@ -20,6 +20,10 @@ from protocol import (
     Records,
     Seen,
 )
+from protocol.crypto.randomness import Stream
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Table
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from scenarios import Context, Finished, Scenario, crash, delay, duplicate, town
@@ -39,6 +43,28 @@ class PlainAnswers(RRIndependent, frozen=True):
 
     def most(self) -> float:
         return math.inf
+
+
+class EachAlone(JointEstimate):
+    """Tables of one attribute."""
+
+    def table(self, *names: str, projection: Projection = "none") -> Table:
+        if len(names) > 1:
+            raise ValueError("one attribute alone")
+        return super().table(*names, projection=projection)
+
+
+class Apart(RRIndependent, frozen=True):
+    """Estimates one attribute at a time, by reports of its own."""
+
+    name = "apart"
+
+    def answer(self, records: Records, question: Ask, stream: Stream) -> Report:
+        return super().answer(records, question, stream)
+
+    def estimate(self, result: Message) -> EachAlone:
+        found = super().estimate(result)
+        return EachAlone(found.survey, found.blocks, found.counts)
 
 
 class Call(Message, frozen=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.calibration.linear import CalibratedEstimate
@@ -192,6 +192,7 @@ class AdjustedEstimate(Estimate):
         counts: the distinct randomized records, columns in the survey's order.
         adjusted: their weights, of ``adjust_records`` on these counts.
         known: margins of the population that were among the targets.
+        before: the estimate that was made to agree with them.
 
     Raises:
         ValueError: counts of other attributes than the survey's, or not one weight per record.
@@ -201,6 +202,7 @@ class AdjustedEstimate(Estimate):
     counts: Counts
     adjusted: Adjusted
     known: tuple[Margin, ...] = ()
+    before: Estimate | None = None
 
     def __post_init__(self) -> None:
         if self.counts.sizes != self.survey.sizes:
@@ -234,14 +236,14 @@ class AdjustedEstimate(Estimate):
         """Adjust the reports of RR-Independent or RR-Clusters to the estimates of their blocks.
 
         The targets are the blocks' tables, projected by ``clip`` as in section 6.4. With known
-        margins these are targets too, and the blocks' tables are calibrated first: linearly, then
-        clipped and raked, so that no two targets contradict each other.
+        margins these are targets too, and these tables are calibrated first: linearly, then clipped
+        and raked, so that no two targets contradict each other.
 
         Args:
             joint: of the reports.
             known: margins of the population.
-            tables: gives the blocks' tables; by default, and with known margins, they are estimated
-                from these reports alone.
+            tables: gives the blocks' tables; by default they are estimated from these reports
+                alone.
             sweeps, tolerance: as of ``adjust_records``.
 
         Raises:
@@ -250,7 +252,9 @@ class AdjustedEstimate(Estimate):
                 ``CalibratedEstimate.of`` if there are margins.
         """
         survey = joint.survey
-        estimate = CalibratedEstimate.of(joint, known) if known else tables or joint
+        estimate = tables or joint
+        if known:
+            estimate = CalibratedEstimate.of(estimate, known)
         targets = []
         for block in joint.blocks:
             proportions = estimate.table(*block.attributes, projection="clip").values
@@ -259,7 +263,7 @@ class AdjustedEstimate(Estimate):
         # Last, since the last ones of a sweep are met exactly.
         targets += [Target(survey.axes(margin.names), margin.shares) for margin in known]
         adjusted = adjust_records(joint.counts, targets, sweeps=sweeps, tolerance=tolerance)
-        return cls(survey, joint.counts, adjusted, tuple(known))
+        return cls(survey, joint.counts, adjusted, tuple(known), tables or joint)
 
     @property
     def n(self) -> int:
@@ -273,10 +277,9 @@ class AdjustedEstimate(Estimate):
     def _reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError("RR-Adjustment weighs reports and has no likelihood")
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The weighted mean of a weight that depends on some attributes, without standard error."""
-        given = self.checked_weights(names, weights)
-        return Estimated(float(np.sum(self._weighted(names) * given)), None)
+        return Estimated(float(np.sum(self._weighted(names) * weights)), None)
 
     def _weighted(self, names: Sequence[str]) -> Floats:
         return self.counts.weighted_table(self.survey.axes(names), self.adjusted.weights)

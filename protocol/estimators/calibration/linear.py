@@ -1,4 +1,4 @@
-"""Linear calibration: signed weights of reports with which estimates agree with known margins."""
+"""Linear calibration: estimates move by their regression on margins that are known."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.residuals import (
-    residual_errors,
-    residual_law,
-    residual_mean,
-)
-from protocol.estimators.calibration.scores import (
-    MarginScores,
-    covariances,
-    functional_scores,
-    margin_scores,
-    moments,
-    unmixed,
-)
+from protocol.estimators.calibration.residuals import residual_mean, residual_table
+from protocol.estimators.calibration.sources import Reports, Source, Sums, source_of
 from protocol.estimators.counts import effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
@@ -42,121 +29,132 @@ _MET = 1e-6
 _ROUNDING = 1e-9
 
 
-class Weighting(NamedTuple):
-    """How reports were weighted to meet known margins.
+class Regression(NamedTuple):
+    """How known margins change what is estimated.
 
     Attributes:
-        margins: their scores.
-        inverse: the pseudo-inverse of the covariance of these, shape (d, d).
+        inverse: the pseudo-inverse of n times the covariance of the margins' cells, shape (d, d).
+        change: this times the known margins less the estimated ones, shape (d,): what covariances
+            with the margins are multiplied with.
         weights: of all occurrences of every distinct report together, shape (u,), with a total of
-            1. Some may be negative.
+            1, some perhaps negative; None where there are no reports of single respondents.
     """
 
-    margins: MarginScores
     inverse: Floats
-    weights: Floats
+    change: Floats
+    weights: Floats | None
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class CalibratedEstimate(Estimate):
     """Estimates for a population whose margins are known.
 
-    Every report has the weight ``(1 + (M - m)' V^-1 (h(y) - m)) / n``: h(y) are its scores of the
-    margins' cells, m their mean and V their covariance over the reports, and M is what is known. It
-    is the linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling,
-    JASA 87, 1992, section 1) with unmixed reports for auxiliary variables. All tables agree with
-    the margins and with each other, and are signed.
+    Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
+    their covariance, C is that of the table with them, and M is what is known. Of reports it is the
+    linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
+    1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
+    ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
+    agree with the margins and with each other, and are signed.
 
     The variance about the population is that of the residuals of scores, times n/(n - rank of V).
     About the respondents errors are unknown: their own margins are. They are unknown too with fewer
-    than ``ENOUGH`` reports for each free cell of the margins.
+    than ``ENOUGH`` reports for each free cell of the margins, and of a table that no release has
+    together with each of the margins: its covariances are guessed then.
 
     Args:
         survey: what was asked.
-        joint: of the reports.
+        source: the estimate before.
         known: the margins.
-        weighting: the weights; ``of`` makes them.
+        regression: ``of`` makes it.
     """
 
     survey: Survey
-    joint: JointEstimate
+    source: Source
     known: tuple[Margin, ...]
-    weighting: Weighting
+    regression: Regression
 
     @classmethod
-    def of(cls, joint: JointEstimate, known: Sequence[Margin]) -> CalibratedEstimate:
-        """Weigh reports.
+    def of(cls, estimate: Estimate, known: Sequence[Margin]) -> CalibratedEstimate:
+        """Calibrate.
 
         Raises:
-            SurveyError, ValueError: as ``checked_margins`` and ``margin_scores``, or no weights
-                meet the margins.
+            SurveyError, ValueError: as ``checked_margins`` and ``source_of``, or the margins cannot
+                be met.
         """
-        given = checked_margins(joint.survey, known)
-        found = margin_scores(joint, given)
-        inverse = np.asarray(
-            np.linalg.pinv(found.covariance, rcond=_ROUNDING, hermitian=True), np.float64
-        )
-        change = inverse @ (found.known - found.estimated)
-        weights = (1 + (found.scores - found.estimated) @ change) * joint.counts.counts / joint.n
-        missed = float(np.abs(weights @ found.scores - found.known).max())
+        given = checked_margins(estimate.survey, known)
+        source = source_of(estimate, given)
+        covariance = source.margin_covariances()
+        inverse = np.asarray(np.linalg.pinv(covariance, rcond=_ROUNDING, hermitian=True))
+        wanted = np.concatenate([margin.shares.ravel() for margin in given]) - source.estimated()
+        change = inverse @ wanted
+        missed = float(np.abs(covariance @ change - wanted).max())
         if not missed <= _MET:
-            raise ValueError(f"no weights of the reports meet the margins: one is {missed:.3g} off")
-        weights.flags.writeable = False
-        return cls(joint.survey, joint, given, Weighting(found, inverse, weights))
+            raise ValueError(
+                f"{estimate!r} cannot be made to agree with the margins: one is {missed:.3g} off"
+            )
+        weights = None
+        if isinstance(source, Reports):
+            joint = source.estimate
+            weights = (1 + source.centred @ change) * joint.counts.counts / joint.n
+            weights.flags.writeable = False
+        return cls(estimate.survey, source, given, Regression(inverse, change, weights))
 
     def __repr__(self) -> str:
         known = ", ".join(" x ".join(margin.names) for margin in self.known)
-        return f"<CalibratedEstimate: n={self.n}, effective n={self.effective_n:.6g}, to {known}>"
+        number = self.effective_n
+        effective = "" if number is None else f" effective n={number:.6g},"
+        return f"<CalibratedEstimate: n={self.n},{effective} to {known}>"
 
     @property
     def n(self) -> int:
-        """The number of reports."""
-        return self.joint.n
+        """The number of respondents."""
+        return self.source.estimate.n
 
     @property
-    def effective_n(self) -> float:
-        """Kish's effective sample size of the weights (``effective_number``)."""
-        return effective_number(self.weighting.weights, self.joint.counts.counts)
+    def before(self) -> Estimate:
+        """The estimate that was calibrated."""
+        return self.source.estimate
+
+    @property
+    def effective_n(self) -> float | None:
+        """Kish's effective sample size of the weights (``effective_number``), if there are any."""
+        weights = self.regression.weights
+        if weights is None or not isinstance(self.source, Reports):
+            return None
+        return effective_number(weights, self.source.estimate.counts.counts)
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The calibrated joint distribution of some attributes, in any order.
 
         A cell that the margins determine has an error of 0 about the population.
         """
-        raw = moments(self.joint, names)
-        values = unmixed(self.joint, names, self.weighting.weights)
-        together = covariances(self.joint, names, self.weighting.margins)
-        left = raw.variances - self._explained(together).reshape(values.shape)
-        # What the margins determine has no error, up to rounding.
-        left = np.where(left > _ROUNDING * raw.squares, left * self._factor, 0.0)
-        return self._table(
-            names,
-            projection,
-            values,
-            population_errors=residual_errors(raw, left),
-            law=residual_law(self.joint, names, raw, values, left),
-        )
+        raw = self.source.cells(names)
+        together = self.source.covariances(names)
+        values = raw.values + together @ self.regression.change
+        left = self._left(raw, together, names)
+        return self._projected(residual_table(self, self.source, names, values, left), projection)
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The calibrated mean of a weight; the standard error given the data is unknown."""
-        given = self.checked_weights(names, weights)
-        scores = functional_scores(self.joint, names, given[np.newaxis])[:, 0]
-        shares = self.joint.counts.counts / self.n
-        centred = scores - shares @ scores
-        found = self.weighting.margins
-        together = ((shares * centred) @ (found.scores - found.estimated))[np.newaxis]
-        left = shares @ centred**2 - self._explained(together)[0]
-        left = float(left) * self._factor if left > _ROUNDING * (shares @ scores**2) else 0.0
-        value = self.weighting.weights @ scores
-        return residual_mean(float(value), float(left), given)
+        raw = self.source.sums(names, weights[np.newaxis])
+        together = self.source.sum_covariances(names, weights[np.newaxis])
+        [value] = raw.values + together @ self.regression.change
+        [left] = self._left(raw, together, names)
+        return residual_mean(self, self.source, names, weights, float(value), float(left))
+
+    def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
+        """The variances that are left of those of some sums about the population."""
+        if any(set(names) <= set(margin.names) for margin in self.known):
+            return np.zeros(raw.variances.shape)
+        if not (np.isfinite(self._factor) and self.source.together(names)):
+            return np.full(raw.variances.shape, np.nan)
+        explained = np.sum(together @ self.regression.inverse * together, axis=1)
+        left = raw.variances - explained
+        # What the margins determine otherwise has no error, up to rounding.
+        return np.where(left > _ROUNDING * raw.scales, left * self._factor, 0.0)
 
     @property
     def _factor(self) -> float:
         """What the mean square of residuals is multiplied by to be the variance of an estimate."""
-        rank = int(np.linalg.matrix_rank(self.weighting.inverse, hermitian=True))
+        rank = int(np.linalg.matrix_rank(self.regression.inverse, hermitian=True))
         return 1 / (self.n - rank) if self.n >= ENOUGH * rank else float("nan")
-
-    def _explained(self, together: Floats) -> Floats:
-        """The part of variances that the margins' scores explain, by covariances with them."""
-        explained: Floats = np.sum(together @ self.weighting.inverse * together, axis=1)
-        return explained

@@ -11,6 +11,7 @@ from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
 
 Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
 """How an estimate is made to agree with known margins."""
@@ -34,7 +35,8 @@ def calibrate(
     margins are taken for exact: errors of their own are in no figure.
 
     Args:
-        estimate: made from the reports of single respondents.
+        estimate: made from the reports of single respondents, from releases of them
+            (``CombinedEstimate``) or of one table; ``raking`` needs reports of whole records.
         margins: of the population that the respondents are from; one for ``post-stratified``.
         method: which of the three.
 
@@ -46,14 +48,9 @@ def calibrate(
     if method not in get_args(Method):
         allowed = ", ".join(map(repr, get_args(Method)))
         raise ValueError(f"method {method!r:.60}: expected one of {allowed}")
-    if not isinstance(estimate, JointEstimate):
-        raise ValueError(
-            f"{estimate!r} cannot be calibrated: expected an estimate from the reports of single "
-            "respondents"
-        )
     checked_margins(estimate.survey, margins)
     if method == "raking":
-        return AdjustedEstimate.of(estimate, margins)
+        return AdjustedEstimate.of(_reports_of(estimate), margins, tables=estimate)
     if method == "linear":
         return CalibratedEstimate.of(estimate, margins)
     if len(margins) != 1:
@@ -62,3 +59,10 @@ def calibrate(
             "several attributes together"
         )
     return PostStratifiedEstimate.of(estimate, margins[0])
+
+
+def _reports_of(estimate: Estimate) -> JointEstimate:
+    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
+    if not isinstance(joint, JointEstimate):
+        raise ValueError(f"{estimate!r} cannot be raked: expected reports of whole records")
+    return joint

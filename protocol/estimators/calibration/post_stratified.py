@@ -7,17 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.residuals import (
-    residual_errors,
-    residual_law,
-    residual_mean,
-)
-from protocol.estimators.calibration.scores import functional_table, moments, unmixed
+from protocol.estimators.calibration.residuals import residual_mean, residual_table
+from protocol.estimators.calibration.sources import Source, source_of
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
@@ -50,29 +44,30 @@ class PostStratifiedEstimate(Estimate):
 
     Args:
         survey: what was asked.
-        joint: of the reports.
+        source: the estimate before.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """
 
     survey: Survey
-    joint: JointEstimate
+    source: Source
     known: Margin
     factors: Floats
 
     @classmethod
-    def of(cls, joint: JointEstimate, known: Margin) -> PostStratifiedEstimate:
+    def of(cls, estimate: Estimate, known: Margin) -> PostStratifiedEstimate:
         """Weigh strata.
 
         Raises:
-            SurveyError, ValueError: as ``checked_margins``, or nobody is estimated to be in a
-                stratum that is known not to be empty.
+            SurveyError, ValueError: as ``checked_margins`` and ``source_of``, or nobody is
+                estimated to be in a stratum that is known not to be empty.
         """
-        checked_margins(joint.survey, [known])
-        estimated = unmixed(joint, known.names)
+        checked_margins(estimate.survey, [known])
+        source = source_of(estimate)
+        estimated = source.table(known.names)
         empty = np.argwhere((known.shares > 0) & ~(estimated > 0))
         if len(empty):
-            attributes = map(joint.survey.attribute, known.names)
+            attributes = map(estimate.survey.attribute, known.names)
             cell = [a.categories[code] for a, code in zip(attributes, empty[0], strict=True)]
             raise ValueError(
                 f"stratum {listed(cell)}: its estimated share is not above 0, so it cannot be "
@@ -82,7 +77,7 @@ class PostStratifiedEstimate(Estimate):
             known.shares, estimated, out=np.zeros(estimated.shape), where=known.shares > 0
         )
         factors.flags.writeable = False
-        return cls(joint.survey, joint, known, factors)
+        return cls(estimate.survey, source, known, factors)
 
     def __repr__(self) -> str:
         strata = " x ".join(self.known.names)
@@ -90,36 +85,31 @@ class PostStratifiedEstimate(Estimate):
 
     @property
     def n(self) -> int:
-        """The number of reports."""
-        return self.joint.n
+        """The number of respondents."""
+        return self.source.estimate.n
+
+    @property
+    def before(self) -> Estimate:
+        """The estimate that was calibrated."""
+        return self.source.estimate
 
     @property
     def clear(self) -> bool:
         """Whether every stratum is estimated well enough to tell errors (``CLEAR``)."""
-        errors = np.sqrt(moments(self.joint, self.known.names).variances / self.n)
-        needed = self.known.shares > 0
-        return bool((unmixed(self.joint, self.known.names) >= CLEAR * errors)[needed].all())
+        found = self.source.cells(self.known.names)
+        needed = self.known.shares.ravel() > 0
+        return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The post-stratified joint distribution of some attributes, in any order."""
-        raw = moments(self.joint, names)
-        cells = np.eye(raw.values.size).reshape(-1, *raw.values.shape)
-        values, left = self._sums(names, cells)
-        values = values.reshape(raw.values.shape)
-        left = left.reshape(values.shape)
-        return self._table(
-            names,
-            projection,
-            values,
-            population_errors=residual_errors(raw, left),
-            law=residual_law(self.joint, names, raw, values, left),
-        )
+        sizes = self.sizes_of(names)
+        values, left = self._sums(names, np.eye(math.prod(sizes)).reshape(-1, *sizes))
+        return self._projected(residual_table(self, self.source, names, values, left), projection)
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The post-stratified mean of a weight; the standard error given the data is unknown."""
-        given = self.checked_weights(names, weights)
-        [value], [left] = self._sums(names, given[np.newaxis])
-        return residual_mean(float(value), float(left), given)
+        [value], [left] = self._sums(names, weights[np.newaxis])
+        return residual_mean(self, self.source, names, weights, float(value), float(left))
 
     def _sums(self, names: Sequence[str], weights: Floats) -> tuple[Floats, Floats]:
         """Weighted sums of a table's cells, and their variances.
@@ -132,14 +122,13 @@ class PostStratifiedEstimate(Estimate):
         together = (*names, *(name for name in strata if name not in names))
         sizes = self.sizes_of(together)
         factors = self._along(self.factors, together)
-        table = unmixed(self.joint, together)
+        table = self.source.table(together)
         others = tuple(1 + axis for axis, name in enumerate(together) if name not in strata)
-        estimated = unmixed(self.joint, strata)
+        estimated = self.source.table(strata)
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
-        asked = self.joint.asked(together)
-        reports = asked.shares.reshape(-1)
-        known = self.clear and len(weights) * len(reports) <= MAX_TABLE_SCORES
-        rows = max(1, _HELD // max(len(reports), math.prod(sizes)))
+        reports = self.source.reports_of(together)
+        known = self.clear and len(weights) * reports <= MAX_TABLE_SCORES
+        rows = max(1, _HELD // max(reports, math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)
         free = self.n - self.factors.size
         for start in range(0, len(weights), rows):
@@ -149,8 +138,7 @@ class PostStratifiedEstimate(Estimate):
             values[part] = (inside * factors).reshape(len(some), -1).sum(axis=1)
             if known and free > 0:
                 linear = factors * (some - inside * self._along(present, together))
-                scores = functional_table(asked, together, linear).reshape(len(some), -1)
-                left[part] = scores**2 @ reports / free
+                left[part] = np.maximum(self.source.sums(together, linear).variances, 0.0) / free
         return values, left
 
     def _along(self, of_strata: Floats, names: Sequence[str]) -> Floats:

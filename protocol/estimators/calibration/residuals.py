@@ -6,62 +6,96 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol.estimators.calibration.scores import ScoreMoments
+from protocol.estimators.calibration.sources import Skewed, Source
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import ErrorLaw, NormalLaw, Variance
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.tables import Estimated
+from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
 
-def residual_errors(raw: ScoreMoments, left: Floats) -> Floats:
-    """The standard errors that residuals leave; NaN where the reports are too few to tell.
-
-    Args:
-        raw: of the scores before.
-        left: the estimated variances of the calibrated cells, of the table's shape.
-    """
-    return np.sqrt(np.where(raw.variances > 0, left, np.nan))
-
-
-def residual_law(
-    joint: JointEstimate, names: Sequence[str], raw: ScoreMoments, values: Floats, left: Floats
-) -> ErrorLaw:
-    """The law of a calibrated table's errors, about the population alone.
+def residual_table(
+    estimate: Estimate, source: Source, names: Sequence[str], values: Floats, left: Floats
+) -> Table:
+    """A calibrated table, with errors about the population alone.
 
     Before calibration the variance and skewness of a cell depend on its true share in a known way
-    (``JointEstimate.scores``). The part of the variance that is left is taken for the same whatever
-    the share is, as if all errors had become so much smaller.
+    (``Source.skewed``). The part of the variance that is left is taken for the same whatever the
+    share is, as if all errors had become so much smaller. Errors are NaN where the reports are too
+    few to tell.
 
     Args:
-        joint: of the reports.
+        estimate: calibrated.
+        source: before.
         names: the table's attributes.
-        raw, left: as for ``residual_errors``.
-        values: the calibrated shares.
+        values: the calibrated shares, in row-major order.
+        left: their estimated variances.
     """
-    before = joint.scores(names)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.sqrt(np.where(raw.variances > 0, joint.n * left / raw.variances, np.nan))
-    return CumulantLaw(
-        # What the margins determine is a share but for rounding.
-        values=np.where(part == 0, np.clip(values, 0.0, 1.0), values),
-        cumulants={"population": before.cumulants(joint.n, "population").times(part)},
-        steps=before.step / joint.n * np.where(part == 0, 1.0, part),
+    shape = estimate.sizes_of(names)
+    raw = source.cells(names)
+    values, left = values.reshape(shape), left.reshape(shape)
+    before = np.where(raw.variances > 0, raw.variances, np.nan).reshape(shape)
+    errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
+    return Table(
+        names=tuple(names),
+        categories=tuple(estimate.survey.attribute(name).categories for name in names),
+        values=values,
+        standard_errors=None,
+        population_errors=errors,
+        n=estimate.n,
+        law=_residual_law(source.skewed(names), values, left, np.sqrt(estimate.n * left / before)),
     )
 
 
-def residual_mean(value: float, left: float, weights: Floats) -> Estimated:
-    """The calibrated mean of a weight, with a normal error about the population alone.
+def residual_mean(
+    estimate: Estimate,
+    source: Source,
+    names: Sequence[str],
+    weights: Floats,
+    value: float,
+    left: float,
+) -> Estimated:
+    """The calibrated mean of a weight, with an error about the population alone.
+
+    Its law follows from that before calibration, as that of a table's cells does.
 
     Args:
+        estimate, source, names: as for ``residual_table``.
+        weights: of the table's cells.
         value: the mean.
         left: its estimated variance.
-        weights: between the least and the largest of which the mean is.
     """
-    law = NormalLaw(
-        values=np.asarray(value),
-        variances={"population": Variance(left)},
+    [before] = source.sums(names, weights[np.newaxis]).variances
+    part = np.sqrt(estimate.n * left / before) if before > 0 else np.nan
+    law = _residual_law(
+        source.skewed_mean(names, weights),
+        np.asarray(value),
+        np.asarray(left),
+        np.asarray(part),
         least=float(weights.min()),
         most=float(weights.max()),
     )
     return Estimated(value, None, law)
+
+
+def _residual_law(
+    skewed: Skewed | None,
+    values: Floats,
+    left: Floats,
+    part: Floats,
+    *,
+    least: float = 0.0,
+    most: float = 1.0,
+) -> ErrorLaw:
+    # What the margins determine is within the range but for rounding.
+    values = np.where(part == 0, np.clip(values, least, most), values)
+    if skewed is None:
+        variance = Variance(left)
+        return NormalLaw(values=values, variances={"population": variance}, least=least, most=most)
+    return CumulantLaw(
+        values=values,
+        cumulants={"population": skewed.cumulants.times(part)},
+        steps=skewed.steps * np.where(part == 0, 1.0, part),
+        least=least,
+        most=most,
+    )

@@ -6,35 +6,14 @@ population of which the respondents are a random sample, estimates vary together
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.joint import Asked, JointEstimate
 from protocol.randomizers import join_codes
 from protocol.randomizers.exact import Floats
-
-MAX_MARGIN_SCORES = 2**27
-"""The most scores of margins that are kept: distinct reports times cells."""
-
-
-class MarginScores(NamedTuple):
-    """The scores of the cells of known margins, side by side.
-
-    Attributes:
-        scores: of every distinct report, shape (u, d).
-        estimated: their mean over the reports, shape (d,): the margins as estimated.
-        known: the margins as known, shape (d,).
-        covariance: of the scores over the reports, shape (d, d).
-    """
-
-    scores: Floats
-    estimated: Floats
-    known: Floats
-    covariance: Floats
 
 
 class ScoreMoments(NamedTuple):
@@ -53,33 +32,6 @@ class ScoreMoments(NamedTuple):
         """Of the scores."""
         variances: Floats = self.squares - self.values**2
         return variances
-
-
-def margin_scores(joint: JointEstimate, margins: Sequence[Margin]) -> MarginScores:
-    """The scores of margins.
-
-    Raises:
-        ValueError: more than ``MAX_MARGIN_SCORES`` of them.
-    """
-    cells = sum(margin.shares.size for margin in margins)
-    distinct = len(joint.counts.counts)
-    if distinct * cells > MAX_MARGIN_SCORES:
-        raise ValueError(
-            f"{distinct:,} distinct reports times {cells:,} cells of margins: expected at most "
-            f"{MAX_MARGIN_SCORES:,}"
-        )
-    shares = joint.counts.counts / joint.n
-    scores = np.concatenate(
-        [functional_scores(joint, m.names, _each_cell(m.shares.shape)) for m in margins], axis=1
-    )
-    estimated = shares @ scores
-    centred = scores - estimated
-    return MarginScores(
-        scores=scores,
-        estimated=estimated,
-        known=np.concatenate([margin.shares.ravel() for margin in margins]),
-        covariance=(centred * shares[:, np.newaxis]).T @ centred,
-    )
 
 
 def functional_scores(joint: JointEstimate, names: Sequence[str], weights: Floats) -> Floats:
@@ -130,22 +82,7 @@ def moments(joint: JointEstimate, names: Sequence[str]) -> ScoreMoments:
     return ScoreMoments(*(_arranged(joint, asked, names, table) for table in (values, squares)))
 
 
-def covariances(joint: JointEstimate, names: Sequence[str], margins: MarginScores) -> Floats:
-    """The covariances of a table's scores with those of margins, shape (cells, d)."""
-    shares = joint.counts.counts / joint.n
-    columns = [
-        unmixed(joint, names, shares * column).ravel()
-        for column in (margins.scores - margins.estimated).T
-    ]
-    return np.stack(columns, axis=1)
-
-
 def _arranged(joint: JointEstimate, asked: Asked, names: Sequence[str], table: Floats) -> Floats:
     """A table with one axis per attribute, in the order of names."""
     order = [asked.grouped.index(name) for name in names]
     return np.ascontiguousarray(table.reshape(joint.sizes_of(asked.grouped)).transpose(order))
-
-
-def _each_cell(shape: tuple[int, ...]) -> Floats:
-    cells = math.prod(shape)
-    return np.eye(cells).reshape(cells, *shape)

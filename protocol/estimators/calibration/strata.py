@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from protocol.errors import SurveyError
 from protocol.estimators.calibration.post_stratified import CLEAR, MAX_TABLE_SCORES
@@ -16,7 +15,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval, NormalLaw
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Estimated, Table, standard_errors
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
 
@@ -81,10 +80,9 @@ class StratifiedEstimate(Estimate):
             law=_JoinedLaw(tuple(weights), tuple(values), tuple(parts.values())),
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The weighted mean of the strata's answers."""
-        given = self.checked_weights(names, weights)
-        found = {stratum: est.query(names, given) for stratum, est in self.strata.items()}
+        found = {stratum: est.query(names, weights) for stratum, est in self.strata.items()}
         sizes = [self.sizes[stratum] for stratum in found]
         errors = [
             None if one.standard_error is None else np.asarray(one.standard_error)
@@ -92,7 +90,7 @@ class StratifiedEstimate(Estimate):
         ]
         error = _together(sizes, errors)
         values = tuple(np.asarray(one.value) for one in found.values())
-        least, most = float(given.min()), float(given.max())
+        least, most = float(weights.min()), float(weights.max())
         return Estimated(
             float(np.dot(sizes, values)),
             None if error is None else float(error),
@@ -196,8 +194,9 @@ def within_strata(joint: JointEstimate, strata: Sequence[str], names: Sequence[s
         scores = functional_table(asked, together, weights).reshape(others, -1)
         population = scores**2 @ reports
         given = population - (linear.reshape(others, -1) ** 2) @ whole.reshape(-1)
-        errors["population"][stratum] = _roots(population / joint.n)
-        errors["respondents"][stratum] = _roots(given / joint.n)
+        scale = population / joint.n
+        errors["population"][stratum] = standard_errors(scale, scale)
+        errors["respondents"][stratum] = standard_errors(given / joint.n, scale)
     shape = (*sizes, *whole.shape[len(strata) :])
     table = values.reshape(shape)
     respondents = errors["respondents"].reshape(shape)
@@ -211,9 +210,3 @@ def within_strata(joint: JointEstimate, strata: Sequence[str], names: Sequence[s
         n=joint.n,
         law=NormalLaw.of_errors(table, respondents, sampled),
     )
-
-
-def _roots(variances: Floats) -> Floats:
-    """Standard errors, NaN where a variance is not positive."""
-    roots: Floats = np.sqrt(np.where(variances > 0, variances, np.nan))
-    return roots

@@ -17,8 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from protocol.estimators.inference.laws import Floats
 from protocol.estimators.joint import JointEstimate
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, TableUnmixing
 
 

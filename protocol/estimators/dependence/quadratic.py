@@ -17,7 +17,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.inference.laws import LEVEL, Floats, Interval, critical
+from protocol.estimators.inference.laws import LEVEL, Interval, critical
+from protocol.randomizers.exact import Floats
 
 _HALVINGS = 44
 """Ends of intervals are known to this many bits of the largest value."""

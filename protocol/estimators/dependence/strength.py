@@ -14,7 +14,8 @@ import numpy as np
 
 from protocol.estimators.dependence.pair_reports import PairReports, outer, turned
 from protocol.estimators.dependence.quadratic import QuadraticLaw
-from protocol.estimators.inference.laws import About, Floats
+from protocol.estimators.inference.laws import About
+from protocol.randomizers.exact import Floats
 
 StrengthLaw: TypeAlias = Callable[[PairReports, About], QuadraticLaw]
 """The law of the unbiased square of a measure; shape (...) for reports of shape (..., R_1, R_2)."""

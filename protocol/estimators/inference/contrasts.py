@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.laws import LEVEL, About, Floats, critical
+from protocol.estimators.inference.laws import LEVEL, About, critical
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 
 # Exact shares that differ by no more are the same but for rounding.
 _ROUNDING = 1e-12
@@ -88,23 +89,7 @@ def ratio(
         ValueError: as ``difference``.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    z, error = critical(level), _root(v - 2 * c + w, v + w)
-    a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
-    inside = b**2 - a * constant
-    value = one / two if two else math.nan
-    if not math.isfinite(error):
-        low = high = math.nan
-    elif error == 0:
-        low = high = value
-    elif inside <= 0:
-        low, high = 0.0, math.inf
-    else:
-        ends = sorted((b + sign * math.sqrt(inside)) / a if a else math.inf for sign in (-1, 1))
-        if a > 0:
-            low, high = max(ends[0], 0.0), max(ends[1], 0.0)
-        else:
-            low, high = (ends[1] if ends[0] < 0 <= ends[1] else 0.0), math.inf
-    return Contrast(value, low, high, _two_sided(one - two, error))
+    return _quotient(one, two, (v, c, w), level)
 
 
 def odds_ratio(
@@ -118,9 +103,11 @@ def odds_ratio(
     """The odds ratio of two categories of each of two attributes.
 
     ``pi_ac pi_bd / (pi_ad pi_bc)`` for the first attribute's categories a and b and the second's c
-    and d. The interval is normal on the logarithm, by the delta method (Agresti, Categorical Data
-    Analysis, 3rd edition, 2013, section 3.1), with the table's whole covariance. Unknown where one
-    of the four estimates is not positive.
+    and d. It is the ratio of two products, and its interval is that of ``ratio``, with their
+    covariance, which holds the table's whole covariance and terms of second order. So it holds also
+    where a share cannot be distinguished from 0. The estimate is unknown unless all four shares are
+    positive; all is unknown where the variances of some of them, but not of all, are estimated as
+    0.
 
     Args:
         table: raw, of two attributes.
@@ -133,21 +120,27 @@ def odds_ratio(
     """
     if table.values.ndim != 2:
         raise ValueError(f"a table of {table.values.ndim} attributes: expected 2")
-    z, (a, b), (c, d) = critical(level), first, second
-    slope = np.zeros(table.values.shape)
-    logarithm = 0.0
-    for cell, sign in (((a, c), 1), ((b, d), 1), ((a, d), -1), ((b, c), -1)):
-        share = float(_raw(table)[cell])
-        if not share > 0:
-            return Contrast(math.nan, math.nan, math.nan, math.nan)
-        logarithm += sign * math.log(share)
-        slope[cell] += sign / share
-    flat, covariance = slope.reshape(-1), table.covariance(about)
-    error = _root(float(flat @ covariance @ flat), float(flat**2 @ covariance.diagonal()))
-    low, high = logarithm - z * error, logarithm + z * error
-    return Contrast(
-        math.exp(logarithm), _exponential(low), _exponential(high), _two_sided(logarithm, error)
-    )
+    (a, b), (c, d) = first, second
+    cells = np.array([(a, c), (b, d), (a, d), (b, c)]).T
+    shares = _raw(table)[tuple(cells)]
+    places = np.ravel_multi_index(tuple(cells), table.values.shape)
+    covariance = table.covariance(about)[np.ix_(places, places)]
+    own = covariance.diagonal()
+    if (own > 0).any() and not (own > 0).all():
+        return Contrast(math.nan, math.nan, math.nan, math.nan)
+    # The products' slopes, and how much their covariance is more than by these.
+    slopes = np.array([[shares[1], shares[0], 0, 0], [0, 0, shares[3], shares[2]]])
+    found = slopes @ covariance @ slopes.T
+    found[0, 0] += covariance[0, 0] * covariance[1, 1] + covariance[0, 1] ** 2
+    found[1, 1] += covariance[2, 2] * covariance[3, 3] + covariance[2, 3] ** 2
+    both = covariance[0, 2] * covariance[1, 3] + covariance[0, 3] * covariance[1, 2]
+    one = float(shares[0] * shares[1] - covariance[0, 1])
+    two = float(shares[2] * shares[3] - covariance[2, 3])
+    parts = (float(found[0, 0]), float(found[0, 1] + both), float(found[1, 1]))
+    quotient = _quotient(one, two, parts, level)
+    known = bool((shares > 0).all())
+    value = float(shares[0] * shares[1] / (shares[2] * shares[3])) if known else math.nan
+    return quotient._replace(value=value)
 
 
 def p_value(found: Estimated, truth: float, *, about: About = "respondents") -> float:
@@ -191,6 +184,36 @@ def _pair(
     return one, two, covariance.tolist()
 
 
+def _quotient(
+    one: float, two: float, covariance: tuple[float, float, float], level: float
+) -> Contrast:
+    """One number over another, from 0 on: those r for which ``one - r two`` is not told from 0.
+
+    Args:
+        one, two: the estimates.
+        covariance: the variance of the first, the covariance and the variance of the second.
+        level: of the interval.
+    """
+    v, c, w = covariance
+    z, error = critical(level), _root(v - 2 * c + w, v + w)
+    a, b, constant = two**2 - z**2 * w, one * two - z**2 * c, one**2 - z**2 * v
+    inside = b**2 - a * constant
+    value = one / two if two else math.nan
+    if not math.isfinite(error):
+        low = high = math.nan
+    elif error == 0:
+        low = high = value
+    elif inside <= 0:
+        low, high = 0.0, math.inf
+    else:
+        ends = sorted((b + sign * math.sqrt(inside)) / a if a else math.inf for sign in (-1, 1))
+        if a > 0:
+            low, high = max(ends[0], 0.0), max(ends[1], 0.0)
+        else:
+            low, high = (ends[1] if ends[0] < 0 <= ends[1] else 0.0), math.inf
+    return Contrast(value, low, high, _two_sided(one - two, error))
+
+
 def _raw(table: Table) -> Floats:
     if table.projection != "none":
         raise ValueError(f"a table projected by {table.projection!r}: expected the raw table")
@@ -213,7 +236,3 @@ def _two_sided(value: float, error: float) -> float:
     if error == 0:
         return 0.0 if abs(value) > _ROUNDING else 1.0
     return 2 * NormalDist().cdf(-abs(value / error)) if math.isfinite(error) else math.nan
-
-
-def _exponential(value: float) -> float:
-    return math.exp(value) if value < 709 else math.inf

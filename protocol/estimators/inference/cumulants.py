@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.estimators.inference.laws import About, ErrorLaw, Floats, Interval, checked, critical
+from protocol.estimators.inference.laws import About, ErrorLaw, Interval, checked, critical
+from protocol.randomizers.exact import Floats
 
 _STEPS = 60
 _FINE = 2.0**-40
@@ -273,8 +274,8 @@ def accepted(
 ) -> Interval:
     """The truths that estimates do not contradict, between the least and the most there are.
 
-    Where that is none, since the estimate is far outside of the range, they go from its end to one
-    standard error inside. NaN where the errors are.
+    An estimate far outside of the range contradicts all of it: its interval then goes from the end
+    of the range to one standard error inside. NaN where the errors are.
 
     Args:
         errors: by the truths, of ``shape``.
@@ -295,12 +296,12 @@ def accepted(
 
 
 def below(errors: Errors) -> Floats:
-    """The lower tails: how likely an estimate is no larger than it is."""
+    """The lower tails: how likely an estimate this small or smaller is."""
     return _tails(errors, 1.0)
 
 
 def above(errors: Errors) -> Floats:
-    """The upper tails: how likely an estimate is no smaller."""
+    """The upper tails: how likely an estimate this large or larger is."""
     return _tails(errors, -1.0)
 
 

@@ -14,9 +14,9 @@ from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats: TypeAlias = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 About: TypeAlias = Literal["respondents", "population"]
 """Whose shares an interval is about: those of the respondents, whose answers were randomized, or
@@ -73,7 +73,7 @@ class ErrorLaw(ABC):
 
     def times(self, factor: float, offset: float = 0.0) -> ErrorLaw:
         """The law of the estimates times a factor, plus a constant."""
-        return _Line(self, factor, offset)
+        return self if (factor, offset) == (1, 0) else _Line(self, factor, offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from protocol.estimators.inference.laws import Floats, Interval, critical
+from protocol.estimators.inference.laws import Interval, critical
+from protocol.randomizers.exact import Floats
 
 _PARTS = 8
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About, Floats
+from protocol.estimators.inference.laws import About
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import Moments
 
 MOST_COVARIANCE_CELLS = 2048

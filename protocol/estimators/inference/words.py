@@ -93,7 +93,7 @@ def made_by(projection: Projection) -> str:
     return "of maximum likelihood (em)" if projection == "em" else f"projected ({projection})"
 
 
-def shown(values: ArrayLike, found: Interval) -> list[Shown]:
+def figures_of(values: ArrayLike, found: Interval) -> list[Shown]:
     """Values beside their intervals, in row-major order."""
     columns = (np.asarray(each, np.float64).ravel().tolist() for each in (values, *found))
     return list(starmap(Shown, zip(*columns, strict=True)))

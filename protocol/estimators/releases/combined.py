@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import DeferredLaw, exact_law
+from protocol.estimators.inference.laws import DeferredLaw
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.releases.errors import Combination
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
 # A variance that is smaller beside 1/n is the rounding of 0.
@@ -76,7 +77,7 @@ class CombinedEstimate(Estimate):
         answer is g, and about a population ``pi (1 - pi) / N`` more. Both expectations are weighted
         sums of the table's components, and are estimated from the table.
         """
-        found = self._combination(names)
+        found = self.combination(names)
         values = found.values
         variances, scale = found.variances()
         sampled = variances + (values - values**2) / self.n
@@ -91,21 +92,18 @@ class CombinedEstimate(Estimate):
             law=DeferredLaw(found.law, found.covariance),
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         Its variance is that of ``table`` with h the sum of the weights times what a report counts
         for each cell.
         """
-        given = self.checked_weights(names, weights)
-        found = self._combination(names)
-        value = float(np.sum(found.values * given))
-        if np.ptp(given) == 0:
-            return Estimated(value, 0.0, exact_law(value))
-        law = DeferredLaw(partial(found.sum_law, given))
+        found = self.combination(names)
+        value = float(np.sum(found.values * weights))
+        law = DeferredLaw(partial(found.mean_law, weights))
         if not found.randomized:
             return Estimated(value, 0.0, law)
-        return Estimated(value, standard_error(*found.sum_variance(given)), law)
+        return Estimated(value, standard_error(*found.sum_variance(weights)), law)
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """Of all releases. They are of the same respondents, which their product leaves aside.
@@ -121,7 +119,7 @@ class CombinedEstimate(Estimate):
             found += counted
         return found
 
-    def _known(self, names: Sequence[str]) -> NDArray[np.bool_]:
+    def _known(self, names: Sequence[str], *, guessed: bool = False) -> NDArray[np.bool_]:
         """Which components of a table each release knows, ``(releases, *(2,) * k)``.
 
         Raises:
@@ -133,20 +131,28 @@ class CombinedEstimate(Estimate):
             raise ValueError("expected at least one attribute")
         known = np.array([release.known(names) for release in self.releases])
         lacking = np.argwhere(~known.any(axis=0))
-        if len(lacking):
+        if len(lacking) and not guessed:
             together = [name for name, one in zip(names, lacking[0], strict=True) if one]
             raise ValueError(
                 f"no release has {', '.join(together)}{' together' if len(together) > 1 else ''}"
             )
         return known
 
-    def _combination(self, names: Sequence[str]) -> Combination:
+    def knows(self, names: Collection[str]) -> bool:
+        """Whether the releases say something of some attributes together."""
+        return any(release.known(tuple(names)).all() for release in self.releases)
+
+    def combination(self, names: Sequence[str], *, guessed: bool = False) -> Combination:
         """A table of some attributes, and how it is combined, which depends on no report.
 
+        Args:
+            names: the attributes.
+            guessed: whether interactions that no release has are taken for 0.
+
         Raises:
-            SurveyError, ValueError: as ``_known``.
+            SurveyError, ValueError: as ``table``; or none has them together, if nothing is guessed.
         """
-        known = self._known(names)
+        known = self._known(names, guessed=guessed)
         # All know that the total is 1.
         used = known.reshape(len(known), -1).sum(axis=1) > 1
         knows = known[used]
@@ -162,7 +168,7 @@ class CombinedEstimate(Estimate):
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = least / variances
         weights = np.where(least > _EXACT / self.n, shares, first)
-        weights /= weights.sum(axis=0)
+        weights = np.where(np.isfinite(least), weights / weights.sum(axis=0), 0.0)
         values = np.zeros(self.sizes_of(names))
         found = Combination(values=values, n=self.n, numbers=numbers, weights=weights, keeps=keeps)
         for release, scores in zip(releases, found.scores, strict=True):

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About
-from protocol.estimators.inference.scores import Scores, check_covariance, multinomial
+from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.scores import Scores, check_covariance, multinomial, two_valued
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
 from protocol.randomizers.exact import Floats
 
@@ -156,6 +156,26 @@ class Combination:
             found += self._missing * left
         return found + multinomial(self.values, self.n) if about == "population" else found
 
+    def covariance_with(self, given: Floats) -> Floats:
+        """The covariances of the cells with the mean of a weight, about the population."""
+        found, fewer, means_of = np.zeros(given.shape), np.zeros(given.shape), []
+        parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
+        for number, weights, keeps, scores in parts:
+            means = applied(weights, given)
+            reported = applied(keeps, self.values) * applied(scores, given)
+            found += applied(scores, reported) / number
+            found -= applied(weights, self.values * means) / number
+            if number < self.n:
+                fewer += means
+                means_of.append(weights)
+        if means_of:
+            mixed = np.sum(means_of, axis=0)
+            left = applied(mixed, self.values * fewer)
+            left -= applied(mixed, self.values) * float(np.sum(self.values * fewer))
+            found += self._missing * left
+        sampled = self.values * (given - float(np.sum(self.values * given)))
+        return found + sampled / self.n
+
     def sum_variance(self, weights: Floats) -> tuple[float, float]:
         """The variance of the mean of a weight about the respondents, and its scale."""
         return self._sum_variance(weights, self.values)
@@ -177,11 +197,20 @@ class Combination:
             scale += self._missing * left
         return variance, scale
 
-    def sum_law(self, given: Floats) -> CumulantLaw:
+    def mean_law(self, given: Floats) -> ErrorLaw:
         """The law of the mean of a weight, not the same for all.
 
-        Its cumulants are those if the shares were the estimated ones without what is negative; by
-        these the variance changes with the truth as if the answers were tilted exponentially.
+        Of exact counts the number in a set is binomial about a population.
+        """
+        for inside, factor, offset in () if self.randomized else (two_valued(given) or [])[:1]:
+            share = self.values[inside].sum()
+            return CumulantLaw.of_counts(share, self.n, other=0.0, gain=1.0).times(factor, offset)
+        return self.sum_law(given)
+
+    def sum_law(self, given: Floats) -> CumulantLaw:
+        """The same by cumulants, which are those if the shares were the estimated ones without what
+        is negative; by these the variance changes with the truth as if the answers were tilted
+        exponentially.
         """
         shares = np.maximum(self.values, 0.0)
         shares /= shares.sum()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import SYMBOLS, KeyValueReports
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # A smaller spread of weights, beside their squares, is the rounding of 0.
 _ROUNDING = 1e-12

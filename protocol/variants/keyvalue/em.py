@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
-from protocol.variants.keyvalue.counts import Floats, checked, deviation, known, ratio
+from protocol.variants.keyvalue.counts import checked, deviation, known, ratio
 
 TOLERANCE = 1e-4
 """The precision eta at which EM stops; with it the paper's figures come out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -14,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
-from protocol.estimators.inference.laws import LEVEL, About, Interval, checked, exact_law
+from protocol.estimators.inference.laws import LEVEL, About, Interval, checked
 from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, PrivKV
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from protocol.variants.keyvalue.counts import Floats, ratio
+from protocol.variants.keyvalue.counts import ratio
 from protocol.variants.keyvalue.intervals import mean_intervals
 from protocol.variants.keyvalue.moments import KeyValueEstimate, em, maximum_likelihood, moment
 from protocol.variants.keyvalue.records import held_records, held_survey, values_of
@@ -203,12 +203,9 @@ class KeyValueTables(Estimate):
             law=self._law(told, told.sum()),
         )
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
-        given = self.checked_weights(names, weights)
-        axis = self._axis(tuple(names))
-        missing, held = given.tolist()
-        if missing == held:
-            return Estimated(missing, 0.0, exact_law(missing))
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        axis = self._axis(names)
+        missing, held = weights.tolist()
         value = missing + (held - missing) * float(self.frequencies[axis])
         error = abs(held - missing) * float(self.frequency_errors[axis])
         told = self._told(axis)

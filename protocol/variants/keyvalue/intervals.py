@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 
 from protocol.estimators.inference.cumulants import Errors, above, below, left_by_sampling
 from protocol.estimators.inference.laws import Interval, critical
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
-from protocol.variants.keyvalue.counts import Floats, checked
+from protocol.variants.keyvalue.counts import checked
 from protocol.variants.keyvalue.moments import laws_of, likeliest_share
 
 _GRID = 129

@@ -20,8 +20,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
-from protocol.variants.keyvalue.counts import Floats, checked, deviation, known, ratio, tally
+from protocol.variants.keyvalue.counts import checked, deviation, known, ratio, tally
 from protocol.variants.keyvalue.em import MOST_ITERATIONS, TOLERANCE, EMEstimate, em, table_1
 
 __all__ = [

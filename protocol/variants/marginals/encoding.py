@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
@@ -20,6 +20,7 @@ from protocol.estimators.inference.laws import About, ErrorLaw, Interval
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.binary import MAX_ATTRIBUTES
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.wire.arrays import smallest_dtype
@@ -237,13 +238,12 @@ class EncodedEstimate(Estimate):
                 continue  # More bits than a marginal has.
         return found
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight; codes of no category have the weight 0."""
-        given = self.checked_weights(names, weights)
         encoding = binary_encoding(self.survey)
         codes = [
             (0, (1 << encoding.bits[axis]) - self.survey.sizes[axis])
             for axis in self.survey.axes(names)
         ]
         bits = encoding.bits_of(*names)
-        return self.estimate.query(bits, np.pad(given, codes).reshape((2,) * len(bits)))
+        return self.estimate.query(bits, np.pad(weights, codes).reshape((2,) * len(bits)))

@@ -15,11 +15,11 @@ from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw, exact_law
+from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
 from protocol.estimators.inference.scores import two_valued
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
@@ -215,20 +215,17 @@ class MarginalEstimate(Estimate):
         cells = np.arange(len(found)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         return np.ascontiguousarray(found[np.ix_(cells, cells)])
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on at most k attributes."""
-        given = self.checked_weights(names, weights)
         masks, order = self._asked(names)
         found = self._found(masks)
         # A copy: the transform works in place, and the weights are the caller's.
-        turned = wht(np.array(given.transpose(np.argsort(order)), order="C").reshape(-1))
+        turned = wht(np.array(weights.transpose(np.argsort(order)), order="C").reshape(-1))
         turned /= turned.size
         covariance = found.covariance(population=False)[0]
         unknown = np.isnan(np.diagonal(covariance))
         value = float(found.values[0] @ turned)
-        if np.ptp(given) == 0:
-            return Estimated(value, 0.0, exact_law(value))
-        law = DeferredLaw(partial(self._query_law, names, given))
+        law = DeferredLaw(partial(self._query_law, names, weights))
         if (turned[unknown] != 0).any():
             return Estimated(value, None, law)
         used = np.where(unknown, 0.0, turned)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -94,7 +95,7 @@ class NumericMeans(Estimate):
         """
         self._refuse(names)
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """Refused likewise.
 
         Raises:

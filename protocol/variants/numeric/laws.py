@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About, ErrorLaw, Floats
+from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.means.means import MeanRandomizer
 
 # As many respondents at the ends of the grid are added to those who reported: what few reports do

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import exact_law
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.shares import SharesEstimate
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import Randomizer
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
 
@@ -94,26 +94,22 @@ class AttributeShares(Estimate):
         """Of those alone who reported on it."""
         return self._of(self._only(names))._reported(names)
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on one attribute.
 
         Raises:
             SurveyError, ValueError: as ``Estimate.query``, and for more than one attribute.
         """
-        given = self.checked_weights(names, weights)
         name = self._only(names)
-        if np.ptp(given) == 0:
-            value = float(given.flat[0])
-            return Estimated(value, 0.0, exact_law(value))
         asked = self._asked(name)
         if not asked:
             return Estimated(float("nan"), None)
-        found = self._of(name).query(names, given)
+        found = self._of(name).query(names, weights)
         if asked == self.n or found.standard_error is None:
             return found
         missed, shares = self._missed(asked), self._of(name).table(name).values
-        spread = float(shares @ given**2) - found.value**2
-        size = float(np.abs(shares) @ given**2) + found.value**2
+        spread = float(shares @ weights**2) - found.value**2
+        size = float(np.abs(shares) @ weights**2) + found.value**2
         variance = found.standard_error**2 + missed * spread
         scale = found.standard_error**2 + missed * size
         return replace(found, standard_error=standard_error(variance, scale))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -121,6 +122,11 @@ class OneReport(Variant, frozen=True, kw_only=True):
             CannotTabulateError: the results of single parties do not add up to that of all.
             LocalProtocolError: a party could not send its report.
         """
+        return with_numbers(self._probed, (yield Stage(self.question(), people)))
+
+    @functools.cached_property
+    def _probed(self) -> Message:
+        """The result of some respondents who are made up; it adds up from those of each."""
         each = [self._read_of(party) for party in range(PROBED)]
         together = self.pooled(each)
         apart = [numbers_of(self.pooled([read]), self.name) for read in each]
@@ -131,7 +137,7 @@ class OneReport(Variant, frozen=True, kw_only=True):
                 f"variant {self.name!r} cannot be tabulated: the results of single parties do not "
                 "add up to the result of all; it needs methods 'stages' and 'count' of its own"
             )
-        return with_numbers(together, (yield Stage(self.question(), people)))
+        return together
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
         """The sum of what ``pooled`` makes of each party's report."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.projection import project
+from protocol.randomizers.exact import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Release: TypeAlias = Literal["pooled", "last-two"]
 """``pooled`` is the mean over all reports, ``last-two`` that of the last two blocks (section 5)."""
 

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.consistency import Overlaps
@@ -21,7 +21,7 @@ from protocol.estimators.inference.cumulants import (
     Offsets,
     count_cumulants,
 )
-from protocol.estimators.inference.laws import About, ErrorLaw, exact_law
+from protocol.estimators.inference.laws import About, ErrorLaw
 from protocol.estimators.inference.scores import (
     check_covariance,
     multinomial,
@@ -37,6 +37,7 @@ from protocol.estimators.tables import (
     standard_error,
     standard_errors,
 )
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
 
@@ -159,22 +160,19 @@ class GroupedEstimate(Estimate):
             found.append(Reported((tuple(names),), counts, (mixing,)))
         return found
 
-    def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
+    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """Of attributes that are in one group together."""
-        given = self.checked_weights(names, weights)
         found = self._holding(names)
         n = sum(group.n for group in found)
         value = variance = squares = 0.0
         for group in found:
-            value += group.n * float((marginal(group.shares, group.names, names) * given).sum())
+            value += group.n * float((marginal(group.shares, group.names, names) * weights).sum())
             reported = marginal(group.reported, group.names, names)
-            mean, square = float((reported * given).sum()), float((reported * given**2).sum())
+            mean, square = float((reported * weights).sum()), float((reported * weights**2).sum())
             variance += group.n * max(0.0, square - mean**2) / group.keep**2
             squares += group.n * square / group.keep**2
-        if np.ptp(given) == 0:
-            return Estimated(value / n, 0.0, exact_law(value / n))
         error = standard_error(variance / n**2, squares / n**2)
-        return Estimated(value / n, error, self._law_of_query(found, names, given))
+        return Estimated(value / n, error, self._law_of_query(found, names, weights))
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """The table of every attribute by itself; NaN where nobody has reported on it."""

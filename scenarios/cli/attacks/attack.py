@@ -17,13 +17,11 @@ from click.core import ParameterSource
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import Options, attacked_actively, replayed
+from scenarios.cli.attacks.active import ACTIVE, Options, attacked_actively, replayed
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
+from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
-    Amount,
     json_option,
     json_text,
     print_json,
@@ -32,7 +30,9 @@ from scenarios.cli.options import (
     set_option,
     survey_option,
 )
+from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
 from scenarios.errors import UsageError
+from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_attackable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ _VARIANTS_ALONE = {
 
 
 @click.command()
-@click.argument("variant", shell_complete=complete_variant)
+@click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
 @click.option(
     "--active",
     is_flag=True,
@@ -95,7 +95,7 @@ _VARIANTS_ALONE = {
 )
 @click.option(
     "--replay",
-    type=FILE,
+    type=READ_FILE,
     help="With --active: a script of a finding, from the folder of --out, to be played again.",
 )
 @click.option(
@@ -150,7 +150,7 @@ _VARIANTS_ALONE = {
 )
 @click.option(
     "--out",
-    type=FOLDER,
+    type=WrittenFolder(ATTACK, ACTIVE, PIECES),
     help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the rest.",
 )
 @engine_options

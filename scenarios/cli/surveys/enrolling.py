@@ -11,13 +11,12 @@ import click
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
     F,
     out_option,
     own_variant_option,
     print_facts,
 )
+from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
 from scenarios.deployment.enrolment.agreed import MOST_PARTIES
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.enrolment.joining import accept as accepted_by
@@ -40,7 +39,7 @@ from scenarios.running.budget import reading
 
 _LARGEST_LIST = 1 << 24
 
-_organiser = click.argument("folder", type=FOLDER)
+_organiser = click.argument("folder", type=READ_FOLDER)
 _days = click.option(
     "--days",
     type=click.IntRange(1, 3650),
@@ -66,7 +65,9 @@ def _parties(command: F) -> F:
             metavar="N",
             help="Number of parties, named party-1 to party-N (with leading zeros).",
         ),
-        click.option("--names", type=FILE, help="A file with the name of a party in each line."),
+        click.option(
+            "--names", type=READ_FILE, help="A file with the name of a party in each line."
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -92,11 +93,11 @@ def _named(parties: tuple[str, ...], count: int | None, names: Path | None) -> S
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=READ_PATH)
 @_parties
 @click.option(
     "--out",
-    type=FOLDER,
+    type=NEW_FOLDER,
     help="The organiser's folder, new or empty.",
 )
 @click.option(
@@ -131,7 +132,7 @@ def invite(
 
 
 @click.command()
-@click.argument("invitation", type=FILE)
+@click.argument("invitation", type=READ_FILE)
 @own_variant_option
 @out_option("The folder for this party's keys, new or empty.")
 def join(invitation: Path, variant: str | None, out: Path) -> None:
@@ -155,7 +156,7 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
 
 @click.command()
 @_organiser
-@click.argument("requests", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("requests", type=READ_PATH, nargs=-1, required=True)
 def admit(folder: Path, requests: tuple[Path, ...]) -> int:
     """Admit whoever made one of REQUESTS, files or folders of files.
 
@@ -193,8 +194,8 @@ def seal(folder: Path, variant: str | None, days: int) -> None:
 
 
 @click.command()
-@click.argument("folder", type=FOLDER)
-@click.argument("answer", type=FILE)
+@click.argument("folder", type=READ_FOLDER)
+@click.argument("answer", type=READ_FILE)
 @own_variant_option
 def accept(folder: Path, answer: Path, variant: str | None) -> int:
     """Put the organiser's ANSWER to a request into FOLDER, the party's.
@@ -221,7 +222,7 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
 
 
 @click.command()
-@click.argument("plan", type=FILE)
+@click.argument("plan", type=READ_FILE)
 @_parties
 @out_option("The folder for the members' folders, new or empty: keys are never overwritten.")
 @_days

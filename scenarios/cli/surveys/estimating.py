@@ -2,48 +2,78 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
+from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals, Shown, bracketed, decimals, sentences
+from protocol.estimators.inference.laws import Interval
+from protocol.estimators.inference.words import (
+    Intervals,
+    bracketed,
+    decimals,
+    figures_of,
+    sentences,
+)
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated
-from protocol.surveys.survey import Survey, shown
+from protocol.estimators.tables import FIGURES, Estimated, Table
+from protocol.surveys.survey import Survey, listed, shown
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
-    FILE,
     budget_options,
+    calibration_options,
     interval_options,
     json_option,
     json_text,
     print_json,
     print_report,
+    project_option,
+    synthetic_option,
     transcript_argument,
     variant_option,
 )
+from scenarios.cli.paths import WRITTEN_FILE
 from scenarios.errors import UsageError, printable
+from scenarios.files.comma_separated import csv_text
+from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.files.transcripts import open_transcript
-from scenarios.files.writing import check_output, write_whole
+from scenarios.files.writing import prepare_output, write_whole
 from scenarios.own_data.sheets import tidied
+from scenarios.report.beside import Beside, write_synthetic
+from scenarios.report.sampling import calibration_sentences, calibration_values
+from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
+from scenarios.running.names import did_you_mean, name_hint
 
-ENDINGS = (".csv", ".json")
+ENDINGS = (".csv", ".parquet", ".json")
+
+TABLE = "table"
+"""The column that says of which table a row is, where there are several."""
+
+ABOUT = ("level", "about", "source")
+"""What is in every row of a file: the level of the interval, whom it is about, and whether the
+record is that of a survey among people, of a simulation or of a trial."""
 
 _SHOWN = 200
 _NOT_ACCEPTED = (
     "its audit does not accept it, so it is not known what the published result stands on; "
     "'sottovoce audit' says why"
 )
+_MADE = {
+    "simulation": "The record is that of a simulation, which protects nobody: its seed is in it.",
+    "trial": "The record is that of a trial, in which one program held all answers.",
+}
 
-Row = dict[str, str | float | None]
+Columns = dict[str, NDArray[Any]]
+"""Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""
 
 
 @click.command()
@@ -53,7 +83,8 @@ Row = dict[str, str | float | None]
     "asked",
     multiple=True,
     metavar="A,B",
-    help="The joint table of these attributes.  [default: every attribute by itself]",
+    help="The joint table of these attributes; repeat it for several tables.  [default: every "
+    "attribute by itself]",
 )
 @click.option(
     "--where",
@@ -63,129 +94,171 @@ Row = dict[str, str | float | None]
     help="How many respondents have this answer, instead of a table; repeat it for several "
     "attributes, which must all hold, and for several categories of one, of which any may.",
 )
+@calibration_options
 @interval_options()
-@click.option(
-    "--project",
-    type=click.Choice(get_args(Projection)),
-    default="none",
-    show_default=True,
-    help="What is done to raw shares, which may be below 0, to make them proper.",
-)
+@project_option
 @variant_option
 @click.option(
-    "--out", type=FILE, help="A .csv or .json file for the estimate, instead of the terminal."
+    "--out",
+    type=WRITTEN_FILE,
+    help="A .csv, .parquet or .json file for the estimate, instead of the terminal.",
 )
+@synthetic_option
 @json_option
 @budget_options
 def estimate(
     transcript: Path,
     asked: tuple[str, ...],
     wanted: tuple[str, ...],
+    calibration: Calibration,
     intervals: Intervals,
     project: Projection,
     variant: str | None,
     out: Path | None,
+    synthetic: Path | None,
     as_json: bool,
 ) -> int:
     """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
     The record is audited first. Exit 1, with no table, if its result does not follow.
     """
-    if len(asked) > 1 or (asked and wanted):
-        raise UsageError("--table, --where: expected one table, or conditions")
+    if asked and wanted:
+        raise UsageError("--table, --where: exclude each other: expected one of them")
     if wanted and project != "none":
         raise UsageError(f"--project {project}: a count is not projected; expected --table")
     if out is not None:
         if out.suffix.lower() not in ENDINGS:
-            raise UsageError(f"--out {out}: expected a name that ends in {' or '.join(ENDINGS)}")
-        check_output(out)
+            raise UsageError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}")
+        if out.suffix.lower() == ".parquet":
+            load_pyarrow(f"--out {out}")
+        prepare_output(out)
+    Beside(synthetic=synthetic).check()
     opened = open_transcript(transcript)
     reader = reader_of(opened, transcript)
     audited = opened.audit(variant_of(reader.header, variant), reader=reader)
-    if not audited.accepted or audited.estimate is None:
+    digest = audited.verification.digest
+    if not audited.accepted or audited.estimate is None or digest is None:
         click.echo(printable(f"sottovoce: {transcript}: {_NOT_ACCEPTED}"), err=True)
         return 1
     found = audited.estimate
+    notes: tuple[str, ...] = ()
+    if calibration.files:
+        found = calibration.of(found)
+        notes = tuple(calibration_sentences(found))
     try:
-        if wanted:
-            rows = [_counted(found, wanted, intervals)]
-        elif asked:
-            rows = _table(found, _named(found.survey, *asked), project, intervals)
-        elif found.attribute_means():
-            rows = _means(found, intervals)
-        else:
-            rows = _marginals(found, project, intervals)
+        columns = _asked(found, asked, wanted, project, intervals)
     except (ProtocolError, ValueError) as error:
         raise UsageError(f"{transcript}: {error}") from error
-    values = {
+    about = {
         "variant": reader.header.variant,
+        "source": _source(audited),
+        "digest": digest.hex(),
         "respondents": found.n,
         "level": intervals.level,
         "about": intervals.about,
         "projection": project,
-        "rows": rows,
+        **({"calibration": calibration_values(found)} if calibration.files else {}),
     }
     if out is not None:
-        text = _csv(rows, intervals) if out.suffix.lower() == ".csv" else json_text(values) + "\n"
-        write_whole(out, text)
+        write_whole(out, _content(out.suffix.lower(), columns, about))
+    if synthetic is not None:
+        write_synthetic(synthetic, found, digest)
+    written = [path for path in (out, synthetic) if path is not None]
     if as_json:
-        print_json(values)
+        print_json({**about, "rows": _rows(columns)})
     elif out is None:
-        _print(rows, intervals, project, found.n)
-    if out is not None and not as_json:
-        click.echo(f"written: {out}")
+        _print(columns, intervals, project, about, notes)
+    for path in [] if as_json else written:
+        click.echo(printable(f"written: {path}"))
     return 0
+
+
+def _source(audited: Audit) -> str:
+    if audited.trial:
+        return "trial"
+    return "simulation" if audited.simulated else "survey"
+
+
+def _asked(
+    found: Estimate,
+    asked: Sequence[str],
+    wanted: Sequence[str],
+    project: Projection,
+    intervals: Intervals,
+) -> Columns:
+    """The tables, or the count, that were asked for.
+
+    Raises:
+        UsageError: a condition that is malformed.
+        ProtocolError, ValueError: the estimate cannot give it.
+    """
+    if wanted:
+        return _counted(found, wanted, intervals)
+    if asked:
+        tables = [found.table(*_named(found.survey, text), projection=project) for text in asked]
+        return _tables(tables, intervals)
+    if found.attribute_means():
+        return _means(found, intervals)
+    parts: list[Columns] = []
+    for name, table in found.marginals(project).items():
+        # An attribute may have the name of any column here.
+        columns = replace(table, names=("category",)).columns(*intervals)
+        parts.append({"attribute": _same(name, table.values.size), **columns})
+    return _stacked(parts)
 
 
 def _named(survey: Survey, text: str) -> Sequence[str]:
     """The attributes in a text; a comma may be part of a single one's name."""
     whole = tidied(text)
-    return [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
+    names = [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
+    for name in names:
+        hint = "" if name in survey.names else name_hint(name, survey.names)
+        if hint:
+            raise UsageError(f"--table {shown(text)}: no attribute {shown(name)}{hint}")
+    return names
 
 
-def _table(
-    found: Estimate, names: Sequence[str], project: Projection, intervals: Intervals
-) -> list[Row]:
-    return found.table(*names, projection=project).rows(*intervals)
+def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
+    """A table, or several below each other: an attribute is None where it is not part of one."""
+    names = tuple(dict.fromkeys(_column(name) for table in tables for name in table.names))
+    parts: list[Columns] = []
+    for table in tables:
+        size = table.values.size
+        named = replace(table, names=tuple(map(_column, table.names)))
+        columns: Columns = {**named.columns(*intervals)}
+        if len(tables) == 1:
+            return columns
+        own = {name: columns.pop(name, _same(None, size)) for name in names}
+        parts.append({TABLE: _same(",".join(table.names), size), **own, **columns})
+    return _stacked(parts)
 
 
-def _marginals(found: Estimate, project: Projection, intervals: Intervals) -> list[Row]:
-    rows: list[Row] = []
-    for name, table in found.marginals(project).items():
-        for row in table.rows(*intervals):
-            category = row.pop(name)
-            rows.append({"attribute": name, "category": category, **row})
-    return rows
+def _means(found: Estimate, intervals: Intervals) -> Columns:
+    return _stacked(
+        [
+            {"attribute": _same(name, 1), **_figures(mean, intervals)}
+            for name, mean in found.attribute_means().items()
+        ]
+    )
 
 
-def _means(found: Estimate, intervals: Intervals) -> list[Row]:
-    return [
-        {"attribute": name, **_figures(mean, intervals)}
-        for name, mean in found.attribute_means().items()
-    ]
-
-
-def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Row:
+def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
     where: dict[str, list[str]] = {}
     for text in wanted:
         name, category = _condition(found.survey, text)
         where.setdefault(name, []).append(category)
-    said = {name: " or ".join(categories) for name, categories in where.items()}
+    said = {_column(name): _same(" or ".join(categories), 1) for name, categories in where.items()}
     return {**said, **_figures(found.count(where), intervals)}
 
 
-def _figures(found: Estimated, intervals: Intervals) -> Row:
-    """What is estimated of one number, as ``Table.rows`` has it of a cell: None where unknown.
+def _figures(found: Estimated, intervals: Intervals) -> Columns:
+    """What is estimated of one number, as ``Table.columns`` has it of a cell.
 
     The standard error is known about the respondents alone.
     """
-    low, high = (None if math.isnan(end) else float(end) for end in intervals.of(found))
-    return {
-        "value": found.value,
-        "standard_error": found.standard_error if intervals.about == "respondents" else None,
-        "low": low,
-        "high": high,
-    }
+    error = found.standard_error if intervals.about == "respondents" else None
+    values = (found.value, math.nan if error is None else error, *intervals.of(found))
+    return {name: np.array([value], float) for name, value in zip(FIGURES, values, strict=True)}
 
 
 def _condition(survey: Survey, text: str) -> tuple[str, str]:
@@ -196,47 +269,75 @@ def _condition(survey: Survey, text: str) -> tuple[str, str]:
             category = said[len(name) + 1 :]
             survey.attribute(name).code(category)
             return name, category
+    hint = did_you_mean(said.partition("=")[0], survey.names)
     raise UsageError(
-        f"--where {shown(text)}: expected NAME=CATEGORY, of an attribute of the survey"
+        f"--where {shown(text)}: expected NAME=CATEGORY, of an attribute of the survey, which has "
+        f"{listed(survey.names)}{hint}"
     )
 
 
-def _csv(rows: Sequence[Row], intervals: Intervals) -> str:
-    """Rows as a table, with what intervals are about in every row."""
-    about: dict[str, Any] = {"level": intervals.level, "about": intervals.about}
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*rows[0], *about], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**row, **about} for row in rows)
-    return text.getvalue()
+def _column(name: str) -> str:
+    """The column of an attribute, which may have the name of another column."""
+    return f"attribute {name}" if name in (TABLE, *FIGURES, *ABOUT) else name
 
 
-def _print(rows: Sequence[Row], intervals: Intervals, project: Projection, n: int) -> None:
+def _same(text: str | None, size: int) -> NDArray[np.object_]:
+    return np.full(size, text, np.object_)
+
+
+def _stacked(parts: Sequence[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _rows(columns: Columns) -> list[dict[str, Any]]:
+    cells = (column.tolist() for column in columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def _content(ending: str, columns: Columns, about: Mapping[str, Any]) -> str | bytes:
+    """The content of a file."""
+    if ending == ".json":
+        return json_text({**about, "rows": _rows(columns)}) + "\n"
+    size = len(columns["value"])
+    level, *texts = (np.full(size, about[name]) for name in ABOUT)
+    told = dict(zip(ABOUT, (level, *(each.astype(np.object_) for each in texts)), strict=True))
+    whole = {**columns, **told}
+    if ending == ".parquet":
+        return parquet_of(whole, about)
+    return csv_text(whole, zip(*(each.tolist() for each in whole.values()), strict=True))
+
+
+def _print(
+    columns: Columns,
+    intervals: Intervals,
+    project: Projection,
+    about: Mapping[str, Any],
+    notes: Sequence[str],
+) -> None:
     from scenarios.report.terminal.plain import plain
     from scenarios.report.terminal.text import rows_table
 
-    figures = [_shown(row) for row in rows]
+    figures = figures_of(columns["value"], Interval(columns["low"], columns["high"]))
     # Of people one decimal is enough.
     digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
 
     def figure(value: float) -> str:
         return f"{value:.{digits}f}"
 
-    said = [name for name in rows[0] if name not in ("value", "standard_error", "low", "high")]
+    said = [name for name in columns if name not in FIGURES]
+    texts = zip(*(columns[name][:_SHOWN].tolist() for name in said), strict=True)
     printed = [
-        [*(row[name] for name in said), figure(cell.value), bracketed(cell, figure)]
-        for row, cell in zip(rows[:_SHOWN], figures, strict=False)
+        [
+            *(text or "" for text in row),
+            figure(cell.value),
+            bracketed(cell, figure),
+        ]
+        for row, cell in zip(texts, figures, strict=False)
     ]
     parts = [rows_table([*said, "estimate", intervals.name], printed)]
-    if len(rows) > _SHOWN:
-        parts.append(plain(f"and {len(rows) - _SHOWN:,} more rows: --out FILE has all"))
-    parts.append(plain(f"from {n:,} respondents"))
-    print_report([*parts, *map(plain, sentences(intervals, figures, project))], soft_wrap=False)
-
-
-def _shown(row: Row) -> Shown:
-    def number(name: str) -> float:
-        value = row[name]
-        return value if isinstance(value, float) else float("nan")
-
-    return Shown(number("value"), number("low"), number("high"))
+    if len(figures) > _SHOWN:
+        parts.append(plain(f"and {len(figures) - _SHOWN:,} more rows: --out FILE has all"))
+    parts.append(plain(f"from {about['respondents']:,} respondents"))
+    parts += map(plain, (*notes, *sentences(intervals, figures, project)))
+    parts += [plain(_MADE[about["source"]])] if about["source"] in _MADE else []
+    print_report(parts, soft_wrap=False)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import functools
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import trio
 
+from protocol.errors import ProtocolError
 from protocol.estimators.inference.words import Intervals
+from protocol.estimators.projection import Projection
 from protocol.messages import AGGREGATOR, DONE
 from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
+from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
-    FILE,
-    FOLDER,
-    Amount,
     address_of,
+    beside_options,
+    calibration_options,
     clear,
     force_option,
     interval_options,
@@ -28,25 +31,31 @@ from scenarios.cli.options import (
     own_variant_option,
     print_json,
     print_report,
+    project_option,
     witnesses_option,
 )
+from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
+from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import STOPPED, UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.kept_records import RESULT, TRANSCRIPT
+from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.announced import described
+from scenarios.report.beside import Beside
 from scenarios.running.budget import reading
+from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Finished
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
 from transports.lasting.link import PATIENCE
 
-_folder = click.argument("folder", type=FOLDER)
+_folder = click.argument("folder", type=READ_FOLDER)
 
 
 @click.command()
@@ -60,7 +69,8 @@ _folder = click.argument("folder", type=FOLDER)
 )
 @out_option(
     "The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
-    "transcript.svt.partial."
+    "transcript.svt.partial.",
+    *RECORD_FILES,
 )
 @force_option
 @click.option(
@@ -81,6 +91,7 @@ _folder = click.argument("folder", type=FOLDER)
 @witnesses_option
 @click.option(
     "--log-json",
+    type=WRITTEN_LOG,
     metavar="FILE",
     help="Log what happens, in counts, as lines of JSON: at the end of FILE, or '-' for standard "
     "error.",
@@ -97,7 +108,10 @@ _folder = click.argument("folder", type=FOLDER)
     help="Go on with the attempt that was interrupted, in the same record: what parties have said "
     "counts, and they come back by themselves. If none was, the survey begins.",
 )
+@calibration_options
 @interval_options()
+@project_option
+@beside_options
 @json_option
 def aggregate(
     folder: Path,
@@ -111,7 +125,10 @@ def aggregate(
     log_json: str | None,
     metrics: str | None,
     resume: bool,
+    calibration: Calibration,
     intervals: Intervals,
+    project: Projection,
+    beside: Beside,
     as_json: bool,
 ) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
@@ -126,13 +143,18 @@ def aggregate(
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
     member = _member_in(folder, variant)
     host, port = address_of(listen)
+    beside.check()
+    calibration.check(member.charter.variant.survey)
     if not make_ready(member, out / TRANSCRIPT, resume=resume):
         clear(out, force=force)
 
+    done: Finished | None = None
+    values: dict[str, Any] = {}
+
     def publish(outcome: Outcome) -> None:
-        write_whole(
-            out / RESULT, json_text(outcome.summary(intervals=intervals)) + "\n", private=True
-        )
+        nonlocal done, values
+        done, values = reported(outcome, project, intervals, calibration)
+        write_whole(out / RESULT, json_text(values) + "\n", private=True)
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
@@ -148,7 +170,7 @@ def aggregate(
     with operating(folder, log=log_json, address=served) as (operation, metrics_at):
         if metrics_at:
             click.echo(f"metrics at http://{metrics_at}/metrics", err=True)
-        outcome = aggregate_survey(
+        aggregate_survey(
             member,
             host=host,
             port=port,
@@ -161,14 +183,40 @@ def aggregate(
             resume=resume,
             operation=operation,
         )
+    assert done is not None, "a survey that was held is published"
     if as_json:
-        print_json(outcome.summary(intervals=intervals))
-        return
-    from scenarios.report.terminal.text import outcome_report
-    from scenarios.running.scenario import Finished
+        print_json(values)
+    else:
+        from scenarios.report.terminal.text import outcome_report
 
-    report = outcome_report("survey", Finished(outcome=outcome), intervals)
-    print_report(report, soft_wrap=False)
+        print_report(outcome_report("survey", done, intervals), soft_wrap=False)
+    for path in beside.write("survey", done, intervals):
+        click.echo(printable(f"written: {path}"), err=True)
+
+
+def reported(
+    outcome: Outcome,
+    project: Projection,
+    intervals: Intervals,
+    calibration: Calibration = UNCALIBRATED,
+) -> tuple[Finished, dict[str, Any]]:
+    """A survey that was held, as it is published, and its ``result.json``.
+
+    Where the estimate cannot be calibrated or projected so, that is said, and it stays as it is or
+    its shares stay raw: it is published in any case.
+    """
+    done = Finished(outcome=outcome, projection=project)
+    try:
+        done = done.calibrated(calibration)
+    except UsageError as error:
+        click.echo(printable(f"{error}; the estimate is not calibrated"), err=True)
+    try:
+        return done, done.values(intervals)
+    except (ProtocolError, ValueError) as error:
+        if project == "none":
+            raise
+        click.echo(printable(f"--project {project}: {error}; the shares stay raw"), err=True)
+    return reported(outcome, "none", intervals, calibration)
 
 
 @click.command()
@@ -184,7 +232,7 @@ def close(folder: Path) -> None:
 @own_variant_option
 @click.option(
     "--out",
-    type=FOLDER,
+    type=READ_FOLDER,
     required=True,
     help="The folder with the record of the attempt, transcript.svt.partial.",
 )
@@ -224,9 +272,15 @@ def _cost_of(attempt: int, member: Member) -> str:
 )
 @click.option(
     "--records",
-    type=FILE,
+    type=READ_FILE,
     required=True,
-    help="A CSV file with the attributes' names in the first line, then one respondent per line.",
+    help="A CSV or Parquet file with a row for each respondent and a column for each attribute.",
+)
+@click.option(
+    "--plan",
+    type=READ_FILE,
+    help="The plan of the survey, which says how the file is read. By default its cells are the "
+    "categories.",
 )
 @click.option(
     "--budget",
@@ -244,13 +298,13 @@ def _cost_of(attempt: int, member: Member) -> str:
 )
 @click.option(
     "--purse",
-    type=FOLDER,
+    type=READ_FOLDER,
     help="The folder that keeps what was spent, over all surveys. By default, that of the user: "
     "$XDG_STATE_HOME/sottovoce/purse.",
 )
 @click.option(
     "--repeat",
-    type=FOLDER,
+    type=READ_FOLDER,
     metavar="FOLDER",
     help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
     "with the same question. It costs nothing again, and shows that both are from one party.",
@@ -275,6 +329,7 @@ def answer(
     variant: str | None,
     connect: str,
     records: Path,
+    plan: Path | None,
     budget: float | None,
     ids: str | None,
     purse: Path | None,
@@ -282,7 +337,7 @@ def answer(
     crowd: int | None,
     waiting: float,
 ) -> int:
-    """Answer, as the party whose keys are in FOLDER, with the records of a CSV file.
+    """Answer, as the party whose keys are in FOLDER, with the records of a table.
 
     It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
     answer is on its disk.
@@ -304,6 +359,7 @@ def answer(
         purse=purse,
         ids=ids,
         repeat=None if repeat is None else _member_in(repeat, variant),
+        plan=plan,
     )
     answered = trio.run(answering)
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
@@ -322,13 +378,13 @@ def answer(
 
 
 @click.command()
-@click.argument("plan", type=FILE)
+@click.argument("plan", type=READ_FILE)
 @click.option(
     "--records",
-    type=click.Path(path_type=Path, exists=True),
+    type=ReadPath(path_type=Path, exists=True),
     required=True,
-    help="A CSV file, spread evenly over the parties; or a folder with a CSV file for each party, "
-    "named like it.",
+    help="A CSV or Parquet file, spread evenly over the parties; or a folder with such a file for "
+    "each party, named like it.",
 )
 @click.option(
     "--parties",
@@ -336,14 +392,20 @@ def answer(
     metavar="N",
     help="Over how many parties the records of a file are spread.",
 )
-@out_option("The folder, new or empty, for the members' folders, their records and the result.")
+@out_option(
+    "The folder, new or empty, for the members' folders, their records and the result.",
+    *(f"{RESULT_FOLDER}/{name}" for name in RECORD_FILES),
+)
 @click.option(
     "--kill",
     type=click.Choice(["party", "aggregator"]),
     help="Kill a party once it has heard something, and start it again; or the aggregator once it "
     "has something of a party on record, and go on with --resume.",
 )
+@calibration_options
 @interval_options()
+@project_option
+@beside_options
 @json_option
 def rehearse(
     plan: Path,
@@ -351,35 +413,49 @@ def rehearse(
     parties: int | None,
     out: Path,
     kill: str | None,
+    calibration: Calibration,
     intervals: Intervals,
+    project: Projection,
+    beside: Beside,
     as_json: bool,
 ) -> int:
     """Hold the survey of PLAN on this machine, every member a process of its own, over TLS.
 
     It prints what 'sottovoce aggregate' prints. Exit 0 if all parties ended well.
     """
-    from scenarios.deployment.rehearsing import MEMBERS, RESULT_FOLDER, split_records
+    from scenarios.deployment.rehearsing import MEMBERS, split_records
     from scenarios.deployment.rehearsing import rehearse as held_by_processes
 
     read = read_plan(plan)
-    rehearsed = held_by_processes(
-        read,
-        split_records(records, read, parties),
-        out,
-        kill=kill,
-        intervals=intervals,
-        as_json=as_json,
-        hear=lambda line: click.echo(printable(line), err=True),
-    )
+    beside.check()
+    calibration.check(read.variant.survey)
+    options = ["--level", intervals.level, "--about", intervals.about, "--project", project]
+    for option, path in beside.options.items():
+        options += [option, path]
+    for path in calibration.files:
+        options += ["--calibrate", path, "--calibrate-by", calibration.method]
+    try:
+        rehearsed = held_by_processes(
+            read,
+            split_records(records, read, parties),
+            out,
+            kill=kill,
+            reported=[*options, "--json"] if as_json else options,
+            hear=lambda line: click.echo(printable(line), err=True),
+        )
+    except KeyboardInterrupt:
+        said = f"hold it again, with another --out or with {out} deleted"
+        click.echo(printable(f"interrupted; a rehearsal cannot be gone on with: {said}"), err=True)
+        raise
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():
         click.echo(printable(f"{name}: {ending}"), err=True)
     if rehearsed.code == 0:
         record, folder = out / RESULT_FOLDER / TRANSCRIPT, out / MEMBERS / AGGREGATOR
-        options = ["--checkpoint", checkpoint_path(record), "--member", folder]
+        named = ["--checkpoint", checkpoint_path(record), "--member", folder]
         if read.own is not None:
-            options += ["--variant", read.own]
-        command = shlex.join(map(str, ("sottovoce", "audit", record, *options)))
+            named += ["--variant", read.own]
+        command = shlex.join(map(str, ("sottovoce", "audit", record, *named)))
         click.echo(f"to audit it: {command}", err=True)
     return rehearsed.code or (1 if rehearsed.endings else 0)
 

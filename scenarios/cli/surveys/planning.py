@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from scenarios.cli.options import FILE
+from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.errors import UsageError, printable
 from scenarios.files.writing import write_whole
 from scenarios.own_data.plan_text import plan_text
-from scenarios.own_data.proposing import BINS, MOST, RARE, Limits, propose
+from scenarios.own_data.proposing import BINS, MOST, RARE, propose
 from scenarios.report.formatting import count
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
 @click.option(
     "--from",
     "data",
-    type=FILE,
-    required=True,
-    help="A table of answers: a text file whose first row names its columns. The sign between its "
-    "fields and its encoding are found.",
+    type=READ_FILE,
+    help="A table of answers: a CSV file, whose delimiter and encoding are found, or a Parquet "
+    "file.  [required]",
 )
-@click.option("--out", type=FILE, help="The TOML file for the plan.  [default: print it]")
+@click.option("--out", type=WRITTEN_FILE, help="The TOML file for the plan.  [default: print it]")
 @click.option("--title", help="Of the survey.  [default: the name of the file]")
 @click.option(
     "--bins",
@@ -47,15 +47,45 @@ from scenarios.report.formatting import count
     help="How many rows an answer must have to be a category of its own; in a table of less than "
     "a hundred times as many rows, one of a hundred is enough.",
 )
-def plan(data: Path, out: Path | None, title: str | None, bins: int, most: int, rare: int) -> None:
+@click.option(
+    "--ignore-case",
+    is_flag=True,
+    help="Take texts for one answer that differ by case or blanks alone.",
+)
+@click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first row of a CSV file names its columns.  [default: it does, and is "
+    "refused where it looks like a record]",
+)
+@click.pass_context
+def plan(
+    context: click.Context,
+    data: Path | None,
+    out: Path | None,
+    title: str | None,
+    bins: int,
+    most: int,
+    rare: int,
+    ignore_case: bool,
+    header: bool | None,
+) -> None:
     """Propose a plan for a table of your own: attributes, their categories, ranges of numbers.
 
-    It is a text for a person to read and edit. What is lost by it, such as rare answers that are
-    joined, is named there. Categories that are made from answers reveal something of them.
+    It is a text for a person to read and edit. 'sottovoce check PLAN --records FILE' then says what
+    is wrong with it, by line and column, or with a table, by row and column. What is lost by a
+    plan, such as rare answers that are joined, is named in it. Categories that are made from
+    answers reveal something of them.
     """
+    if data is None or context.args:
+        raise UsageError(
+            "expected --from FILE, a table of answers; 'sottovoce check PLAN' checks a plan"
+        )
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists; give another name, or delete it first")
-    proposal = propose(data, Limits(bins, most, rare))
+    proposal = propose(
+        data, bins=bins, most=most, rare=rare, ignore_case=ignore_case, header=header
+    )
     text = plan_text(proposal, title or data.stem)
     if out is None:
         click.echo(text, nl=False)
@@ -66,3 +96,5 @@ def plan(data: Path, out: Path | None, title: str | None, bins: int, most: int, 
     without = f", without {', '.join(left)}" if left else ""
     click.echo(printable(f"{count(proposal.rows, 'row')}, {asked}{without}"), err=True)
     click.echo(f"written: {out}")
+    tried = shlex.join(("sottovoce", "run", str(out), "--records", str(data)))
+    click.echo(f"once you have read it, try it: {tried}")

@@ -56,13 +56,14 @@ def _endless(y: int, height: int) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point with its interval, whose ends are NaN where they are unknown."""
+    """A point with its interval, and the truth; NaN stands for what is unknown."""
 
     label: str
     value: float
     low: float
     high: float
     words: str
+    truth: float = math.nan
 
     @property
     def wide(self) -> bool:
@@ -108,6 +109,9 @@ def intervals(
         y = 6 + row * (i + 0.5)
         parts.append(text(left - 10, y + 4, mark.label, "label end", room=left - 10))
         parts.append(text(width - 2, y + 4, mark.words, "words end", room=right - 10, size=11.5))
+        if low <= mark.truth <= high:
+            at = x(mark.truth)
+            parts.append(element("line", x1=at, x2=at, y1=y - 7, y2=y + 7, class_="truth"))
         if not math.isfinite(mark.value):
             continue
         if mark.wide:
@@ -117,7 +121,8 @@ def intervals(
             parts.append(element("circle", cx=x(mark.value), cy=y, r=3.6, class_="dot"))
     what = count(len(marks), "estimate")
     with_intervals = " with intervals" if any(mark.wide for mark in marks) else ""
-    description = f"{what}{with_intervals}. The table below it holds the same."
+    beside = " beside the truth" if any(math.isfinite(mark.truth) for mark in marks) else ""
+    description = f"{what}{with_intervals}{beside}. The table below it holds the same."
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
 
 
@@ -131,6 +136,8 @@ def _axis(
 ) -> tuple[float, float, tuple[float, ...]]:
     ends = [0.0]
     for mark in marks:
+        if math.isfinite(mark.truth):
+            ends.append(mark.truth)
         if math.isfinite(mark.value):
             ends += (mark.value, *((mark.low, mark.high) if mark.wide else ()))
     low, high = max(min(ends), limits[0]), min(max(ends), limits[1])

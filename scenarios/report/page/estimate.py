@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import ArrayLike
 
-from protocol.audit.audit import Audit
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import (
     Intervals,
     Shown,
     bracketed,
     decimals,
+    figures_of,
     sentences,
-    shown,
 )
+from protocol.estimators.likelihood import Fit
+from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
+from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.formatting import NONE, count, cut, signed
 from scenarios.report.intervals import in_percent
@@ -36,15 +40,16 @@ ANYWHERE = (-math.inf, math.inf)
 """The limits of what has a scale of its own."""
 
 _SHADES = 7
-_TITLE = "The published estimate"
+_BESIDE = "A short upright line marks the truth, which is known here."
 
 
 class Panel(NamedTuple):
-    """The estimate of one attribute: a picture, and the table that repeats it."""
+    """The estimate of one attribute: a picture, and a table that repeats it."""
 
     name: str
     picture: Markup
     grid: Grid
+    truth: bool
 
 
 class Heat(NamedTuple):
@@ -56,52 +61,118 @@ class Heat(NamedTuple):
     rows: list[tuple[str, list[tuple[str, str, int]]]]
 
 
-def estimate(audit: Audit, intervals: Intervals) -> tuple[Section, dict[str, object]]:
-    """What the published result says, and what its template draws."""
-    found = audit.estimate
+class _Asked(NamedTuple):
+    """What an estimate is shown with, and what was shown so far.
+
+    Args:
+        intervals: their level, and what they are about.
+        projection: applied to tables.
+        truth: the records that figures are shown beside.
+        figures: all that are shown.
+        fits: of the tables that are shown.
+    """
+
+    intervals: Intervals
+    projection: Projection
+    truth: Records | None
+    figures: list[Shown]
+    fits: list[Fit | None]
+
+    def shown(self, values: ArrayLike, ends: Interval, most: int = CELLS) -> list[Shown]:
+        """The first of some figures with their intervals, to be shown."""
+        found = figures_of(values, ends)[:most]
+        self.figures.extend(found)
+        return found
+
+    def of(self, table: Table, most: int = CELLS) -> list[Shown]:
+        """The first cells of a table with their intervals, to be shown."""
+        self.fits.append(table.fit)
+        return self.shown(table.values, self.intervals.of(table), most)
+
+
+def estimate(
+    found: Estimate | None,
+    intervals: Intervals,
+    *,
+    title: str = "The published estimate",
+    projection: Projection = "none",
+    truth: Records | None = None,
+    notes: Iterable[str] = (),
+) -> tuple[Section, dict[str, object]]:
+    """What an estimate says, and what its template draws.
+
+    Args:
+        found: the estimate.
+        intervals: their level, and what they are about.
+        title: of the section.
+        projection: applied to its tables.
+        truth: the records that shares and means of attributes are shown beside.
+        notes: further sentences.
+    """
     if found is None:
-        return Section(key="estimate", title=_TITLE, lead="There is none to show."), {}
+        return Section(key="estimate", title=title, lead="There is none to show."), {}
+    asked = _Asked(intervals, projection, truth, [], [])
     heats: tuple[Heat, ...] = ()
-    drawn: list[Shown] = []
     pairs = ""
     if isinstance(found, KeyValueTables):
-        panels = tuple(_keys(found, intervals, drawn))
+        panels = tuple(_keys(found, asked))
         what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
     else:
-        means = tuple(_means(found, intervals, drawn))
-        panels = means or tuple(_panels(found, intervals, drawn))
-        heats, pairs = _heats(found, intervals, drawn)
+        panels = tuple(_means(found, asked)) or tuple(_panels(found, asked))
+        heats, pairs = _heats(found, asked)
         what = "attribute"
         left = rest(len(found.survey.names), len(panels), "attributes in the JSON report")
     lead = f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}."
-    said = " ".join(sentences(intervals, drawn))
-    section = Section(key="estimate", title=_TITLE, lead=lead, notes=(said,))
+    said = " ".join(sentences(intervals, asked.figures, projection, asked.fits))
+    beside = any(panel.truth for panel in panels)
+    section = Section(
+        key="estimate",
+        title=title,
+        lead=lead,
+        notes=(said, *((_BESIDE,) if beside else ()), *notes),
+    )
     return section, {"panels": panels, "more": left, "heats": heats, "pairs": pairs}
 
 
-def _panels(found: Estimate, intervals: Intervals, drawn: list[Shown]) -> Iterator[Panel]:
+def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
+    truth = None if asked.truth is None else found.recoded(asked.truth)
     for place, name in enumerate(found.survey.names[:ATTRIBUTES]):
         try:
-            table = found.table(name)
+            table = found.table(name, projection=asked.projection)
         except ValueError:
             continue  # This result says nothing of it by itself.
-        rows = shown(table.values, intervals.of(table))[:CATEGORIES]
         labels = table.categories[0]
-        more, heads = rest(len(labels), CATEGORIES, "categories"), ("Category", "Share")
-        yield _panel(f"marginal-{place}", name, heads, labels, rows, more, intervals)
-        drawn += rows
+        true = () if truth is None else truth.distribution([name]).tolist()
+        yield _panel(
+            f"marginal-{place}",
+            name,
+            ("Category", "Share"),
+            labels,
+            asked.of(table, CATEGORIES),
+            rest(len(labels), CATEGORIES, "categories"),
+            asked.intervals,
+            truth=true,
+        )
 
 
-def _means(found: Estimate, intervals: Intervals, drawn: list[Shown]) -> Iterator[Panel]:
+def _means(found: Estimate, asked: _Asked) -> Iterator[Panel]:
     """A panel for every mean, as each attribute has a scale of its own."""
+    true = {} if asked.truth is None else found.true_means(asked.truth)
     for place, (name, mean) in enumerate(islice(found.attribute_means().items(), ATTRIBUTES)):
-        rows = shown(mean.value, intervals.of(mean))
-        heads = ("Of", "Mean")
-        yield _panel(f"mean-{place}", name, heads, ("Mean",), rows, "", intervals, limits=ANYWHERE)
-        drawn += rows
+        yield _panel(
+            f"mean-{place}",
+            name,
+            ("Of", "Mean"),
+            ("Mean",),
+            asked.shown(mean.value, asked.intervals.of(mean)),
+            "",
+            asked.intervals,
+            limits=ANYWHERE,
+            truth=(true[name],) if true else (),
+        )
 
 
-def _keys(found: KeyValueTables, intervals: Intervals, drawn: list[Shown]) -> Iterator[Panel]:
+def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
     names = found.survey.names[:CATEGORIES]
     more = rest(len(found.survey.names), CATEGORIES, "keys")
     for key, title, heads, values, ends in (
@@ -110,20 +181,19 @@ def _keys(found: KeyValueTables, intervals: Intervals, drawn: list[Shown]) -> It
             "Who holds a key",
             ("Key", "Share"),
             found.frequencies,
-            found.frequency_intervals(*intervals),
+            found.frequency_intervals(*asked.intervals),
         ),
         (
             "means",
             "Mean of a key's values",
             ("Key", "Mean"),
             found.means,
-            found.mean_intervals(*intervals),
+            found.mean_intervals(*asked.intervals),
         ),
     ):
-        rows = shown(values, ends)[:CATEGORIES]
+        rows = asked.shown(values, ends, CATEGORIES)
         limits = None if key == "shares" else (-2.0, 2.0)
-        yield _panel(f"keys-{key}", title, heads, names, rows, more, intervals, limits=limits)
-        drawn += rows
+        yield _panel(f"keys-{key}", title, heads, names, rows, more, asked.intervals, limits=limits)
 
 
 def _panel(
@@ -136,17 +206,29 @@ def _panel(
     intervals: Intervals,
     *,
     limits: tuple[float, float] | None = None,
+    truth: Sequence[float] = (),
 ) -> Panel:
-    """A picture and a table of some figures: of shares in percent, unless there are limits."""
+    """A picture and a table of some figures: of shares in percent, unless there are limits.
+
+    With the truth of each, it stands beside them.
+    """
     exact, percents = all(row.exact for row in rows), limits is None
     unit, plain = (" %", in_percent(rows)) if percents else ("", _decimal(rows))
     marks, cells = [], []
-    for label, row in zip(map(cut, labels), rows, strict=False):
+    beside = truth or [math.nan] * len(rows)
+    for label, row, true in zip(map(cut, labels), rows, beside, strict=False):
         ends = bracketed(row, plain)
         value = f"{plain(row.value)}{unit}" if math.isfinite(row.value) else NONE
         words = value if exact or value == NONE else f"{plain(row.value)} {ends}"
-        marks.append(Mark(label, row.value, row.low, row.high, words))
-        cells.append((label, value) if exact else (label, value, bracketed(row, plain, unit)))
+        marks.append(Mark(label, row.value, row.low, row.high, words, true))
+        cells.append(
+            (
+                label,
+                *((f"{plain(true)}{unit}",) if truth else ()),
+                value,
+                *(() if exact else (bracketed(row, plain, unit),)),
+            )
+        )
     drawn = diagrams.intervals(
         key, cut(name), marks, percent=percents, limits=limits or (-0.5, 1.5)
     )
@@ -155,14 +237,15 @@ def _panel(
         caption=f"{cut(name)}: {'exact shares' if exact else f'estimates, {intervals.legend}'}",
         columns=(
             heads[0],
+            *(("#Truth",) if truth else ()),
             f"#{heads[1]}",
             *(() if exact else (f"#{intervals.name}",)),
         ),
         rows=tuple(cells),
         more=more,
-        wide=False,
+        wide=bool(truth),
     )
-    return Panel(cut(name), drawn, grid)
+    return Panel(cut(name), drawn, grid, bool(truth))
 
 
 def _decimal(rows: Sequence[Shown]) -> Callable[[float], str]:
@@ -170,9 +253,7 @@ def _decimal(rows: Sequence[Shown]) -> Callable[[float], str]:
     return lambda value: signed(value, digits)
 
 
-def _heats(
-    found: Estimate, intervals: Intervals, drawn: list[Shown]
-) -> tuple[tuple[Heat, ...], str]:
+def _heats(found: Estimate, asked: _Asked) -> tuple[tuple[Heat, ...], str]:
     """The pairs that lie farthest from independence among those that are small enough."""
     names, sizes = found.survey.names, found.survey.sizes
     size_of = dict(zip(names, sizes, strict=True))
@@ -180,19 +261,17 @@ def _heats(
     tables = []
     for pair in islice(small, TRIED):
         try:
-            table = found.table(*pair)
+            table = found.table(*pair, projection=asked.projection)
         except ValueError:
             continue  # This result says nothing of the two together.
         if np.isfinite(table.values).all():
             tables.append(table)
     tables.sort(key=_dependence, reverse=True)
-    found_rows = [shown(table.values, intervals.of(table)) for table in tables[:PAIRS]]
+    found_rows = [asked.of(table) for table in tables[:PAIRS]]
     heats = tuple(
         _heat(table, rows, place)
         for place, (table, rows) in enumerate(zip(tables, found_rows, strict=False))
     )
-    for rows in found_rows:
-        drawn += rows
     said = ""
     if heats:
         exact = all(row.exact for rows in found_rows for row in rows)
@@ -200,8 +279,8 @@ def _heats(
             f"Of {count(len(tables), 'pair')} of attributes, the {len(heats)} whose "
             f"{'shares' if exact else 'estimates'} lie farthest from independence"
             f"{'' if exact else ', noise included'}. Cells are in percent of all respondents"
-            f"{'' if exact else f', each with its {intervals.legend}'}; the stronger the colour, "
-            "the larger the share."
+            f"{'' if exact else f', each with its {asked.intervals.legend}'}; the stronger the "
+            "colour, the larger the share."
         )
     return heats, said
 

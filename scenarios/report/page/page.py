@@ -1,8 +1,7 @@
-"""An audit as one self-contained page of HTML, without scripts and without anything to fetch.
+"""What all pages have in common: self-contained HTML, without scripts and anything to fetch.
 
-It prints a statement, and adds the traffic, the estimate, the survey's terms and pictures. Every
-text from a transcript is escaped twice over: what is not printable by ``printable``, and what means
-something in HTML by the template's environment.
+Every text from a transcript is escaped twice over: what is not printable by ``printable``, and what
+means something in HTML by the templates' environment.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from math import isinf
 from typing import Any, NamedTuple
@@ -22,14 +21,9 @@ from protocol.audit.audit import Audit
 from scenarios.errors import printable
 from scenarios.report.formatting import NONE, count, cut, epsilon, size
 from scenarios.report.page import diagrams
-from scenarios.report.page.coalitions import graph
-from scenarios.report.page.estimate import estimate
-from scenarios.report.page.rounds import traffic
-from scenarios.report.page.terms import terms
 from scenarios.report.rounds import Round
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import WORDS, Bar
-from scenarios.report.statement.statement import statement
+from scenarios.report.statement.parts import WORDS, Bar, Section
 
 
 class Fact(NamedTuple):
@@ -40,46 +34,36 @@ class Fact(NamedTuple):
     note: str
 
 
-def page(judged: Judged, rounds: Sequence[Round]) -> str:
-    """An audit as a page: the verdict first, then what it rests on.
-
-    The same audit gives the same page. Lists are cut where they would make it long, and say so.
+def report(
+    template: str,
+    judged: Judged,
+    rounds: Sequence[Round],
+    sections: Sequence[Section],
+    extras: Mapping[str, Mapping[str, object]],
+    **values: object,
+) -> str:
+    """A page about a transcript: what its template says first, then some sections.
 
     Args:
-        judged: what was found.
+        template: the name of its file.
+        judged: what was found in the transcript.
         rounds: as from ``rounds_of``.
+        sections: in their order.
+        extras: what is drawn besides, by the section's key.
+        values: what else the template takes.
     """
-    stated, survey = statement(judged), judged.audit.charter.variant.survey
-    said, flows = traffic(judged.audit, rounds)
-    published, drawn = estimate(judged.audit, judged.intervals)
-    extras = {said.key: flows, published.key: drawn}
-    if judged.coalition is not None:
-        extras["coalition"] = graph(judged.coalition, "coalition")
-    if judged.worst is not None:
-        extras["worst"] = graph(judged.worst.finding, "worst")
-    found, members, *others, integrity = stated.sections
     style = (files("scenarios.report") / "page" / "style.css").read_text(encoding="utf-8")
     rendered: str = (
         environment()
-        .get_template("page.html")
+        .get_template(template)
         .render(
-            title=cut(survey.title, 120),
-            transcript_name=cut(judged.file, 120),
-            variant=cut(judged.header.variant),
+            title=cut(judged.audit.charter.variant.survey.title, 120),
             style=Markup(style),
             policy=_policy(style),
-            statement=stated,
             facts=_facts(judged.audit, rounds),
-            sections=[
-                found,
-                members,
-                said,
-                *others,
-                published,
-                terms(judged.header, survey),
-                integrity,
-            ],
+            sections=sections,
             extras=extras,
+            **values,
         )
     )
     return rendered

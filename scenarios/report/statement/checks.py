@@ -16,7 +16,7 @@ from protocol.transcript.verification import Published, Verification
 from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count, cut, epsilon, moment, odds, ratio, upper
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check, State, some
+from scenarios.report.statement.parts import SO_FAR, Check, State, some
 from scenarios.report.statement.replays import is_exact
 
 Answer: TypeAlias = tuple[State, str]
@@ -35,9 +35,12 @@ def whole(verification: Verification) -> Answer:
     if verification.unopened is not None:
         before = f" There {'is' if faults == 1 else 'are'} {wrong} before." if faults else ""
         why = f"the file cannot be unpacked: {verification.unopened}"
-        return "bad", f"Could not finish: {why}.{before}"
-    if faults:
+        state: State = "bad" if verification.verdict == "not sound" else "open"
+        return state, f"Could not finish: {why}.{before}"
+    if faults and not _by_itself(verification):
         return "bad", f"{wrong}: it is not what was recorded."
+    if faults and verification.complete and not verification.foreign:
+        return "bad", "By itself the file breaks no rule; what fails is what it was compared with."
     if verification.complete:
         entries = count(verification.entries, "entry", "entries")
         return "good", f"The file is intact: its {entries} fit together, to the end."
@@ -50,6 +53,24 @@ def whole(verification: Verification) -> Answer:
     else:
         return "bad", f"Incomplete: the run did not come to its end: {ending.reason}."
     return "bad", f"Incomplete: {why}, as after a crash, so anything may be missing."
+
+
+def _by_itself(verification: Verification) -> bool:
+    """Whether all that is wrong is how a file compares with a checkpoint or digest given to it."""
+    # Cosignatures are of the checkpoint that was given, too, and are answered by themselves.
+    about = {fault.rule for fault in verification.faults}
+    return about <= {"published", "digest"} and not verification.faults_left_out
+
+
+def verdict_of_file(verification: Verification) -> str:
+    """What verifying comes to, in a line."""
+    if verification.intact:
+        return "intact"
+    if verification.verdict == "could not finish":
+        return "no verdict: the file could not be read to its end"
+    if verification.foreign and verification.complete and _by_itself(verification):
+        return "NOT compared: the checkpoint is of another session"
+    return "NOT intact"
 
 
 _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
@@ -66,12 +87,23 @@ _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
             "what came after it may have been rewritten.",
         ),
         "differs": ("bad", "It does not fit the digest or the checkpoint that was published."),
+        "another session": (
+            "bad",
+            "This is not the record of the checkpoint that was given: that is of another session, "
+            "and says nothing else of this file.",
+        ),
     }
 )
 
 
 def published(verification: Verification) -> Answer:
     """Whether it is the record that was published."""
+    if verification.unopened is not None and verification.published == "differs":
+        return (
+            "open",
+            "Whether it fits the digest or the checkpoint that was published cannot be told: the "
+            "file could not be read to its end.",
+        )
     return _PUBLISHED[verification.published]
 
 
@@ -80,12 +112,19 @@ def signed_by_parties(verification: Verification) -> Answer:
     signed, unsigned = len(verification.signed_by), verification.unsigned
     spoken = signed + len(unsigned)
     if not spoken:
-        return "note", "No party said anything."
+        if verification.read_whole:
+            return "note", "No party said anything."
+        return "open", "What could be read has nothing that a party said."
+    so_far = "" if verification.read_whole else SO_FAR
     if not unsigned:
+        if so_far:
+            whose = f"{count(signed, 'party', 'parties')} signed what was"
+            return "good", f"{so_far}{whose} said and heard."
         whose = "The one party" if signed == 1 else f"All {signed:,} parties"
         return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said and heard."
     names = some(map(cut, unsigned), len(unsigned), _NAMES)
-    return "care", f"{signed:,} of {spoken:,} parties signed what they said and heard; not {names}."
+    says = f"{signed:,} of {spoken:,} parties signed what they said and heard; not {names}."
+    return "care", f"{so_far}{says}"
 
 
 def signed_by_aggregator(verification: Verification) -> Answer:
@@ -98,10 +137,14 @@ def signed_by_aggregator(verification: Verification) -> Answer:
             "record and the one that was given.",
         )
     if last is None:
-        return "care", "The aggregator has signed nothing."
+        if verification.read_whole:
+            return "care", "The aggregator has signed nothing."
+        return "open", "What could be read has no signature of the aggregator."
     key = last.key.hex()
     if verification.final is not None:
         return "good", f"The whole record is signed by the key {key}."
+    if last.size == 1:
+        return "care", f"Of the record the header alone is signed, by the key {key}."
     return (
         "care",
         f"The record is signed up to entry {last.size - 1:,}, not to the end, by the key {key}.",
@@ -156,8 +199,9 @@ def cosigned(verification: Verification) -> Answer | None:
 def counted(judged: Judged) -> Answer:
     """Who is in the estimate."""
     complete = judged.audit.completeness
+    so_far = SO_FAR if judged.audit.partial else ""
     says = (
-        f"{complete.counted:,} of {count(complete.parties, 'party', 'parties')} "
+        f"{so_far}{complete.counted:,} of {count(complete.parties, 'party', 'parties')} "
         f"{'was' if complete.counted == 1 else 'were'} counted for the estimate"
     )
     if any(closing.left_out or closing.unheard for closing in complete.closings):
@@ -169,6 +213,8 @@ def follows(judged: Judged) -> Answer:
     """Whether the published result follows."""
     replay, estimate = judged.audit.replay, judged.audit.estimate
     if replay is None:
+        if judged.audit.partial:
+            return "open", f"{SO_FAR}there is no published result; what is missing may hold one."
         return "bad", "No result was published."
     if replay.follows is None:
         return "open", f"Whether the published result follows cannot be told: {replay.why}."
@@ -209,6 +255,8 @@ def announced(judged: Judged) -> Answer:
         return "note", "Nothing was announced of the analysis."
     says = f"Announced: {described(analysis)}."
     if estimate is None:
+        if judged.audit.partial:
+            return "care", f"{says} No published result could be read to give them."
         return "care", f"{says} Nothing was published to read them from."
     missing = [table.names for table in judged.announced if not table.cells]
     if missing:
@@ -379,7 +427,7 @@ def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     Args:
         partial: the record could not be read whole, so they may know more.
     """
-    so_far = "As far as the record could be read: " if partial else ""
+    so_far = SO_FAR if partial else ""
     if not has_sum(finding):
         return "note", f"{so_far}There is no secure sum on record to take apart."
     randomized = not any(is_exact(found.event) for found in finding.sums)

@@ -11,6 +11,7 @@ from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.estimators.analysis import AnnouncedTable
+from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.transcript.entries import Header
 
@@ -25,6 +26,7 @@ class Judged:
         audit: what was found.
         linkage: what the observer can link.
         intervals: of the estimate: their level, and what they are about.
+        calibrated: the estimate, made to agree with known margins; None if it was not asked for.
         announced: the announced tables as the published result has them.
         account: the party whose messages are to be shown one by one.
         worst_respondent: what an exact accountant says of the respondent of whom most was learned.
@@ -41,6 +43,7 @@ class Judged:
     audit: Audit
     linkage: Linkage
     intervals: Intervals = USUAL
+    calibrated: Estimate | None = None
     announced: tuple[AnnouncedTable, ...] = ()
     account: Account | None = None
     worst_respondent: WorstRespondent | None = None
@@ -51,3 +54,8 @@ class Judged:
     coalition_notes: tuple[str, ...] = ()
     worst_notes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The one that is shown; None if nothing was published."""
+        return self.calibrated or self.audit.estimate

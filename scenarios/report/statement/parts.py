@@ -17,6 +17,10 @@ WORDS: Mapping[State, str] = MappingProxyType(
 """A state in a word, for readers who do not see its mark."""
 
 
+SO_FAR = "As far as the record could be read: "
+"""What an answer begins with that more of the record might change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A question that was put to the record, and the answer in a sentence.

@@ -15,9 +15,9 @@ from scenarios.report.announced import title_of
 from scenarios.report.formatting import NONE, count, cut, upper
 from scenarios.report.intervals import in_percent
 from scenarios.report.rounds import waits_of
-from scenarios.report.sampling import design_sentences, response_sentences
+from scenarios.report.sampling import calibration_sentences, design_sentences, response_sentences
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Grid, Section, rest, some
+from scenarios.report.statement.parts import SO_FAR, Grid, Section, rest, some
 from scenarios.report.statement.replays import records_unproved
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
@@ -28,17 +28,17 @@ TABLES, CELLS = 12, 60
 def findings(judged: Judged) -> Section:
     """What is wrong, each finding with the entries behind it, and what was survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
+    undecided = judged.audit.undecided
+    lead = f"{count(len(wrong), 'thing is', 'things are')} wrong." if wrong else "Nothing is wrong."
     return Section(
         key="findings",
         title="Findings",
-        lead=f"{count(len(wrong), 'thing is', 'things are')} wrong."
-        if wrong
-        else "Nothing is wrong.",
+        lead="What was read so far decides nothing." if undecided else lead,
         notes=("Entries count from 0, as in the column “entry” that the query command knows.",)
         if wrong or odd
         else (),
         grids=(
-            *_found("found", "What is wrong", wrong),
+            *_found("found", "What was found" if undecided else "What is wrong", wrong),
             *_found("remarks", "Malformed, and survived", odd),
         ),
     )
@@ -119,13 +119,15 @@ def members(judged: Judged, lead: str) -> Section:
     left = {why: (f"{len(who):,}", some(map(cut, who), len(who))) for why, who in departed.items()}
     refused = {reason: (f"{times:,}",) for reason, times in complete.refused.items()}
     lost = f"{count(complete.lost, 'message')} never reached a recipient."
+    so_far = SO_FAR if judged.audit.partial else ""
+    responses = response_sentences(complete, judged.audit.charter.variant)
     return Section(
         key="members",
         title="Who took part",
         lead=lead,
         notes=(
-            *((lost,) if complete.lost else ()),
-            *map(upper, response_sentences(complete, judged.audit.charter.variant)),
+            *((f"{so_far}{lost}",) if complete.lost else ()),
+            *(so_far + said if so_far else upper(said) for said in responses),
             *design_sentences(judged.audit.design, judged.audit.no_design),
         ),
         grids=(
@@ -228,6 +230,8 @@ def integrity(judged: Judged, lead: str) -> Section:
 
 def _notes(judged: Judged) -> Iterator[str]:
     yield from judged.notes
+    if judged.calibrated is not None:
+        yield from calibration_sentences(judged.calibrated)
     silenced = [replay.member for replay in judged.audit.replays if replay.unsaid]
     if silenced:
         names = some(map(cut, silenced), len(silenced), 3)

@@ -21,6 +21,7 @@ class Statement:
 
     Args:
         accepted: whether the record is intact and its result follows from it.
+        undecided: there is no verdict, for not all could be judged.
         says: the verdict in a sentence.
         reasons: the first findings against it, and how many more there are.
         checks: every question that was put to the record, with its answer.
@@ -28,6 +29,7 @@ class Statement:
     """
 
     accepted: bool
+    undecided: bool
     says: str
     reasons: tuple[str, ...]
     checks: tuple[Check, ...]
@@ -36,6 +38,8 @@ class Statement:
     @property
     def title(self) -> str:
         """The verdict in a word or two."""
+        if self.undecided:
+            return "No verdict"
         return "Accepted" if self.accepted else "Not accepted"
 
 
@@ -80,6 +84,8 @@ def statement(judged: Judged) -> Statement:
     wrong = len(audit.findings)
     if audit.accepted:
         says = "The record is whole, and the published result follows from it."
+    elif audit.undecided:
+        says = "Not all of the record could be read or judged: it may be what was recorded or not."
     elif wrong:
         stands = "stands" if wrong == 1 else "stand"
         says = f"{count(wrong, 'finding')} {stands} against this record or its result."
@@ -89,6 +95,7 @@ def statement(judged: Judged) -> Statement:
     reasons = tuple(cut(str(found), 300) for found in audit.findings[:_REASONS])
     return Statement(
         accepted=audit.accepted,
+        undecided=audit.undecided,
         says=says,
         reasons=(*reasons, more) if more else reasons,
         checks=checks,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from protocol.transcript.verification import Verification
 from scenarios.report.formatting import count
-from scenarios.report.statement.checks import checks_of_file
+from scenarios.report.statement.checks import checks_of_file, verdict_of_file
 from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
 from scenarios.report.statement.statement import Statement
 from scenarios.report.terminal.plain import plain
@@ -83,12 +83,14 @@ def verification_report(verification: Verification) -> Iterator[RenderableType]:
     if more > 0:
         yield plain(f"and {more:,} more faults; --json lists them", style="red")
     if verification.digest is not None:
+        so_far = "" if verification.read_whole else "so far as it could be read: "
         yield plain(
-            f"{count(verification.entries, 'entry', 'entries')}, "
+            f"{so_far}{count(verification.entries, 'entry', 'entries')}, "
             f"{count(verification.messages, 'message')} sent, "
             f"{verification.undelivered:,} of them never delivered"
         )
-        yield plain(f"digest {verification.digest.hex()}")
+        about = "" if verification.read_whole else "of what was read "
+        yield plain(f"digest {about}{verification.digest.hex()}")
     yield from checks_report(checks_of_file(verification))
-    intact = verification.intact
-    yield plain("intact" if intact else "NOT intact", f"bold {'green' if intact else 'red'}")
+    style = "bold green" if verification.intact else "bold red"
+    yield plain(verdict_of_file(verification), style)

@@ -22,8 +22,8 @@ from protocol.estimators.inference.words import (
     Shown,
     bracketed,
     decimals,
+    figures_of,
     sentences,
-    shown,
 )
 from protocol.estimators.projection import Projection
 from protocol.surveys.records import Records
@@ -32,7 +32,7 @@ from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, waits_of
 from scenarios.report.sampling import (
-    calibration_sentence,
+    calibration_sentences,
     design_sentences,
     response_sentences,
 )
@@ -119,10 +119,7 @@ def outcome_report(
             "for both."
         )
     if outcome.withheld:
-        yield plain(
-            "This was a trial: one program held all answers. Its seed, which undoes every "
-            "randomization, was drawn and is not in the transcript."
-        )
+        yield _trial("transcript")
     elif outcome.seed is not None:
         yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
 
@@ -136,7 +133,7 @@ def tabulated_report(
     reported = tabulated.reported
     yield from estimate_report(title, reported, projection, intervals, truth=truth)
     if tabulated.calibration.files:
-        yield plain(calibration_sentence(reported))
+        yield from map(plain, calibration_sentences(reported))
     yield plain(tabulated.sentence)
     yield plain(
         f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
@@ -148,6 +145,17 @@ def tabulated_report(
         + by_attribute(tabulated.attribute_epsilon)
     )
     yield plain(f"digest {tabulated.digest.hex()}")
+    if tabulated.withheld:
+        yield _trial("result")
+
+
+def _trial(kept: str) -> RenderableType:
+    """What is said of a trial whose seed is not in what is kept of it."""
+    return plain(
+        "This was a trial: one program held all answers. Its seed, which undoes every "
+        f"randomization, was drawn and is not in the {kept}. The truth beside the estimates is "
+        "that of the answers, so it tells about them."
+    )
 
 
 def header_report(header: Header) -> RenderableType:
@@ -236,7 +244,7 @@ def _marginals(
     marginals = reported.marginals(projection)
     figures: list[Shown] = []
     for attribute, marginal in islice(marginals.items(), _ATTRIBUTES):
-        cells = shown(marginal.values, intervals.of(marginal))
+        cells = figures_of(marginal.values, intervals.of(marginal))
         figure = functools.partial(_figure, digits=decimals(cells))
         columns = [
             *([] if records is None else [map(figure, records.distribution([attribute]))]),
@@ -296,7 +304,7 @@ def _means(
     true = {} if records is None else reported.true_means(records)
     figures: list[Shown] = []
     for name, mean in islice(means.items(), _ATTRIBUTES):
-        (one,) = shown(mean.value, intervals.of(mean))
+        (one,) = figures_of(mean.value, intervals.of(mean))
         figure = functools.partial(_figure, digits=decimals([one], least=0, digits=3))
         beside = [figure(true[name])] if true else []
         table.add_row(plain(name), *beside, figure(mean.value), bracketed(one, figure))

@@ -15,6 +15,7 @@ from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios.errors import UsageError
@@ -22,7 +23,6 @@ from scenarios.reproductions.laws import reported_pairs
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
-Floats: TypeAlias = NDArray[np.float64]
 Keeps: TypeAlias = tuple[KeepUniform, KeepUniform]
 Mode: TypeAlias = Literal["sampled", "exact"]
 Parties: TypeAlias = Annotated[int, Meta(ge=1)] | None

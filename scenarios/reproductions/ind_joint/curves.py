@@ -13,9 +13,9 @@ import msgspec
 
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.randomizers import KeepUniform
+from protocol.randomizers.exact import Floats
 from scenarios.datasets.correlated import correlated_counts, correlated_distribution
 from scenarios.reproductions.ind_joint.accuracy import (
-    Floats,
     Keeps,
     Mode,
     Reported,

@@ -16,12 +16,12 @@ from msgspec import Meta
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.randomizers import KeepUniform
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets.adult import adult
 from scenarios.report.plots import WHISKERS
 from scenarios.reproductions.ind_joint.accuracy import (
-    Floats,
     Keeps,
     Mode,
     Parties,

@@ -18,11 +18,11 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform, split_codes
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 from scenarios.datasets.adult import adult_with_age
 from scenarios.datasets.correlated import correlated, correlated_counts, correlated_survey
 from scenarios.reproductions.ind_joint.accuracy import (
-    Floats,
     Keeps,
     Mode,
     Parties,

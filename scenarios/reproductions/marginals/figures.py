@@ -22,6 +22,7 @@ from protocol.estimators.dependence.trees import wald_test
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import project_simplex
 from protocol.randomizers.binary import record_cells, subsets
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
@@ -34,7 +35,6 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario
 
-Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
 D = len(BITS)

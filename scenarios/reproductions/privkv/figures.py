@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from protocol.randomizers.exact import Floats
 from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.errors import UsageError
@@ -26,7 +27,6 @@ from scenarios.reproductions.privkv.shared import (
     METHODS,
     RESPONDENTS,
     SETTING,
-    Floats,
     Method,
     N,
     absolute_errors,

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment
 from protocol.variants.keyvalue.privkv import PrivKVVariant
@@ -20,7 +21,6 @@ from scenarios.datasets.keyvalue import KeyPopulation
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
-Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 Method: TypeAlias = Literal["em", "privkv", "privkvm"]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams
 from protocol.estimators.joint import JointEstimate
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
@@ -26,7 +27,6 @@ from scenarios.reproductions.laws import reported_pairs
 from scenarios.reproductions.rr.printed_tables import TABLE_1, TV
 from scenarios.reproductions.rr.queries import (
     EstimatedTables,
-    Floats,
     Pair,
     draw_pairs,
     draw_sets,

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from protocol.randomizers.exact import Floats
 
 # Quantile of the normal law for an interval of 95 %.
 _Z = 1.959963984540054

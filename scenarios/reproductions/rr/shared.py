@@ -27,13 +27,14 @@ from protocol.estimators.dependence.dependence import (
 )
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.randomizers import KeepUniform, randomize_columns
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import Clusters, matched_blocks
 from protocol.variants.reports.reports import cells_of, codes_of
 from scenarios.reproductions.laws import reported_counts
-from scenarios.reproductions.rr.queries import EstimatedTables, Floats, Pair
+from scenarios.reproductions.rr.queries import EstimatedTables, Pair
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 

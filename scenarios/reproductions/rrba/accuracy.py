@@ -15,13 +15,13 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from scenarios.reproductions.rrba.baselines import Scale, laplace_scale, laplace_tables
 from scenarios.reproductions.rrba.block_laws import nearest
 from scenarios.reproductions.rrba.printed import TABLE_5, TABLE_6, Printed
 from scenarios.reproductions.rrba.shared import (
     MIX,
-    Floats,
     Mix,
     claimed_epsilon,
     collected,

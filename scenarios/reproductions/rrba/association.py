@@ -23,12 +23,12 @@ from protocol.estimators.dependence.association import (
     unmixed_counts,
 )
 from protocol.estimators.measures import table_axes
+from protocol.randomizers.exact import Floats
 
 Rule: TypeAlias = Literal["none", "fewer-than-5"]
 """``fewer-than-5`` accepts H0 where the two-step estimate of the table, or of any one that is drawn
 to compare it with, has a count below 5 (RRBA, sections 6 and 7.3); ``none`` always compares."""
 
-Floats: TypeAlias = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 1 << 22
 

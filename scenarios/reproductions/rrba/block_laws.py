@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.randomizers.exact import Floats
 from protocol.variants.rrba.blocks import Cells, Running
 from protocol.wire.arrays import smallest_dtype
 from scenarios.reproductions.laws import report_block
 
-Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
 

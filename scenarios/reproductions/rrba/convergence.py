@@ -15,13 +15,13 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.randomizers.exact import Floats
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.shared import (
     MIX,
     NETWORKS,
     Cell,
-    Floats,
     Mix,
     NetworkName,
     mean_and_error,

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.measures import squared_error
+from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
 from protocol.variants.rrba.plan import Extent
-from scenarios.reproductions.rrba.shared import Floats, expected_squared_error, mixed
+from scenarios.reproductions.rrba.shared import expected_squared_error, mixed
 
 EXTENTS: tuple[Extent, ...] = get_args(Extent)
 

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.estimators.measures import squared_error
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.rrba.plan import Extent
 from scenarios.report.plots import COLOURS, MARKERS, WHISKERS
@@ -27,7 +28,6 @@ from scenarios.reproductions.rrba.groups import (
 )
 from scenarios.reproductions.rrba.shared import (
     NETWORKS,
-    Floats,
     NetworkName,
     expected_squared_error,
     keep_at,

@@ -21,20 +21,14 @@ from protocol.estimators.dependence.association import (
     noise_aware_test,
     unmixed_counts,
 )
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.report.plots import plot_rows
 from scenarios.reproductions.rrba.association import monte_carlo_test, share_error
 from scenarios.reproductions.rrba.baselines import Scale, laplace_tables, mcindep
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
-from scenarios.reproductions.rrba.shared import (
-    MIX,
-    Floats,
-    Mix,
-    keep_at,
-    run_rrba,
-    true_epsilon,
-)
+from scenarios.reproductions.rrba.shared import MIX, Mix, keep_at, run_rrba, true_epsilon
 from scenarios.running.reproduction import Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario
 

@@ -16,6 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
@@ -26,7 +27,6 @@ from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
-Floats: TypeAlias = NDArray[np.float64]
 NetworkName: TypeAlias = Literal["survey", "alarm", "child"]
 NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
 

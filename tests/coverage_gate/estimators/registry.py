@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.coverage_gate.cases import Estimator
 from tests.coverage_gate.estimators import (
+    calibrated,
     clusters,
+    comparisons,
     keyvalues,
     marginals,
     numeric,
@@ -23,4 +25,6 @@ ESTIMATORS: tuple[Estimator, ...] = (
     *keyvalues.ESTIMATORS,
     *oracles.ESTIMATORS,
     *numeric.ESTIMATORS,
+    *comparisons.ESTIMATORS,
+    *calibrated.ESTIMATORS,
 )

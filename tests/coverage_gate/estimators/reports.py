@@ -65,7 +65,7 @@ def _thirds(count: int, n: int) -> list[tuple[int, int]]:
     return [(some, some + others) for some, others in parts]
 
 
-def _chance_apart(point: Point) -> float:
+def chance_apart(point: Point) -> float:
     """The chance that a report counts for the first cell of two attributes randomized apart."""
     r, p = point.categories, point.keep
     law = uneven((r, r), point.share)
@@ -77,7 +77,7 @@ def two_apart(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     """Two attributes that were randomized by themselves, and estimated jointly."""
     r, p = point.categories, point.keep
     survey, law = survey_of((r, r)), uneven((r, r), point.share)
-    truth = drawn(rng, point.respondents(_chance_apart(point)), law)
+    truth = drawn(rng, point.respondents(chance_apart(point)), law)
     reports = kept_apart(rng, truth, p)
     blocks = RRIndJoint.with_keep(survey, p).blocks
     estimate = JointEstimate(survey, blocks, Histogram.from_table(reports))
@@ -100,7 +100,7 @@ def product(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     """The product of the margins, about that of the true margins."""
     r, p = point.categories, point.keep
     survey, law = survey_of((r, r)), uneven((r, r), point.share)
-    truth = drawn(rng, point.respondents(_chance_apart(point)), law)
+    truth = drawn(rng, point.respondents(chance_apart(point)), law)
     reports = kept_apart(rng, truth, p)
     blocks = RRIndependent.with_keep(survey, p).blocks
     estimate = ProductEstimate(JointEstimate(survey, blocks, Histogram.from_table(reports)))

@@ -13,6 +13,7 @@ from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate
 from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.shares import SharesEstimate
 from protocol.estimators.synthetic import draw, synthesize, synthesize_weighted
 from protocol.surveys.records import Records
 from tests.enumeration import Floats, keep, survey_of
@@ -130,10 +131,17 @@ def test_any_partition_may_be_drawn_from() -> None:
     records = synthesize(estimate(), N, Stream(secret_of(4)), clusters=clusters)
     check_law(records, ("b", "a"), estimate().table("b", "a", projection="simplex").values)
     product = ProductEstimate(estimate())
-    with pytest.raises(ValueError, match="clusters are missing"):
+    with pytest.raises(ValueError, match="expected clusters"):
         synthesize(product, 10, Stream(secret_of(4)))
     records = synthesize(product, N, Stream(secret_of(5)), clusters=[["a"], ["c", "b"]])
     check_law(records, ("c", "b"), product.table("c", "b", projection="simplex").values)
+
+
+def test_whole_records_by_one_randomizer_are_drawn_together() -> None:
+    survey, totals = survey_of(2, 3), np.array([40, 5, 0, 10, 30, 15])
+    found = SharesEstimate(survey, survey.names, keep(6, 0.6), totals, 100)
+    records = synthesize(found, N, Stream(secret_of(8)))
+    check_law(records, ("a", "b"), found.table("a", "b", projection="simplex").values)
 
 
 def test_the_same_stream_gives_the_same_records() -> None:

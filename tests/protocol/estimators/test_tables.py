@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 
 from protocol.estimators.counts import Counts
@@ -53,6 +60,43 @@ def test_the_ends_in_rows_are_those_of_the_level_and_the_subject() -> None:
         table.rows(1.5)
 
 
+def test_the_columns_of_a_table() -> None:
+    table = small_table()
+    found = table.columns(0.9, "population")
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "sex": ["f", "f", "m", "m"],
+        "<b>": ["x & y", "z", "x & y", "z"],
+        "value": [0.7, 0.4, -0.1, 0.0],
+        "standard_error": [0.06] * 4,
+        "low": table.interval(0.9, "population").low.ravel().tolist(),
+        "high": table.interval(0.9, "population").high.ravel().tolist(),
+    }
+    found["value"][0] = 1.0
+    assert table.values[0, 0] == 0.7
+
+
+def frames() -> list[tuple[Callable[[Any], Any], Callable[[Any, str], list[Any]]]]:
+    return [
+        (pandas.DataFrame, lambda frame, name: frame[name].tolist()),
+        (polars.DataFrame, lambda frame, name: frame[name].to_list()),
+        (pyarrow.table, lambda frame, name: frame[name].to_pylist()),
+    ]
+
+
+@pytest.mark.parametrize(("make", "column"), frames(), ids=["pandas", "polars", "pyarrow"])
+def test_frames_take_the_columns_as_they_are(
+    make: Callable[[Any], Any], column: Callable[[Any, str], list[Any]]
+) -> None:
+    table = replace(small_table(), standard_errors=None)
+    frame = make(table.columns())
+    assert frame.shape == (4, 6)
+    assert column(frame, "sex") == ["f", "f", "m", "m"]
+    assert {type(text) for text in column(frame, "<b>")} == {str}
+    assert column(frame, "value") == table.values.ravel().tolist()
+    for name in ("standard_error", "low", "high"):
+        assert all(math.isnan(number) for number in column(frame, name))
+
+
 def test_projected_tables_keep_the_errors_of_the_raw_values() -> None:
     raw = small_table()
     clipped, nearest = raw.projected("clip"), raw.projected("simplex")
@@ -91,7 +135,24 @@ def test_html_of_a_large_table_is_cut() -> None:
     )
     shown = estimate.table("a")._repr_html_()
     assert shown.count("<tr>") == 61
-    assert "and 140 more cells" in shown
+    assert "<p>and 140 more rows</p>" in shown
+
+
+def test_an_estimate_shows_the_first_shares_of_all_its_attributes() -> None:
+    survey = survey_of(2, 3, 100, 4)
+    blocks = tuple(
+        Block((name,), keep(size, 0.5))
+        for name, size in zip(survey.names, survey.sizes, strict=True)
+    )
+    estimate = JointEstimate(survey, blocks, Counts.of(np.zeros((5, 4), np.uint8), survey.sizes))
+    shown = estimate._repr_html_()
+    assert shown.count("<tr>") == 61
+    assert "<p>and 49 more rows</p>" in shown
+    names = re.findall("<tr><td>(.)</td>", shown)
+    assert [names.count(name) for name in survey.names] == [2, 3, 55, 0]
+    share = estimate.table("b").values[2]
+    assert f"<td>{survey.attribute('b').categories[2]}</td><td>{share:.6f}</td>" in shown
+    assert "&lt;JointEstimate: n=5, 4 blocks&gt;" in shown
 
 
 def test_tables_are_consistent_and_read_only() -> None:
@@ -120,5 +181,6 @@ def test_a_table_whose_attribute_is_named_like_a_column_has_no_rows() -> None:
         population_errors=line,
         n=1,
     )
-    with pytest.raises(ValueError, match="'value'"):
-        table.rows()
+    for asked in (table.rows, table.columns):
+        with pytest.raises(ValueError, match="'value'"):
+            asked()

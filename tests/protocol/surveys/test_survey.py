@@ -23,6 +23,15 @@ def numbered(size: int, name: str = "many") -> Attribute:
     return Attribute(name=name, categories=tuple(map(str, range(size))))
 
 
+def test_reprs_are_short() -> None:
+    assert repr(COLOUR) == "<Attribute: 'colour', 3 categories: 'red', 'green', 'blue'>"
+    assert repr(SURVEY) == "<Survey: 'Shirts', colour[3], size[4]>"
+    many = numbered(2**16)
+    assert repr(many).endswith("'6', '7' and 65528 more>")
+    wide = Survey("Wide", tuple(numbered(2**10, f"a{place}") for place in range(50)))
+    assert repr(wide).endswith("a19[1024] and 30 more>")
+
+
 def test_codes_are_places_in_the_list_of_categories() -> None:
     assert [COLOUR.code(category) for category in COLOUR.categories] == [0, 1, 2]
     assert COLOUR.size == 3

@@ -380,7 +380,7 @@ def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
 def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:
     before = quick.path.read_bytes()
     said = sottovoce("audit", quick.path, "--html", quick.path)
-    assert "is the transcript itself" in complaint(said)
+    assert "TRANSCRIPT is this file, which is read" in complaint(said)
     assert quick.path.read_bytes() == before
 
 

@@ -150,7 +150,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     said = sottovoce(*TEN)
     assert said.code == 0
     assert "exact: epsilon 7.9097062" in said.out
-    assert "pip install '.[accounting]'" in said.out
+    assert "pip install 'sottovoce[accounting]'" in said.out
     values = sottovoce(*TEN, "--json").json
     assert values["pld"] is None
     assert values["exact"] == pytest.approx(7.9097062)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
+import sys
 from pathlib import Path
 
+import numpy as np
+import pandas
+import pyarrow.parquet
 import pytest
 
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.tables import Estimated
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios import simulate, town
-from scenarios.cli.surveys.estimating import _figures
+from scenarios.cli.surveys.estimating import _figures, _rows
+from scenarios.files.parquet import parquet_of
+from scenarios.report.beside import write_synthetic
+from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import complaint, sottovoce
 
@@ -43,11 +54,121 @@ def test_a_table_is_written_as_a_file(outcome: Outcome, transcript: Path, tmp_pa
     assert [float(row["value"]) for row in rows] == table.values.ravel().tolist()
     assert [float(row["low"]) for row in rows] == low.ravel().tolist()
     assert [float(row["high"]) for row in rows] == high.ravel().tolist()
-    assert {(row["level"], row["about"]) for row in rows} == {("0.9", "population")}
+    said_of = {(row["level"], row["about"], row["source"]) for row in rows}
+    assert said_of == {("0.9", "population", "simulation")}
     assert table.population_errors is not None
     errors = [float(row["standard_error"]) for row in rows]
     assert errors == table.population_errors.ravel().tolist()
     assert [row["clinic"] for row in rows[:4]] == list(table.categories[1])
+
+
+def test_several_tables_stand_below_each_other(
+    outcome: Outcome, transcript: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables.csv"
+    asked = ("--table", "smokes,clinic", "--table", "clinic,age")
+    assert sottovoce("estimate", transcript, *asked, "--out", out).code == 0
+    frame = pandas.read_csv(out, keep_default_na=False)
+    assert [*frame.columns][:4] == ["table", "smokes", "clinic", "age"]
+    for names in (["smokes", "clinic"], ["clinic", "age"]):
+        rows = frame[frame["table"] == ",".join(names)]
+        table = outcome.estimate.table(*names)
+        assert rows["value"].tolist() == table.values.ravel().tolist()
+        for name, column in table.columns().items():
+            assert name not in names or rows[name].tolist() == column.tolist()
+        [absent] = {"smokes", "clinic", "age"} - {*names}
+        assert set(rows[absent]) == {""}
+    first = sottovoce("estimate", transcript, *asked, "--json").json["rows"][0]
+    assert (first["table"], first["age"]) == ("smokes,clinic", None)
+    assert "smokes,clinic" in sottovoce("estimate", transcript, *asked).out
+
+
+def test_a_parquet_file_has_what_a_csv_file_has(
+    outcome: Outcome, transcript: Path, tmp_path: Path
+) -> None:
+    asked = ("--table", "smokes,clinic", "--table", "age", "--level", 0.9)
+    out, text = tmp_path / "t.parquet", tmp_path / "t.csv"
+    for file in (out, text):
+        assert sottovoce("estimate", transcript, *asked, "--out", file).code == 0
+    found = pyarrow.parquet.read_table(out)
+    with text.open(newline="") as lines:
+        written = list(csv.DictReader(lines))
+    assert [
+        {name: "" if cell is None else str(cell) for name, cell in row.items()}
+        for row in found.to_pylist()
+    ] == written
+    assert pyarrow.types.is_dictionary(found.schema.field("clinic").type)
+    assert pyarrow.types.is_float64(found.schema.field("low").type)
+    said = {key.decode(): value.decode() for key, value in found.schema.metadata.items()}
+    assert said == {
+        "sottovoce.variant": "rr-independent",
+        "sottovoce.source": "simulation",
+        "sottovoce.digest": outcome.digest.hex(),
+        "sottovoce.respondents": "400",
+        "sottovoce.level": "0.9",
+        "sottovoce.about": "respondents",
+        "sottovoce.projection": "none",
+    }
+
+
+def test_what_is_unknown_is_null_in_parquet() -> None:
+    columns = {"a": np.array(["x", None], np.object_), "value": np.array([math.nan, 0.5])}
+    found = pyarrow.parquet.read_table(io.BytesIO(parquet_of(columns, {})))
+    assert found.to_pydict() == {"a": ["x", None], "value": [None, 0.5]}
+
+
+def test_without_pyarrow_the_extra_is_named(
+    outcome: Outcome, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    said = complaint(sottovoce("estimate", transcript, "--out", "x.parquet"))
+    assert said == "--out x.parquet needs pyarrow: pip install 'sottovoce[parquet]'"
+
+
+def test_synthetic_records_are_those_of_the_run(
+    outcome: Outcome, transcript: Path, tmp_path: Path
+) -> None:
+    first, again = tmp_path / "first.csv", tmp_path / "again.csv"
+    said = sottovoce("estimate", transcript, "--synthetic", first, "--out", tmp_path / "t.csv")
+    assert said.out.splitlines() == [f"written: {tmp_path / 't.csv'}", f"written: {first}"]
+    assert len(first.read_text().splitlines()) == 401
+    write_synthetic(again, outcome.estimate, outcome.digest)
+    assert first.read_text() == again.read_text()
+    write_synthetic(again, outcome.estimate, bytes(32))
+    assert first.read_text() != again.read_text()
+
+
+def test_a_trial_is_stamped(tmp_path: Path) -> None:
+    plan, records, out = tmp_path / "plan.toml", tmp_path / "r.csv", tmp_path / "out"
+    attribute = '[[attributes]]\nname = "value"\ncategories = ["x", "y"]\n'
+    plan.write_text(f'title = "T"\nepsilon = 2.0\n{attribute}')
+    records.write_text("value\n" + "x\n" * 30 + "y\n" * 10)
+    assert sottovoce("run", plan, "--records", records, "--out", out).code == 0
+    said = sottovoce("estimate", out / "transcript.svt")
+    assert "The record is that of a trial" in said.out
+    assert sottovoce("estimate", out / "transcript.svt", "--json").json["source"] == "trial"
+
+
+def test_an_attribute_may_have_the_name_of_another_column(tmp_path: Path) -> None:
+    names, file = ("value", "level", "x"), tmp_path / "t.csv"
+    survey = Survey("T", tuple(Attribute(name=name, categories=("p", "q")) for name in names))
+    records = Records(survey, np.arange(120).reshape(40, 3) % 2)
+    variant = RRIndependent.with_keep(survey, p=0.6)
+    outcome = simulate(variant, records, path=tmp_path / "t.svt")
+    command = ("estimate", tmp_path / "t.svt")
+    assert sottovoce(*command, "--table", "value,x", "--table", "level", "--out", file).code == 0
+    frame = pandas.read_csv(file, keep_default_na=False)
+    assert [*frame.columns][:5] == ["table", "attribute value", "x", "attribute level", "value"]
+    assert frame["attribute level"].tolist() == ["", "", "", "", "p", "q"]
+    shares = [
+        outcome.estimate.table(*asked).values.ravel() for asked in (("value", "x"), ("level",))
+    ]
+    assert frame["value"].tolist() == np.concatenate(shares).tolist()
+    assert set(frame["level"]) == {0.95}
+    [row] = sottovoce(*command, "--where", "level=q", "--json").json["rows"]
+    assert row["attribute level"] == "q"
+    assert sottovoce(*command, "--out", file).code == 0
+    assert pandas.read_csv(file)["attribute"].tolist() == [n for n in names for _ in range(2)]
 
 
 def test_every_attribute_by_itself(outcome: Outcome, transcript: Path, tmp_path: Path) -> None:
@@ -95,11 +216,14 @@ def test_what_does_not_follow_is_not_brought_out(
         (("--table", "smokes,nothing"), "no attribute 'nothing'"),
         (("--table", "smokes,smokes"), "named twice"),
         (("--where", "smokes"), "expected NAME=CATEGORY"),
+        (("--where", "smoker=yes"), "which has 'district', 'age'"),
+        (("--where", "smoker=yes"), "did you mean 'smokes'?"),
+        (("--table", "smoks"), "did you mean 'smokes'?"),
+        (("--table", "smokes;clinic"), "expected commas between names, not semicolons"),
         (("--where", "smokes=maybe"), "unknown category 'maybe'"),
-        (("--where", "smokes=yes", "--table", "smokes"), "expected one table, or conditions"),
-        (("--table", "smokes", "--table", "clinic"), "expected one table, or conditions"),
+        (("--where", "smokes=yes", "--table", "smokes"), "--table, --where: exclude each other"),
         (("--where", "smokes=yes", "--project", "clip"), "a count is not projected"),
-        (("--out", "table.txt"), "ends in .csv or .json"),
+        (("--out", "table.txt"), "ends in .csv, .parquet, .json"),
         (("--level", "1.5"), "1.5"),
     ],
 )
@@ -120,5 +244,5 @@ def test_means_of_numbers(tmp_path: Path) -> None:
 
 
 def test_an_unknown_interval_of_a_number_is_empty_as_that_of_a_cell() -> None:
-    row = _figures(Estimated(0.5, None), Intervals())
+    [row] = as_json(_rows(_figures(Estimated(0.5, None), Intervals())))
     assert row == {"value": 0.5, "standard_error": None, "low": None, "high": None}

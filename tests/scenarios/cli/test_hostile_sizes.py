@@ -108,26 +108,40 @@ MAPS = b"\xa4maps\xdd" + (50_000_000).to_bytes(4) + b"\x80" * 50_000_000
 """An array of empty maps, in place of the empty one."""
 
 
+class Made(dict[str, Path]):
+    """Hostile files by name, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], Path]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = self._make(name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A file of every such header."""
     folder = tmp_path_factory.mktemp("headers")
-    found = {}
-    for name, (_, make) in HEADERS.items():
+
+    def make(name: str) -> Path:
         change = {b"\xa4maps\x90": MAPS} if name == "nothing but maps" else {}
-        found[name] = write(folder / f"{len(found)}.svt", make(), change=change)
-        assert found[name].stat().st_size < 1 << 20
-    return found
+        path = write(folder / f"{[*HEADERS].index(name)}.svt", HEADERS[name][1](), change=change)
+        assert path.stat().st_size < 1 << 20
+        return path
+
+    return Made(make)
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_what_a_header_asks_for_is_not_made(name: str, files: dict[str, Path]) -> None:
+def test_what_a_header_asks_for_is_not_made(name: str, files: Made) -> None:
     assert HEADERS[name][0] in complaint(limited("audit", files[name]))
 
 
 @pytest.mark.parametrize("name", ["all pairs", "nothing but maps"])
 @pytest.mark.parametrize("command", ["verify", "show", "query", "prove"])
-def test_no_command_makes_it(name: str, command: str, files: dict[str, Path]) -> None:
+def test_no_command_makes_it(name: str, command: str, files: Made) -> None:
     more = {"query": ["SELECT count(*) FROM sent"], "prove": [PARTY]}.get(command, [])
     assert limited(command, files[name], *more).code in (1, 2)
 
@@ -152,29 +166,45 @@ FINDS = {
 }
 
 
+DEAR = {"undelivered", "departures", "refusals"}
+"""What takes an audit of several seconds."""
+
+
 @pytest.fixture(scope="module")
-def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("bombs")
-    found = {name: folder / f"{name}.svt" for name in BOMBS}
-    for name, make in BOMBS.items():
-        found[name].write_bytes(make())
-    return found
+
+    def make(name: str) -> Path:
+        path = folder / f"{name}.svt"
+        path.write_bytes(BOMBS[name]())
+        return path
+
+    return Made(make)
 
 
-@pytest.mark.parametrize("name", BOMBS)
-def test_an_audit_keeps_to_its_memory(name: str, bombs: dict[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in BOMBS]
+)
+def test_an_audit_keeps_to_its_memory(name: str, bombs: Made) -> None:
     said = limited("audit", bombs[name])
     assert (said.code, said.err) == (3 if FINDS[name] == "could not finish" else 1, "")
     assert FINDS[name] in said.out
 
 
 @pytest.mark.parametrize("name", ["undelivered", "refusals"])
-def test_so_does_a_query(name: str, bombs: dict[str, Path]) -> None:
+def test_so_does_a_query(name: str, bombs: Made) -> None:
     said = limited("query", bombs[name], "SELECT count(*) FROM sent")
     assert re.search("for a file of this length|could not finish with", complaint(said, code=3))
 
 
-def test_so_does_the_judge_of_a_coalition(bombs: dict[str, Path]) -> None:
+@pytest.mark.slow
+def test_so_does_an_export(bombs: Made, tmp_path: Path) -> None:
+    said = limited("export", bombs["undelivered"], "--to", tmp_path / "tables")
+    assert re.search("for a file of this length|could not finish with", complaint(said, code=3))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_so_does_the_judge_of_a_coalition(bombs: Made) -> None:
     said = limited("audit", bombs["questions"], "--coalition", "aggregator")
     assert (said.code, said.err) == (3, "")
     assert said.out.lower().count("could not finish") == 2

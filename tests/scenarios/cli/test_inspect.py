@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.recorded.forgeries import Forgery
+from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
 from tests.recorded.transcripts import sample
 from tests.scenarios.command import OWN, complaint, python, sottovoce
 
@@ -136,6 +136,67 @@ def test_a_changed_byte_of_the_wrapper_has_no_verdict(quick: Recorded, tmp_path:
     assert "Could not finish: the file cannot be unpacked: byte " in said.out
     assert "fault:" not in said.out
     assert "could not finish: byte " in sottovoce("audit", path).out
+
+
+def test_of_what_cannot_be_unpacked_there_is_no_verdict(quick: Recorded, tmp_path: Path) -> None:
+    unread = tmp_path / "unread.svt"
+    unread.write_bytes(unreadable_after_header(quick.path.read_bytes()))
+    said = sottovoce("verify", unread, "--digest", "00" * 32)
+    assert said.code == 3
+    assert said.out.splitlines()[-1] == "no verdict: the file could not be read to its end"
+    assert "so far as it could be read: 0 entries, 0 messages sent" in said.out
+    assert "No party said anything" not in said.out
+    assert "Unknown  What was published." in said.out
+    found = json.loads(sottovoce("verify", unread, "--json").out)
+    assert found["verdict"] == "no verdict: the file could not be read to its end"
+    page = tmp_path / "page.html"
+    audited = sottovoce("audit", unread, "--html", page)
+    assert audited.code == 3
+    assert audited.out.startswith("No verdict\n")
+    assert "stand against" not in audited.out
+    assert '<section id="verdict" class="verdict open"' in page.read_text()
+    for text in (audited.out, page.read_text()):
+        assert "Accepted" not in text
+        assert "No result was published" not in text
+        assert "nothing was published" not in text
+        assert "No party said anything" not in text
+    as_values = json.loads(sottovoce("audit", unread, "--json").out)
+    assert as_values["verdict"] == "No verdict"
+    assert as_values["accepted"] is False
+    assert [found["text"][:17] for found in as_values["findings"]] == ["could not finish:"]
+
+
+def test_of_a_cut_file_nothing_is_said_that_was_not_read(quick: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "cut.svt"
+    path.write_bytes(header_of_file(quick.path.read_bytes()))
+    said = sottovoce("verify", path)
+    assert said.code == 1
+    assert said.out.splitlines()[-1] == "NOT intact"
+    audited = sottovoce("audit", path)
+    assert audited.out.startswith("Not accepted\n")
+    assert "Unknown  The result. As far as the record could be read" in audited.out
+    assert "As far as the record could be read: 0 of 30 parties were counted" in audited.out
+    for text in (said.out, audited.out):
+        assert "No party said anything" not in text
+        assert "o result was published" not in text
+        assert "nothing was published" not in text
+
+
+def test_a_checkpoint_of_another_session_says_nothing_of_the_file(
+    quick: Recorded, tmp_path: Path
+) -> None:
+    other = recorded(tmp_path / "other", "quickstart", "--set", "residents=45")
+    published = other.path.with_name("transcript.checkpoint")
+    said = sottovoce("verify", quick.path, "--checkpoint", published)
+    assert said.code == 1
+    assert "fault: published: the checkpoint is of another session, " in said.out
+    assert "leaves" not in said.out
+    assert "it is not what was recorded" not in said.out
+    assert "Holds    The record. The file is intact" in said.out
+    assert "that is of another session, and says nothing else of this file" in said.out
+    assert said.out.splitlines()[-1] == "NOT compared: the checkpoint is of another session"
+    found = json.loads(sottovoce("verify", quick.path, "--checkpoint", published, "--json").out)
+    assert found["published"] == "another session"
 
 
 def test_audit(quick: Recorded) -> None:
@@ -296,7 +357,8 @@ def test_query_prints_a_table(quick: Recorded) -> None:
         ("", "expected a SELECT"),
         (
             "SELEC 1",
-            "syntax error (tables: header, roster, sent, delivered, refused, departed, checkpoint)",
+            "syntax error (tables: header, roster, sent, delivered, refused, departed, closing, "
+            "ledger, checkpoint)",
         ),
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("SELECT * FROM nosuch", "no such table: nosuch"),

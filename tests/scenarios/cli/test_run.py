@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.variants import RRIndependent
+from scenarios import open_transcript
 from scenarios.datasets.town import TOWN
 from scenarios.running.simulation import TRANSPORTS
 from tests.scenarios.command import OWN, ROOT, Said, python, sottovoce, write_adult
@@ -103,6 +105,18 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
         left, right = pair["attributes"]
         assert len(pair["table"]) == sizes[left]
         assert all(len(row) == sizes[right] for row in pair["table"])
+        named = [list(TOWN.attribute(name).categories) for name in (left, right)]
+        assert pair["categories"] == named
+        assert np.shape(pair["standard_errors"]) == (sizes[left], sizes[right])
+    folder = runs["tls"][1]
+    expected = open_transcript(folder / "transcript.svt").audit(RRIndependent).estimate
+    assert expected is not None
+    for pair, table in zip(estimate["pairs"], expected.pairs(), strict=True):
+        assert table.standard_errors is not None
+        assert pair["standard_errors"] == table.standard_errors.tolist()
+    # A row of a table is on one line.
+    first = ", ".join(map(repr, estimate["pairs"][0]["table"][0]))
+    assert f"    [{first}],\n" in (folder / "result.json").read_text()
     for name, cells in truth["marginals"].items():
         assert math.isclose(sum(cells.values()), 1), name
         for category, value in cells.items():
@@ -285,6 +299,7 @@ def test_intervals_are_at_the_level_and_about_whom_was_asked() -> None:
             assert pair["attributes"] == shares["attributes"]
             assert np.shape(pair["low"]) == np.shape(pair["high"]) == np.shape(shares["table"])
             assert np.all(np.array(pair["low"]) <= np.array(pair["high"]))
+            assert ("population_errors" in shares) == (about == "population")
         found[options] = (level, about, ends[0])
         said = " ".join(printed.out.split())
         assert ("The shares are projected (simplex), which biases them." in said) == (

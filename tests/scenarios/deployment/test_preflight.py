@@ -49,7 +49,7 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
         "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
         "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
         "projection clip.",
-        f"records    fits {records}: 3 respondents, all answers known.",
+        f"records    fits {records}: 3 respondents, every answer has a category.",
         "ready",
     ]
     said = sottovoce("check", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
@@ -173,16 +173,33 @@ def test_a_variant_of_ones_own(tmp_path: Path) -> None:
 
 def test_what_is_not_for_both(tmp_path: Path) -> None:
     plan = plan_file(tmp_path)
-    for option in ("--checkpoint", "--since", "--report", "--member", "--page"):
-        said = sottovoce("check", plan, option, tmp_path)
-        assert (
-            f"{plan}: is checked with --records" in complaint(said) or "is a directory" in said.err
-        )
+    for option in ("--checkpoint", "--since", "--report", "--page"):
+        said = sottovoce("check", plan, option, tmp_path / "file")
+        assert complaint(said) == f"{option}: not for a plan or a folder, such as {plan}"
+    assert "--member: not for a plan" in complaint(sottovoce("check", plan, "--member", tmp_path))
     assert "are for a member's folder" in complaint(sottovoce("check", plan, "--connect", "h:1"))
     receipt = tmp_path / "anna.receipt"
     receipt.write_bytes(b"")
     said = sottovoce("check", receipt, "--connect", "h:1")
-    assert "--connect, --id, --purse and --budget: expected a PLAN" in complaint(said)
+    assert complaint(said) == f"--connect: is for a PLAN or a FOLDER, and {receipt} is neither"
     said = sottovoce("check", plan, "--id", "who")
     assert complaint(said) == "--id who: expected --records, which it is a column of"
     assert complaint(sottovoce("check", tmp_path / "no.toml")).startswith(f"{tmp_path / 'no.toml'}")
+
+
+def test_a_table_or_a_plan_in_another_place_is_noticed(tmp_path: Path) -> None:
+    plan, table = plan_file(tmp_path), tmp_path / "table.csv"
+    table.write_text("x\n")
+    said = complaint(sottovoce("check", plan, table))
+    assert said == f"{table}: expected one file or folder to check; is it --records {table}?"
+    said = complaint(sottovoce("check", "--plan", plan, "--records", table))
+    assert "--plan: is for a member's FOLDER; expected the plan alone" in said
+    said = complaint(sottovoce("check", "--records", table))
+    assert said == "--records: expected a PLAN, a TOML file, or a FOLDER too"
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_records_that_cannot_be_read_are_no_verdict(more: tuple[str, ...], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.csv"
+    said = sottovoce("check", plan_file(tmp_path), "--records", missing, *more)
+    assert complaint(said) == f"{missing}: No such file or directory"

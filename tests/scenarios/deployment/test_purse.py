@@ -34,8 +34,9 @@ from scenarios.deployment.purse import (
     purse_in,
     usual_purse,
 )
-from scenarios.deployment.respondents import RespondentTable
+from scenarios.deployment.respondents import read_respondents
 from scenarios.errors import UsageError
+from scenarios.own_data.coding import Coding
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_deployment import ScriptedLink, question
@@ -438,12 +439,12 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
 
 def test_ids_are_read_beside_the_records(tmp_path: Path) -> None:
     path = people_table(tmp_path / "r.csv", " ann ,no,young", '"b,o",yes,old', "\u00e9,no,old")
-    table = RespondentTable.read(path)
-    assert table.ids(SURVEY, "who") == ["ann", "b,o", "\u00e9"]
-    assert "ann" not in repr(table)
+    people = read_respondents(path, Coding.of(SURVEY), "who")
+    assert people.ids == ["ann", "b,o", "\u00e9"]
+    assert "ann" not in repr(people)
     # The same letter in two characters is the same person.
     again = people_table(tmp_path / "again.csv", "e\u0301,no,old")
-    assert RespondentTable.read(again).ids(SURVEY, "who") == ["\u00e9"]
+    assert read_respondents(again, Coding.of(SURVEY), "who").ids == ["\u00e9"]
 
 
 @pytest.mark.parametrize(
@@ -458,8 +459,9 @@ def test_ids_are_read_beside_the_records(tmp_path: Path) -> None:
         ("who", ("ann,no,young", ",no,old"), "row 2, column 'who': empty"),
         ("who", ("a\u202eb,no,young",), "row 1, column 'who': expected an id of at most 200"),
         ("who", (f"{'a' * 201},no,young",), "at most 200 printable characters"),
-        ("name", ("ann,no,young",), "column 'name': no such column"),
+        ("name", ("ann,no,young",), "no column 'name'. The table has 'who'"),
         ("age", ("ann,no,young",), "--id age: is asked by the survey"),
+        (" age", ("ann,no,young",), "--id  age: is asked by the survey"),
     ],
 )
 def test_ids_that_are_refused(
@@ -467,7 +469,7 @@ def test_ids_that_are_refused(
 ) -> None:
     path = people_table(tmp_path / "r.csv", *rows)
     with pytest.raises(UsageError) as refused:
-        RespondentTable.read(path).ids(SURVEY, column)
+        read_respondents(path, Coding.of(SURVEY), column)
     assert says in str(refused.value)
     assert "ann" not in str(refused.value)
 

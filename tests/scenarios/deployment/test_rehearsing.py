@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from protocol.estimators.inference.words import Intervals
 from protocol.variants import BUILT_IN
+from scenarios import simulate
+from scenarios.cli.surveys.holding import reported
+from scenarios.deployment import rehearsing
+from scenarios.deployment.rehearsing import Rehearsed
+from scenarios.deployment.survey_plan import read_plan
 from tests.scenarios.command import Said, complaint, python, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
-from tests.scenarios.survey_folders import PLAN, PLANS, RECORDS, ROWS, plan_file, table
+from tests.scenarios.survey_folders import PLAN, PLANS, RECORDS, ROWS, plan_file, start, table
 
 
 def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
@@ -67,9 +77,23 @@ def test_a_variant_of_ones_own_with_a_party_killed(tmp_path: Path) -> None:
     held.mkdir()
     for name in ("anna", "bert", "carl"):
         table(held / f"{name}.csv", "yes,old")
-    said = rehearsed(plan, held, out, "--kill", "party")
+    plot, synthetic = tmp_path / "made" / "result.svg", tmp_path / "made" / "synthetic.csv"
+    page = tmp_path / "made" / "result.html"
+    margins = tmp_path / "margins.csv"
+    margins.write_text("smokes;share\nno;0,5\nyes;0,5\n")
+    files: tuple[object, ...] = ("--plot", plot, "--synthetic", synthetic, "--html", page)
+    files += ("--project", "simplex", "--calibrate", margins)
+    said = rehearsed(plan, held, out, "--kill", "party", *files)
     assert "anna" in said.err or said.code == 0
     assert "of 3 parties" in said.out
+    assert f"written: {plot}" in said.err
+    assert plot.read_bytes().startswith(b"<?xml")
+    assert len(synthetic.read_text().splitlines()) == 1 + 3
+    assert '<p class="eyebrow">A survey</p>' in page.read_text(encoding="utf-8")
+    result = json.loads((out / "result" / "result.json").read_text())
+    assert result["estimate"]["projection"] == "simplex"
+    assert result["calibration"]["margins"] == [["smokes"]]
+    assert result["estimate"]["marginals"]["smokes"] == pytest.approx({"no": 0.5, "yes": 0.5})
     own = f"{plan.parent / 'quiet.py'}:Quiet"
     assert f"to audit it: sottovoce audit {out}/result/transcript.svt" in said.err
     assert said.err.rstrip().endswith(f"--member {out}/members/aggregator --variant {own}")
@@ -96,11 +120,58 @@ def test_what_cannot_be_rehearsed(
     assert not list(out.glob("*"))
 
 
+def test_a_rehearsal_that_is_interrupted_cannot_be_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> Rehearsed:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rehearsing, "rehearse", interrupted)
+    records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
+    plan = plan_file(tmp_path, PLAN)
+    said = sottovoce("rehearse", plan, "--records", records, "--parties", 3, "--out", out)
+    assert said.code == 130
+    assert "a rehearsal cannot be gone on with: hold it again" in said.err
+    assert "--resume" not in said.err
+
+
+def test_ctrl_c_is_for_the_rehearsal_and_not_for_its_members() -> None:
+    with contextlib.ExitStack() as running:
+        process = rehearsing._start(running, "list")
+        assert os.getpgid(process.pid) == process.pid
+
+
+def members_of(out: Path) -> list[int]:
+    """The processes that have a folder of this rehearsal on their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(out / "members") in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_no_member_outlives_a_rehearsal_that_is_ended(number: int, tmp_path: Path) -> None:
+    records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
+    named = ("--records", records, "--parties", 3, "--out", out)
+    rehearsal = start("rehearse", plan_file(tmp_path, PLAN), *named)
+    while not members_of(out):
+        assert rehearsal.poll() is None
+        time.sleep(0.01)
+    rehearsal.send_signal(number)
+    _, complained = rehearsal.communicate(timeout=60)
+    assert rehearsal.returncode == 130
+    assert "a rehearsal cannot be gone on with" in complained
+    assert members_of(out) == []
+
+
 def test_records_of_a_folder(tmp_path: Path) -> None:
     plan, held, out = plan_file(tmp_path, PLAN), tmp_path / "held", tmp_path / "out"
     held.mkdir()
     command = ("rehearse", plan, "--records", held, "--out", out)
-    assert "has no .csv files" in complaint(sottovoce(*command))
+    assert "has no .csv or .parquet files" in complaint(sottovoce(*command))
     table(held / "Anna.csv", *ROWS)
     assert "party id 'Anna'" in complaint(sottovoce(*command))
     assert "--parties: " in complaint(sottovoce(*command, "--parties", 2))
@@ -109,3 +180,16 @@ def test_records_of_a_folder(tmp_path: Path) -> None:
     table(held / "anna.csv", *ROWS)
     (held / "Anna.csv").unlink()
     assert "exists and is not empty" in complaint(sottovoce(*command))
+
+
+def test_a_survey_is_published_raw_where_it_cannot_be_projected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, records = read_plan(plan_file(tmp_path, PLANS["inp-rr"])), tmp_path / "records.csv"
+    records.write_text(RECORDS["inp-rr"])
+    outcome = simulate(plan.variant, plan.coding.records(records))
+    done, values = reported(outcome, "em", Intervals(0.8))
+    assert capsys.readouterr().err.startswith("--project em: no EM: ")
+    assert (done.projection, values["estimate"]["projection"]) == ("none", "none")
+    assert values["estimate"]["intervals"]["level"] == 0.8
+    assert reported(outcome, "clip", Intervals())[1]["estimate"]["projection"] == "clip"

@@ -16,9 +16,10 @@ from scenarios.deployment.rehearsing import split_records
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.own_data.coding import Coding, Question, number_in
+from scenarios.own_data.opening import open_sheet
 from scenarios.own_data.plan_text import plan_text
-from scenarios.own_data.proposing import USUAL, Limits, propose
-from scenarios.own_data.sheets import Format, open_sheet
+from scenarios.own_data.proposing import propose
+from scenarios.own_data.sheets import Format
 from tests.scenarios.command import complaint, sottovoce
 
 
@@ -28,10 +29,10 @@ def table(folder: Path, text: str, *, encoding: str = "utf-8") -> Path:
     return path
 
 
-def planned(folder: Path, data: Path, limits: Limits = USUAL) -> Coding:
+def planned(folder: Path, data: Path, **limits: int) -> Coding:
     """What a plan says that is proposed, written and read."""
     plan = folder / "plan.toml"
-    plan.write_text(plan_text(propose(data, limits), "Own"), encoding="utf-8")
+    plan.write_text(plan_text(propose(data, **limits), "Own"), encoding="utf-8")
     return read_plan(plan).coding
 
 
@@ -80,13 +81,13 @@ def test_missing_answers_have_a_category_and_are_counted(tmp_path: Path) -> None
     assert second.question is not None
     assert (second.question.missing, second.question.ordinal) == ("no answer", False)
     coding = planned(tmp_path, path)
-    assert coding.format.missing == ("?", "NA")
+    assert coding.format.missing_cells == ("?", "NA")
     assert [row[0] for row in texts(coding, path)] == ["yes", "no answer", "no answer", "no"]
 
 
 def test_numbers_are_cut_where_about_as_many_rows_are_on_both_sides(tmp_path: Path) -> None:
     path = table(tmp_path, "n\n" + "".join(f"{i**2 / 10}\n" for i in range(1000)))
-    coding = planned(tmp_path, path, Limits(bins=4))
+    coding = planned(tmp_path, path, bins=4)
     [question] = coding.questions
     assert len(question.edges) == 3
     counts = coding.records(path).counts(["n"])
@@ -126,7 +127,7 @@ def test_numbers_are_read_as_people_write_them(
 
 def test_the_decimal_comma_is_found(tmp_path: Path) -> None:
     path = table(tmp_path, "a;b\n" + "".join(f"{i},5;x{i % 2}\n" for i in range(200)))
-    assert propose(path).decimal == ","
+    assert propose(path).format.decimal == ","
     assert planned(tmp_path, path).questions[0].edges
 
 
@@ -144,11 +145,12 @@ def test_rare_answers_are_joined_and_named(tmp_path: Path) -> None:
 def test_of_many_categories_the_most_frequent_are_kept(tmp_path: Path) -> None:
     rows = [f"c{i:04}" for i in range(3000) for _ in range(12 if i < 10 else 11)]
     path = table(tmp_path, "x\n" + "\n".join(rows) + "\n")
-    [column] = propose(path, Limits(most=12)).columns
+    [column] = propose(path, most=12).columns
     assert column.question is not None
     assert column.question.categories[:11] == tuple(f"c{i:04}" for i in range(11))
     assert column.question.other == "other"
-    assert "and 2,977 more" in column.notes[-1]
+    assert "and 2,977 more" in column.notes[-2]
+    assert column.notes[-1] == "caution: 100% of the rows are joined"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_what_tells_who_or_nothing_is_left_out(tmp_path: Path, cells: list[str],
 def test_thousands_that_points_set_apart_are_not_decimals(tmp_path: Path) -> None:
     rows = "".join(f"{i % 2};{i % 3}.{i:03};{900 + i % 90}\n" for i in range(100, 400))
     path = table(tmp_path, f"a;b;c\n{rows}")
-    assert propose(path).decimal == ","
+    assert propose(path).format.decimal == ","
     [_, question, _] = planned(tmp_path, path).questions
     assert question.edges
     assert min(question.edges) >= 100
@@ -243,10 +245,10 @@ def test_a_proposed_plan_takes_every_row_of_its_table(
     ("content", "said"),
     [
         (b"", "is empty"),
-        (b"a,b\n", "has a header and no records"),
+        (b"a,b\n", "has no records"),
         (b"a,a\n1,2\n", "names column 'a' twice"),
         (b"a,\n1,2\n", "has no name for column 2"),
-        (b"a,b\n1,2\n1\n", "row 2: 1 fields, but the header has 2"),
+        (b"a,b\n1,2\n1\n", "row 2: 1 field, but the first row has 2"),
         (b"a,b\n1,2\n\n3,4\n", "row 2: blank, before further rows"),
         (b'a,b\n1,"2\n', "not a table"),
         (b"a,b\n1,2\0\n", "NUL"),
@@ -257,6 +259,46 @@ def test_a_table_that_is_none_is_refused_by_row(tmp_path: Path, content: bytes, 
     path.write_bytes(content)
     with pytest.raises(UsageError, match=said):
         propose(path)
+
+
+def test_a_cell_without_a_category_names_the_setting_that_gives_it_one(tmp_path: Path) -> None:
+    def refused(cell: str, categories: str, format_: str = "") -> str:
+        plan = tmp_path / "plan.toml"
+        plan.write_text(
+            f'title = "T"\np = 0.5\n[records]\n{format_}\n[[attributes]]\nname = "a"\n'
+            f"categories = {categories}\n",
+            encoding="utf-8",
+        )
+        with pytest.raises(UsageError) as caught:
+            read_plan(plan).coding.records(table(tmp_path, f"a\n{cell}\n"))
+        return str(caught.value)
+
+    city = '["Saarbrücken", "Köln"]'
+    for cell in ("Saarbrücken", "Saarbru\u0308cken"):
+        said = refused(cell, city, 'encoding = "cp1252"')
+        assert "Read as UTF-8 it is 'Saarbrücken'" in said
+        assert 'set encoding = "utf-8"' in said
+    assert "UTF-8" not in refused("Bonn", city, 'encoding = "cp1252"')
+    assert "UTF-8" not in refused("Münster", city)
+    assert refused("W", '["m", "w"]').endswith(
+        "With ignore_case = true in its [[attributes]] it is 'w'"
+    )
+    # Where two categories differ by case alone it cannot be set.
+    assert "ignore_case" not in refused("W ", '["m", "M", "w"]')
+    assert "ignore_case" not in refused("x", '["m", "w"]')
+
+
+@pytest.mark.parametrize("where", ["[records]\n", ""])
+def test_cells_for_no_answer_are_texts(where: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    more = "" if where else "missing_cells = [99]\n"
+    records = f"{where}missing_cells = [99]\n" if where else ""
+    plan.write_text(
+        f'title = "T"\np = 0.5\n{records}[[attributes]]\nname = "a"\n'
+        f'categories = ["x", "?"]\nmissing = "?"\n{more}'
+    )
+    with pytest.raises(UsageError, match='cells are texts, also where they are numbers: "99", not'):
+        read_plan(plan)
 
 
 def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> None:
@@ -274,7 +316,7 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ("b,A\nx,0\nz,1\n", "row 2, column 'b': unknown category 'z'; allowed: 'x', 'y'"),
         ("b,A\nx,one\n", "row 1, column 'A': 'one': expected a number"),
         ("b,A\nx,\n", "row 1, column 'A': the answer is missing"),
-        ("b,a\nx,1\n", "no column 'A'; the first row has 'b', 'a'"),
+        ("b,a\nx,1\n", "no column 'A'. The table has 'b', 'a'"),
     ):
         with pytest.raises(UsageError, match=said):
             coding.records(table(tmp_path, text))
@@ -283,11 +325,14 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('[[attributes]]\nname = "a"\nedges = [2, 1]', "line 3: column 'a': edges: expected"),
-        ('[[attributes]]\nname = "a"\nedges = ["x"]', "line 5: Expected `float`"),
+        (
+            '[[attributes]]\nname = "a"\nedges = [2, 1]',
+            "line 5, column 9: attribute 'a': edges: expected",
+        ),
+        ('[[attributes]]\nname = "a"\nedges = ["x"]', "line 5, column 9: Expected `float`"),
         (
             '[[attributes]]\nname = "a"\nedges = [1]\ncategories = ["x"]',
-            "line 3: column 'a': 1 categories for 2 ranges",
+            "line 5, column 9: attribute 'a': 1 categories for 2 ranges",
         ),
         (
             '[[attributes]]\nname = "a"\nedges = [1]\ncategories = ["x", "y", "z"]',
@@ -295,12 +340,20 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ),
         (
             '[[attributes]]\nname = "a"\ncategories = ["x", "y"]\nother = "z"',
-            "line 3: column 'a': other 'z' is not a category",
+            "line 6, column 9: attribute 'a': other 'z' is not a category",
         ),
-        ('[records]\ndelimiter = ";;"', "delimiter ';;': expected one character"),
+        (
+            '[records]\ndelimiter = ";;"',
+            "line 4, column 13: records: delimiter ';;': expected one character",
+        ),
         ('[records]\nencoding = "nope"', "encoding 'nope': unknown"),
         ('[records]\ndecimal = ";"', "decimal ';': expected"),
-        ('[records]\nquote = ";"', "line 3: Object contains unknown field `quote`"),
+        ("epsilonn = 1", "line 3, column 12: variant 'rr-independent' has no parameter 'epsilonn'"),
+        ('variant = "rr"', "line 3, column 11: no variant 'rr'"),
+        ('quorum = "x"', "line 3, column 10: variant .rr-independent. cannot be made: Expected"),
+        ("title = 1", "Cannot overwrite a value .at line 3, column 10"),
+        ('[[attributes]]\nname = "a"\ncategories = ["x", "x"]', "line 5, column 14: attribute 'a'"),
+        ('[records]\nquote = ";"', "line 4, column 9: Object contains unknown field `quote`"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said_with_its_line(
@@ -328,6 +381,6 @@ def test_the_command_writes_what_check_and_rehearse_read(tmp_path: Path) -> None
     assert complaint(again).endswith("plan.toml: exists; give another name, or delete it first")
     checked = sottovoce("check", str(plan), "--records", str(data))
     assert checked.code == 0
-    assert "120 respondents, all answers known" in checked.out
+    assert "120 respondents, every answer has a category" in checked.out
     refused = sottovoce("plan", "--from", tmp_path / "none.csv")
     assert complaint(refused).endswith("none.csv: No such file or directory")

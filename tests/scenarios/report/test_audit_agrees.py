@@ -31,7 +31,7 @@ from scenarios.report.statement.parts import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of
-from tests.recorded.forgeries import Forgery
+from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
 from tests.recorded.runs import Run, fate_of, recorded, written
 from tests.scenarios.command import sottovoce
 
@@ -193,8 +193,18 @@ SOUND = {
 REFUSED = {"accepted": "bad"}
 BROKEN = {"accepted": "bad", "The record": "bad"}
 FORGED = {"Signed by the aggregator": "care"}
+UNDECIDED = {"accepted": "open", "The record": "open"}
+FOREIGN = {"accepted": "bad", "What was published": "bad"}
 DIFFERS = {"What was published": "bad", **BROKEN}
 UNREAD = {**BROKEN, "Privacy": "bad", "Privacy at a δ": "care"}
+UNHEARD = {
+    **UNREAD,
+    "Signed by parties": "open",
+    "Signed by the aggregator": "open",
+    "The count": "care",
+    "The result": "open",
+    "Privacy at a δ": "",
+}
 UNBOUNDED = {"Privacy": "care", "Privacy at a δ": ""}
 ALL_BUT_ONE = ",".join(["aggregator", *(f"party-{i}" for i in range(1, PARTIES))])
 
@@ -206,10 +216,10 @@ CASES = {
     "its digest": Case(file_of, {"What was published": "good"}, digest="own"),
     "another digest": Case(file_of, DIFFERS, digest="00" * 32),
     "another record's checkpoint": Case(
-        file_of, DIFFERS, checkpoint=lambda: last_of(file_of(seed=2))
+        file_of, FOREIGN, checkpoint=lambda: last_of(file_of(seed=2))
     ),
     "its digest and another checkpoint": Case(
-        file_of, DIFFERS, digest="own", checkpoint=lambda: last_of(file_of(seed=2))
+        file_of, FOREIGN, digest="own", checkpoint=lambda: last_of(file_of(seed=2))
     ),
     "its checkpoint and another digest": Case(
         file_of, DIFFERS, digest="00" * 32, checkpoint=lambda: last_of(file_of())
@@ -221,7 +231,7 @@ CASES = {
     ),
     "an earlier checkpoint of another record": Case(
         lambda: file_of(ROUNDS),
-        {**DIFFERS, "Claims": "care"},
+        {**FOREIGN, "Claims": "care"},
         checkpoint=lambda: checkpoints_of(file_of(ROUNDS, seed=2))[0],
     ),
     "a checkpoint that contradicts the record's": Case(
@@ -249,8 +259,18 @@ CASES = {
     ),
     "a flipped bit of the wrapper": Case(
         lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
-        {**UNREAD, **FORGED},
+        {**UNREAD, **FORGED, **UNDECIDED},
     ),
+    "a flipped bit of the wrapper, and another digest": Case(
+        lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
+        {**UNREAD, **FORGED, **UNDECIDED, "What was published": "open"},
+        digest="00" * 32,
+    ),
+    "unreadable after its header": Case(
+        lambda: unreadable_after_header(file_of()),
+        {**UNHEARD, **FORGED, **UNDECIDED},
+    ),
+    "cut after its header": Case(lambda: header_of_file(file_of()), UNHEARD),
     "torn in the last entry": Case(lambda: file_of()[:-5], {**UNREAD, **FORGED}),
     "a run that failed": Case(failed, BROKEN),
     "a run with a loss": Case(lambda: file_of(lossy=True), {"The count": "care"}),
@@ -350,20 +370,27 @@ def by_figures(found: Any) -> dict[str, str]:
     everybody = counts["counted"] == counts["parties"]
     result = found["result"]
     states = {True: "good", False: "bad", None: "open"}
-    follows = states[result["follows"]] if result["published"] else "bad"
+    partial = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
+    missing = "open" if partial else "bad"
+    follows = states[result["follows"]] if result["published"] else missing
     if result["follows"] and result["respondents"] is None:
         follows = "bad"
     others = [other["follows"] for other in found["replay"]["others"]]
     words = "bad" if False in others else "open" if None in others else "good"
     unbounded = any(claim["unbounded"] for claim in privacy["claims"])
     exceeded = any((claim["factor"] or 0) > 1 + 1e-9 for claim in privacy["claims"])
-    partial = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
     published = {"not given": "care", "begins": "care", "fits": "good", "differs": "bad"}
+    published["another session"] = "bad"
+    unread = verification["unopened"] is not None
+    if unread:
+        published["differs"] = "open"
+    # A checkpoint of another session says nothing of the file.
+    alone = verification["intact"] or verification["published"] == "another session"
     return {
-        "accepted": states[found["accepted"]],
-        "The record": states[verification["intact"]],
+        "accepted": "open" if unread else states[found["accepted"]],
+        "The record": "open" if unread else states[alone],
         "What was published": published[verification["published"]],
-        "Signed by parties": "note"
+        "Signed by parties": ("open" if partial else "note")
         if not verification["signed"]["of"]
         else "good"
         if verification["signed"]["parties"] == "all"
@@ -372,6 +399,8 @@ def by_figures(found: Any) -> dict[str, str]:
         if verification["equivocation"]
         else "good"
         if verification["signed"]["at_the_end"]
+        else "open"
+        if partial and not verification["signed"]["checkpoints"]
         else "care",
         "The count": "bad" if wrong else "good" if everybody else "care",
         "The result": follows,
@@ -390,6 +419,8 @@ def by_figures(found: Any) -> dict[str, str]:
     }
 
 
+VERDICTS = {"Accepted": "good", "Not accepted": "bad", "No verdict": "open"}
+
 Said = dict[str, tuple[str, str]]
 """Of every check how it came out, and the sentence; the verdict is the one on ``accepted``."""
 
@@ -397,7 +428,7 @@ Said = dict[str, tuple[str, str]]
 def in_json(found: Any) -> Said:
     said = found["statement"]
     return {
-        "accepted": ("good" if found["accepted"] else "bad", said["says"]),
+        "accepted": (VERDICTS[found["verdict"]], said["says"]),
         **checks_in_json(said["checks"]),
     }
 
@@ -408,8 +439,7 @@ def checks_in_json(checks: Any) -> Said:
 
 def in_words(said: str) -> Said:
     title, says, *_ = said.splitlines()
-    verdict = {"Accepted": "good", "Not accepted": "bad"}[title]
-    return {"accepted": (verdict, says), **checks_in_words(said)}
+    return {"accepted": (VERDICTS[title], says), **checks_in_words(said)}
 
 
 def checks_in_words(said: str) -> Said:
@@ -432,8 +462,9 @@ def on_the_page(text: str) -> Said:
         re.DOTALL,
     )
     assert all(WORDS[state] == word for state, word, *_ in checks)
+    states = {"yes": "good", "no": "bad", "open": "open"}
     return {
-        "accepted": ("good" if verdict[1] == "yes" else "bad", html.unescape(verdict[2])),
+        "accepted": (states[verdict[1]], html.unescape(verdict[2])),
         **{about: (state, html.unescape(says)) for state, _, about, says in checks},
     }
 

@@ -1,4 +1,4 @@
-"""The page of an audit: well formed, self-contained, escaped, of bounded length, and right."""
+"""Pages of audits and runs: well formed, self-contained, escaped, of bounded length, and right."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from tests.pages import (
     hostile_survey,
     independent,
     page_of,
+    run_page_of,
     style_of,
     summed,
     worst_of,
@@ -50,6 +51,7 @@ def pages() -> Iterator[str]:
     yield full_page_of(independent(), 1)
     yield full_page_of(summed(), 3)
     yield page_of(flipped())
+    yield run_page_of("quickstart", (("residents", "40"),))
 
 
 def flipped() -> bytes:
@@ -59,9 +61,11 @@ def flipped() -> bytes:
     return bytes(file)
 
 
-@pytest.fixture(scope="module", params=["independent", "summed", "flipped"])
+@pytest.fixture(scope="module", params=["independent", "summed", "flipped", "run"])
 def text(request: pytest.FixtureRequest) -> str:
-    return dict(zip(("independent", "summed", "flipped"), pages(), strict=True))[request.param]
+    return dict(zip(("independent", "summed", "flipped", "run"), pages(), strict=True))[
+        request.param
+    ]
 
 
 def test_well_formed(text: str) -> None:

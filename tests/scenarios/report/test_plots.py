@@ -245,7 +245,9 @@ def test_texts_are_no_formulas_and_drive_nothing() -> None:
     prices = ("$1-$2", "$\\frac$", "a_b^c")
     survey = Survey("A $survey$", (Attribute(name="$x$", categories=prices),))
     records = Records(survey, np.array([[0], [1], [2]], np.uint8))
-    texts = texts_of(rendered(plot_finished(finished(records)), ".svg"))
+    picture = rendered(plot_finished(finished(records)), ".svg")
+    assert b"<title>A $survey$</title>" in picture
+    texts = texts_of(picture)
     assert {"A $survey$", "$x$", "$1-$2", "$\\frac$", "a_b^c"} <= texts
     row = Row(settings={"$p$": 0.1, "of": "$y$"}, measured={"$v$": 1.0})
     other = Row(settings={"$p$": 0.2, "of": "\x1b[31m"}, measured={"$v$": 1.0})

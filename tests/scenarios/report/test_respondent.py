@@ -47,5 +47,5 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     said = sottovoce("check", "--page", path)
     assert (said.code, said.out.split()[0]) == (0, "written:")
     assert path.read_text(encoding="utf-8") == respondent_page()
-    for arguments in ((), (path, "--page", path)):
+    for arguments in ((), (path, "--page", tmp_path / "another.html")):
         assert "a FILE to check, or --page" in complaint(sottovoce("check", *arguments))

@@ -368,7 +368,7 @@ def test_without_matplotlib_it_is_refused_before_the_run(
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
     said = sottovoce("run", f"{own}:own-never", "--plot", tmp_path / "picture.png")
-    assert "--plot needs matplotlib, the extra 'plots': pip install '.[plots]'" in complaint(said)
+    assert "--plot needs matplotlib: pip install 'sottovoce[plots]'" in complaint(said)
     # Nobody else needs it.
     assert sottovoce("run", f"{own}:own-several", "--json").code == 0
 

@@ -24,8 +24,8 @@ from protocol.transcript.checkpoints import read_note
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.aggregating import attempting, hold, make_ready
-from scenarios.deployment.answering import read_records
 from scenarios.deployment.members import read_member, tls_context
+from scenarios.deployment.respondents import read_records
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path, read_checkpoint
 from scenarios.files.kept_records import partial_path

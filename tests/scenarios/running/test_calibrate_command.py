@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.scenarios.command import sottovoce
+from protocol.messages import AGGREGATOR
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
 
 MARGINS = (
     "attribute,category,share\nsmokes,no,0.8\nsmokes,yes,0.2\n"
@@ -65,21 +67,82 @@ def test_post_stratification_by_a_table(tmp_path: Path) -> None:
     assert "Calibrated linearly to smokes by age" in words
 
 
+def test_a_record_is_calibrated_when_it_is_estimated_from_and_audited(tmp_path: Path) -> None:
+    margins = written(tmp_path, MARGINS)
+    sottovoce(*RUN, "--out", str(tmp_path / "run"))
+    record, calibrate = str(tmp_path / "run" / "transcript.svt"), ("--calibrate", margins)
+    ran = json.loads(sottovoce(*RUN, *calibrate, "--json").out)
+    estimated = json.loads(sottovoce("estimate", record, *calibrate, "--json").out)
+    shares = {row["category"]: row["value"] for row in estimated["rows"]}
+    assert (estimated["about"], shares["yes"]) == ("population", pytest.approx(0.2))
+    assert estimated["calibration"] == ran["calibration"]
+    audited = json.loads(sottovoce("audit", record, *calibrate, "--json").out)
+    assert audited["result"]["marginals"] == ran["estimate"]["marginals"]
+    assert audited["result"]["calibration"] == ran["calibration"]
+    assert audited["accepted"]
+    assert "calibration" not in json.loads(sottovoce("audit", record, "--json").out)["result"]
+    page = tmp_path / "page.html"
+    sottovoce("audit", record, *calibrate, "--html", str(page))
+    for words in (sottovoce("estimate", record, *calibrate).out, page.read_text("utf-8")):
+        assert "Calibrated linearly to smokes, district" in " ".join(words.split())
+
+
+def test_a_known_share_that_the_reports_contradict_is_told(tmp_path: Path) -> None:
+    far = written(tmp_path, "smokes,share\nno,0.01\nyes,0.99\n")
+    calibration = json.loads(sottovoce(*RUN, "--calibrate", far, "--json").out)["calibration"]
+    assert [one["cell"] for one in calibration["far"]] == [["no"], ["yes"]]
+    words = " ".join(sottovoce(*RUN, "--calibrate", far).out.split())
+    assert "Caution: the known share of smokes = " in words
+    assert ", and 1 more, is not within what the reports allow" in words
+    near = written(tmp_path, "smokes,share\nno,0.75\nyes,0.25\n")
+    assert "Caution" not in sottovoce(*RUN, "--calibrate", near).out
+
+
+def test_several_releases_are_calibrated(tmp_path: Path) -> None:
+    margins = written(tmp_path, "sex,share\nFemale,0.5\nMale,0.5\n")
+    arguments = ("run", "adult-clusters", "--set", "records=400", "--set", "parties=20")
+    result = sottovoce(*arguments, "--transport", "local", "--calibrate", margins, "--json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert found["estimate"]["marginals"]["sex"] == pytest.approx({"Female": 0.5, "Male": 0.5})
+    assert found["calibration"]["effective_n"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("smokes;share\nno;0,8\nyes;0,2\n", "latin-1"),
+        ("smokes\tcount\r\nno\t1000,5\r\nyes\t250,1250\r\n", "utf-16"),
+        ("attribute|category|share\nsmokes|no|.8\nsmokes|yes| .2\n\n", "utf-8-sig"),
+    ],
+)
+def test_margins_may_be_written_in_many_ways(text: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "margins.csv"
+    path.write_bytes(text.encode(encoding))
+    found = json.loads(sottovoce(*RUN, "--calibrate", str(path), "--json").out)
+    assert found["estimate"]["marginals"]["smokes"]["no"] == pytest.approx(0.8, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("smokes;count\nno;1,000\nyes;1\n", "'1,000': expected a number without a sign between"),
         ("", "empty"),
         ("attribute,category,share\n", "a header and no rows"),
         ("smokes,share\nno,0.8\nyes,0.1\n", "add up to 0.9, expected 1"),
         ("smokes,share\nno,1\n", "'yes' is missing"),
         ("smokes,share\nno,0.8\nno,0.2\n", "row 2: 'smokes', 'no' is given twice"),
         ("smokes,share\nno,0.8\nperhaps,0.2\n", "row 2, column 'smokes': unknown category"),
+        (
+            "attribute,category,share\nsmokes,no,0.8\nsmokes,perhaps,0.2\n",
+            "row 2, column 'category': 'perhaps' is not a category of 'smokes'; allowed: ",
+        ),
         ("hair,share\nred,1\n", "no attribute 'hair'"),
         ("smokes,share\nno,many\nyes,0.2\n", "row 1, column 'share': 'many': expected a number"),
         ("smokes,share\nno,1.2\nyes,-0.2\n", "row 2, column 'share': '-0.2': expected a number"),
         ("smokes,count\nno,0\nyes,0\n", "not all 0"),
         ("smokes,weight\nno,1\nyes,1\n", "expected attribute,category,share"),
-        ("smokes,share\nno\nyes,1\n", "row 1: 1 fields, but the header has 2"),
+        ("smokes,share\nno\nyes,1\n", "row 1: 1 field, but the first row has 2"),
         ('smokes,share\n"no,1\n', "not a table"),
     ],
 )
@@ -107,6 +170,19 @@ def test_what_is_asked_for_wrongly_is_refused(tmp_path: Path) -> None:
         assert said.code == 2, said.err
         assert why in said.err
         assert len(said.err.splitlines()) == 1
+
+
+def test_margins_are_read_before_a_survey_is_held(tmp_path: Path) -> None:
+    wrong = written(tmp_path, "region,share\nnorth,1\n", "wrong.csv")
+    keys, out = make_folders(tmp_path), tmp_path / "out"
+    given = ("--out", out, "--calibrate", wrong)
+    records = ("--records", table(tmp_path / "records.csv", *ROWS), "--parties", 3)
+    for command in (
+        ("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--joining", 0.1, *given),
+        ("rehearse", plan_file(tmp_path), *records, *given),
+    ):
+        assert "region" in complaint(sottovoce(*command))
+        assert not out.exists()
 
 
 def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:

@@ -52,8 +52,10 @@ def test_means_and_their_intervals_in_a_notebook() -> None:
     assert isinstance(done, Finished)
     mean = done.reported.attribute_means()["age"]
     low, high = mean.interval()
-    said = f"mean of age: {mean.value:.6g}, 95 % interval about the respondents"
-    assert f"{said} [{low:.6g}, {high:.6g}]</p>" in done.outcome._repr_html_()
+    said = f"<td>age</td><td>{mean.value:.6g}</td><td>[{low:.6g}, {high:.6g}]</td>"
+    for shown in (done.outcome._repr_html_(), done.reported._repr_html_()):
+        assert said in shown
+        assert "95 % intervals about the respondents" in shown
 
 
 def test_the_intervals_of_means_are_drawn_on_axes_of_their_own() -> None:

@@ -184,6 +184,19 @@ def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
     )
 
 
+def test_what_is_found_of_many_parties_has_a_short_repr() -> None:
+    records = town(300, seed=1)
+    variant = RRIndependent.with_keep(records.survey, 0.5)
+    outcome = simulate(variant, records, transport="memory", rules=[crash(0.3)])
+    audited = outcome.transcript.audit(RRIndependent)
+    counted = f"{outcome.counted} of 300"
+    assert repr(audited.completeness).startswith(f"<Completeness: {counted} parties counted, ")
+    [closing] = audited.completeness.closings
+    assert repr(closing) == f"<Closing: Report, {counted} counted>"
+    assert repr(audited.verification).startswith("<Verification: accepted, ")
+    assert repr(audited) == "<Audit: rr-independent, accepted=True, 0 faults and findings>"
+
+
 def test_a_long_transcript_without_a_file_goes_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.files.transcripts.IN_MEMORY", 1000)
     unfiled = Unfiled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.margins import Margin, far_shares
 from protocol.estimators.calibration.methods import Method, calibrate
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.counts import Counts
@@ -47,6 +48,7 @@ def blocks(keep: bool = False) -> tuple[Block, ...]:
     )
 
 
+@functools.cache
 def matrix(keep: bool = False) -> Floats:
     """The law of a report given a record, both in row-major order of a, b, c; made by hand."""
     whole = np.empty((CELLS, CELLS))
@@ -137,15 +139,14 @@ def test_a_query_is_a_sum_of_cells() -> None:
         PostStratifiedEstimate.of(joint_of(table), margins[0]),
     ):
         cells = found.table("b", "c")
-        assert cells.population_errors is not None
         for cell in ((0, 0), (2, 3)):
             weights = np.zeros((3, 4))
             weights[cell] = 1.0
             one = found.query(("b", "c"), weights)
             assert one.value == pytest.approx(cells.values[cell])
             assert one.standard_error is None
-            low, high = one.interval(0.6827, "population")
-            assert (high - low) / 2 == pytest.approx(cells.population_errors[cell], rel=1e-3)
+            ends = [end[cell] for end in cells.interval(0.9, "population")]
+            np.testing.assert_allclose(one.interval(0.9, "population"), ends, rtol=1e-9)
             assert np.isnan(one.interval(0.95, "respondents")).all()
         everybody = found.query(("b", "a"), np.full((3, 2), 2.0))
         assert everybody.value == pytest.approx(2)
@@ -165,6 +166,9 @@ def test_errors_take_enough_reports_for_each_free_cell() -> None:
     margins = [margin_of("b", "a")]
     few = CalibratedEstimate.of(joint_of(tally(LAW, 249, 1)), margins)
     assert np.isnan(few.table("c").interval(0.95, "population")).all()
+    # So few that the margins seem to explain all of it.
+    hardly = CalibratedEstimate.of(joint_of(tally(LAW, 4, 1)), [margin_of("a")])
+    assert np.isnan(hardly.table("b", "c").interval(0.95, "population")).all()
     # What is known is known all the same.
     low, high = few.table("a").interval(0.95, "population")
     np.testing.assert_allclose(low, high)
@@ -319,6 +323,30 @@ def test_known_margins_make_errors_smaller() -> None:
     assert (after < 0.9 * raw).any()
 
 
+# Known shares that the reports contradict
+
+
+def test_a_known_share_far_from_the_estimate_is_told() -> None:
+    joint = joint_of(tally(LAW, 3_000, 7))
+    assert far_shares(joint, [margin_of("a"), margin_of("b", "c")]) == []
+    other = Margin(("a",), margin_of("a").shares + np.array([0.2, -0.2]))
+    found = far_shares(joint, [margin_of("b"), other])
+    assert [far.cell for far in found] == [("a0",), ("a1",)]
+    assert found[0].names == ("a",)
+    assert found[0].low < margin_of("a").shares[0] < found[0].high < found[0].share
+    # Half of the first stratum respond: the census tells them from all.
+    responding = LAW * RESPONDING / (LAW * RESPONDING).sum()
+    assert far_shares(joint_of(tally(responding, 3_000, 7)), [margin_of("a")])
+
+
+def test_known_shares_are_seldom_far_by_chance() -> None:
+    margins = [margin_of("a"), margin_of("c"), margin_of("b")]
+    far = [
+        bool(far_shares(joint_of(tally(LAW, 300, seed)), margins, level=0.8)) for seed in range(300)
+    ]
+    assert 0.05 < np.mean(far) < 0.25
+
+
 # What is refused
 
 
@@ -338,7 +366,7 @@ def test_what_cannot_be_calibrated() -> None:
         with pytest.raises(ValueError, match=why):
             calibrate(estimate, margins, method=method)  # type: ignore[arg-type]  # one is wrong
     # Where all reports are alike, weights change nothing.
-    with pytest.raises(ValueError, match="no weights of the reports meet"):
+    with pytest.raises(ValueError, match="cannot be made to agree with the margins"):
         CalibratedEstimate.of(joint_of(one_report()), [margin_of("a")])
 
 

@@ -60,11 +60,15 @@ def test_strata_add_up_by_their_sizes() -> None:
 
 def test_intervals_of_all_strata_hold() -> None:
     true = sum(SHARES[name] * law.sum(axis=(0, 1)) for name, law in LAWS.items())
-    held = []
+    held, together = [], []
     for seed in range(150):
-        low, high = stratified(seed).table("c").interval(0.95, "population")
+        table = stratified(seed).table("c")
+        low, high = table.interval(0.95, "population")
         held.append((low <= true) & (true <= high))
+        low, high = table.interval(0.8, "population", simultaneous=True)
+        together.append(((low <= true) & (true <= high)).all())
     assert 0.92 < np.mean(held) < 0.98
+    assert 0.72 < np.mean(together) < 0.92
     # With the sizes of the sample in place of those of the population they do not.
     swapped = []
     for seed in range(60):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -226,7 +226,7 @@ def test_whatever_the_method_intervals_are_about_the_true_dependence() -> None:
         assert (low[0, 0], high[1, 1]) == (1, 1)
         assert found.cautious[0, 1] < low[0, 1] + (high[0, 1] - low[0, 1]) / 2
         with pytest.raises(ValueError, match="about"):
-            found.interval(about="nobody")  # type: ignore[arg-type]
+            found.interval(about="nobody")  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(ValueError, match="level"):
             found.interval(2.0)
 
@@ -247,7 +247,7 @@ def test_p_values_are_corrected_over_the_pairs_that_have_one() -> None:
     )
     assert np.isnan(np.diag(found.p_values())).all()
     with pytest.raises(ValueError, match="correction 'bonferroni'"):
-        found.p_values("bonferroni")  # type: ignore[arg-type]
+        found.p_values("bonferroni")  # type: ignore[arg-type]  # wrong on purpose
     bare = Dependences(survey.names, "auto", "given", np.eye(3), np.zeros((3, 3)), 1.0)
     assert np.isnan(bare.p_values()[0, 1])
     assert np.isnan(bare.interval().low[0, 1])
@@ -389,8 +389,8 @@ def test_intervals_cover_on_a_grid() -> None:
                             answers_of(setting)
                         except AssertionError:
                             continue
-                        for about in ("respondents", "population"):
-                            rate, _ = covered(setting, about, runs, seed=len(rates))  # type: ignore[arg-type]
+                        for about in get_args(About):
+                            rate, _ = covered(setting, about, runs, seed=len(rates))
                             rates.append(rate)
     # With 95 % the lowest of a thousand is about 91.5 %.
     assert min(rates) > 0.90

@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from protocol.estimators.counts import Counts
 from protocol.estimators.inference.contrasts import difference, odds_ratio, p_value, ratio
+from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers import KeepUniform
 from tests.enumeration import survey_of
 
 SURVEY = survey_of(2, 2)
@@ -43,16 +46,42 @@ def test_a_ratio_to_what_may_be_nothing_has_no_upper_end() -> None:
     assert 0 < found.low < 10
 
 
-def test_the_odds_ratio_of_multinomial_shares() -> None:
-    found = odds_ratio(TABLE, (0, 1), (0, 1), about="population")
-    error = math.sqrt(1 / 40 + 1 / 60 + 1 / 20 + 1 / 80)
+def test_the_odds_ratio_of_many_is_that_of_its_logarithm() -> None:
+    counts = 10_000 * np.array([[40, 60], [20, 80]])
+    table = ExactEstimate(SURVEY, {("a", "b"): counts}).table("a", "b")
+    found = odds_ratio(table, (0, 1), (0, 1), about="population")
+    error = math.sqrt((1 / 40 + 1 / 60 + 1 / 20 + 1 / 80) / 10_000)
     assert found.value == pytest.approx(40 * 80 / (60 * 20))
-    assert math.log(found.high / found.low) == pytest.approx(2 * 1.959964 * error, rel=1e-6)
-    turned = odds_ratio(TABLE, (1, 0), (0, 1), about="population")
+    assert math.log(found.high / found.low) == pytest.approx(2 * 1.959964 * error, rel=1e-3)
+    turned = odds_ratio(table, (1, 0), (0, 1), about="population")
     assert turned.value == pytest.approx(1 / found.value)
+    assert turned.low == pytest.approx(1 / found.high, rel=1e-6)
     assert turned.p_value == pytest.approx(found.p_value)
+
+
+def test_the_odds_ratio_ends_where_the_products_are_told_apart() -> None:
+    found = odds_ratio(TABLE, (0, 1), (0, 1), about="population")
+    rng = np.random.default_rng(3)
+    drawn = rng.multinomial(200, [0.2, 0.3, 0.1, 0.4], 400_000) / 200
+    one, two = drawn[:, 0] * drawn[:, 3], drawn[:, 1] * drawn[:, 2]
+    for end in (found.low, found.high):
+        # The variance at the estimate is that of the products of drawn shares.
+        assert abs(0.08 - end * 0.03) / np.std(one - end * two) == pytest.approx(1.96, rel=0.02)
+
+
+def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> None:
+    blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.5)) for name in ("a", "b"))
+    reports = Counts.from_table(np.array([[100, 215], [215, 270]]))
+    table = JointEstimate(SURVEY, blocks, reports).table("a", "b")
+    assert table.values[0, 0] < 0
+    found = odds_ratio(table, (0, 1), (0, 1))
+    assert math.isnan(found.value)
+    assert found.low == 0
+    assert found.high > 0
+    assert 0 < found.p_value < 1
+    # Of a cell that nobody counted in, not even the error is known.
     empty = ExactEstimate(SURVEY, {("a", "b"): np.array([[0, 60], [20, 80]])}).table("a", "b")
-    assert math.isnan(odds_ratio(empty, (0, 1), (0, 1)).low)
+    assert np.isnan(odds_ratio(empty, (0, 1), (0, 1), about="population")).all()
 
 
 def test_exact_shares_have_exact_contrasts() -> None:

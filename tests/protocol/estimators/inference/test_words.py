@@ -13,9 +13,9 @@ from protocol.estimators.inference.words import (
     Shown,
     bracketed,
     decimals,
+    figures_of,
     level_text,
     sentences,
-    shown,
 )
 from protocol.estimators.projection import Projection
 
@@ -81,8 +81,8 @@ def test_an_interval_is_written_once() -> None:
 
 def test_figures_stand_beside_their_intervals() -> None:
     ends = Interval(np.array([[0.0, 0.1]]), np.array([[0.2, 0.3]]))
-    assert shown([[0.1, 0.2]], ends) == [Shown(0.1, 0.0, 0.2), Shown(0.2, 0.1, 0.3)]
-    assert shown(1.0, Interval(np.array(0.5), np.array(2.0))) == [Shown(1.0, 0.5, 2.0)]
+    assert figures_of([[0.1, 0.2]], ends) == [Shown(0.1, 0.0, 0.2), Shown(0.2, 0.1, 0.3)]
+    assert figures_of(1.0, Interval(np.array(0.5), np.array(2.0))) == [Shown(1.0, 0.5, 2.0)]
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,11 @@ def test_exact_counts_stand_as_they_are(way: str) -> None:
                 strict=True,
             ):
                 assert np.allclose(found, expected, atol=1e-9)
+            inside = np.arange(table.values.size).reshape(table.values.shape) % 2 == 0
+            share = np.asarray(table.values[inside].sum())
+            sampled = CumulantLaw.of_counts(share, exact.n, other=0.0, gain=1.0)
+            ends = estimate.query(names, 3.0 * inside - 1).interval(about="population")
+            assert np.allclose(ends, 3 * np.array(sampled.interval(0.95, "population")) - 1)
         else:
             assert (table.standard_errors > 0).any()
             for pair in PAIRS:
@@ -331,7 +336,7 @@ def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
     counts = expected_reports(WAYS[way])
     estimate, n = combined(WAYS[way], counts), counts[0].n
     for names in TABLES:
-        found = estimate._combination(names)
+        found = estimate.combination(names)
         takes, law = summing(SURVEY, names), found.law()
         weights = np.random.default_rng(3).normal(size=found.values.shape)
         ofs = found.sum_law(weights)
@@ -350,7 +355,7 @@ def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
 def test_the_law_has_the_variance_of_the_errors_at_the_estimate(way: Way) -> None:
     estimate = combined(way, expected_reports(way))
     for names in tables_of(way):
-        table, found = estimate.table(*names), estimate._combination(names)
+        table, found = estimate.table(*names), estimate.combination(names)
         for about, errors in (
             (ABOUT[0], table.standard_errors),
             (ABOUT[1], table.population_errors),

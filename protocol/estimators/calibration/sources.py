@@ -1,0 +1,317 @@
+"""What calibration takes of an estimate: its cells and sums, and how they vary about a population.
+
+All variances and covariances are n times those of the estimates: of reports they are those of the
+scores of one respondent.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.scores import (
+    functional_scores,
+    functional_table,
+    moments,
+    unmixed,
+)
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
+from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw
+from protocol.estimators.joint import JointEstimate
+from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.tables import marginal
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers.exact import Floats
+
+MAX_MARGIN_SCORES = 2**27
+"""The most scores of margins that are kept: distinct reports times cells."""
+
+
+class Sums(NamedTuple):
+    """Some estimated sums of shares.
+
+    Attributes:
+        values: the estimates, shape (s,).
+        variances: about the population.
+        scales: the size of what these are the differences of; below a small part they are 0.
+    """
+
+    values: Floats
+    variances: Floats
+    scales: Floats
+
+
+class Skewed(NamedTuple):
+    """The cumulants of a table's cells about the population, by the shares, and their steps."""
+
+    cumulants: Cumulants
+    steps: Floats
+
+
+class Source(ABC):
+    """An estimate, and margins that its sums of cells have covariances with.
+
+    Attributes:
+        estimate: as it is before it is calibrated.
+        margins: may be none.
+    """
+
+    estimate: Estimate
+    margins: tuple[Margin, ...]
+
+    @abstractmethod
+    def table(self, names: Sequence[str]) -> Floats:
+        """The estimated shares."""
+
+    @abstractmethod
+    def cells(self, names: Sequence[str]) -> Sums:
+        """The cells of a table, in row-major order."""
+
+    @abstractmethod
+    def sums(self, names: Sequence[str], weights: Floats) -> Sums:
+        """Weighted sums of a table's cells.
+
+        Args:
+            names: the attributes.
+            weights: shape ``(s, size of the first, size of the second, ...)``.
+        """
+
+    @abstractmethod
+    def covariances(self, names: Sequence[str]) -> Floats:
+        """Those of a table's cells with the cells of the margins, side by side, (cells, d)."""
+
+    def sum_covariances(self, names: Sequence[str], weights: Floats) -> Floats:
+        """Those of weighted sums with the cells of the margins, shape (s, d)."""
+        found: Floats = weights.reshape(len(weights), -1) @ self.covariances(names)
+        return found
+
+    def margin_covariances(self) -> Floats:
+        """Those of the cells of the margins with each other, shape (d, d)."""
+        found = np.concatenate([self.covariances(margin.names) for margin in self.margins])
+        symmetric: Floats = (found + found.T) / 2
+        return symmetric
+
+    def estimated(self) -> Floats:
+        """The margins as they are estimated, shape (d,)."""
+        return np.concatenate([self.table(margin.names).ravel() for margin in self.margins])
+
+    def together(self, names: Sequence[str]) -> bool:
+        """Whether the covariances of a table with the margins are known, and no guess."""
+        del names
+        return True
+
+    def reports_of(self, names: Sequence[str]) -> int:
+        """How many different reports a sum depends on."""
+        return math.prod(self.estimate.sizes_of(names))
+
+    def skewed(self, names: Sequence[str]) -> Skewed | None:
+        """The cumulants of a table's cells; None if their errors are taken for normal."""
+        return _skewed_by(self.estimate.table(*names).law)
+
+    def skewed_mean(self, names: Sequence[str], weights: Floats) -> Skewed | None:
+        """Those of the mean of a weight."""
+        return _skewed_by(self.estimate.query(names, weights).law)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reports(Source):
+    """The reports of single respondents: covariances are those of their scores."""
+
+    estimate: JointEstimate
+    margins: tuple[Margin, ...]
+
+    @cached_property
+    def _shares(self) -> Floats:
+        return self.estimate.counts.counts / self.estimate.n
+
+    def table(self, names: Sequence[str]) -> Floats:
+        return unmixed(self.estimate, names)
+
+    def cells(self, names: Sequence[str]) -> Sums:
+        found = moments(self.estimate, names)
+        return Sums(found.values.ravel(), found.variances.ravel(), found.squares.ravel())
+
+    def sums(self, names: Sequence[str], weights: Floats) -> Sums:
+        asked = self.estimate.asked(names)
+        scores = functional_table(asked, names, weights).reshape(len(weights), -1)
+        reports = asked.shares.reshape(-1)
+        values, squares = scores @ reports, scores**2 @ reports
+        return Sums(values, squares - values**2, squares)
+
+    def covariances(self, names: Sequence[str]) -> Floats:
+        columns = [
+            unmixed(self.estimate, names, self._shares * column).ravel()
+            for column in self.centred.T
+        ]
+        return np.stack(columns, axis=1)
+
+    def sum_covariances(self, names: Sequence[str], weights: Floats) -> Floats:
+        scores = functional_scores(self.estimate, names, weights)
+        return (scores * self._shares[:, np.newaxis]).T @ self.centred
+
+    def margin_covariances(self) -> Floats:
+        return (self.centred * self._shares[:, np.newaxis]).T @ self.centred
+
+    @cached_property
+    def centred(self) -> Floats:
+        """The scores of the margins' cells less their means, of every distinct report, (u, d).
+
+        Raises:
+            ValueError: more than ``MAX_MARGIN_SCORES`` of them.
+        """
+        cells = sum(margin.shares.size for margin in self.margins)
+        distinct = len(self._shares)
+        if distinct * cells > MAX_MARGIN_SCORES:
+            raise ValueError(
+                f"{distinct:,} distinct reports times {cells:,} cells of margins: expected at most "
+                f"{MAX_MARGIN_SCORES:,}"
+            )
+        scores = np.concatenate(
+            [
+                functional_scores(self.estimate, margin.names, _each_cell(margin.shares.shape))
+                for margin in self.margins
+            ],
+            axis=1,
+        )
+        found: Floats = scores - self._shares @ scores
+        return found
+
+    def reports_of(self, names: Sequence[str]) -> int:
+        return self.estimate.asked(names).shares.size
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Releases(Source):
+    """Several releases of the same answers: covariances follow from their designs."""
+
+    estimate: CombinedEstimate
+    margins: tuple[Margin, ...]
+
+    def table(self, names: Sequence[str]) -> Floats:
+        return self.estimate.combination(names).values
+
+    def cells(self, names: Sequence[str]) -> Sums:
+        found, n = self.estimate.combination(names), self.estimate.n
+        given, scale = found.variances()
+        sampled = found.values - found.values**2
+        return Sums(
+            found.values.ravel(),
+            (n * given + sampled).ravel(),
+            (n * scale + np.abs(found.values)).ravel(),
+        )
+
+    def sums(self, names: Sequence[str], weights: Floats) -> Sums:
+        found, n = self.estimate.combination(names), self.estimate.n
+        values = np.tensordot(weights, found.values, axes=found.values.ndim)
+        squares = np.tensordot(weights**2, found.values, axes=found.values.ndim)
+        given, scales = np.array([found.sum_variance(one) for one in weights]).T
+        return Sums(values, n * given + squares - values**2, n * scales + np.abs(squares))
+
+    def covariances(self, names: Sequence[str]) -> Floats:
+        columns = []
+        for margin in self.margins:
+            whole = (*names, *(name for name in margin.names if name not in names))
+            found = self.estimate.combination(whole, guessed=True)
+            others = tuple(range(len(names), len(whole)))
+            for cell in _each_cell(margin.shares.shape):
+                inside = _along(cell, margin.names, whole)
+                weights = np.broadcast_to(inside, found.values.shape)
+                columns.append(found.covariance_with(weights).sum(axis=others).ravel())
+        return self.estimate.n * np.stack(columns, axis=1)
+
+    def together(self, names: Sequence[str]) -> bool:
+        return all(self.estimate.knows({*names, *margin.names}) for margin in self.margins)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OneTable(Source):
+    """An estimate of one table, of which all others are margins."""
+
+    estimate: Estimate
+    margins: tuple[Margin, ...]
+    names: tuple[str, ...]
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        return self.estimate.n * self.estimate.table(*self.names).covariance("population")
+
+    def table(self, names: Sequence[str]) -> Floats:
+        return self.estimate.table(*names).values
+
+    def cells(self, names: Sequence[str]) -> Sums:
+        return self.sums(names, _each_cell(self.estimate.sizes_of(names)))
+
+    def sums(self, names: Sequence[str], weights: Floats) -> Sums:
+        rows = self._spread(names, weights)
+        whole = self.estimate.table(*self.names).values.ravel()
+        values, variances = rows @ whole, np.sum(rows @ self._covariance * rows, axis=1)
+        return Sums(values, variances, rows**2 @ self._covariance.diagonal() + values**2)
+
+    def covariances(self, names: Sequence[str]) -> Floats:
+        cells = self._spread(names, _each_cell(self.estimate.sizes_of(names)))
+        others = [self._spread(m.names, _each_cell(m.shares.shape)) for m in self.margins]
+        return cells @ self._covariance @ np.concatenate(others).T
+
+    def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
+        """Weights of a table's cells as those of the whole table's, in row-major order."""
+        shape = self.estimate.sizes_of(self.names)
+        rows = [np.broadcast_to(_along(one, names, self.names), shape) for one in weights]
+        return np.stack(rows).reshape(len(weights), -1)
+
+
+def _skewed_by(law: ErrorLaw | None) -> Skewed | None:
+    while isinstance(law, DeferredLaw):
+        law = law.made()
+    if not isinstance(law, CumulantLaw):
+        return None
+    return Skewed(law.cumulants["population"], law.steps)
+
+
+def source_of(estimate: Estimate, margins: Sequence[Margin] = ()) -> Source:
+    """What calibration takes of an estimate.
+
+    Args:
+        estimate: before.
+        margins: that covariances are asked for with.
+
+    Raises:
+        ValueError: how its tables vary together is not known.
+    """
+    given = tuple(margins)
+    match estimate:
+        case JointEstimate():
+            return Reports(estimate, given)
+        case CombinedEstimate():
+            return Releases(estimate, given)
+        case SharesEstimate():
+            return OneTable(estimate, given, estimate.names)
+        case ExactEstimate(counts=counts):
+            largest = max(counts, key=len)
+            if all(set(names) <= set(largest) for names in counts):
+                return OneTable(estimate, given, largest)
+    raise ValueError(
+        f"{estimate!r} cannot be calibrated: expected an estimate from the reports of single "
+        "respondents, from releases of them or of one table"
+    )
+
+
+def _along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
+    """A table with an axis for each attribute of a larger one, of length 1 for the others."""
+    kept = [name for name in whole if name in names]
+    sizes = iter(marginal(cells, names, kept).shape)
+    shape = [next(sizes) if name in names else 1 for name in whole]
+    return marginal(cells, names, kept).reshape(shape)
+
+
+def _each_cell(shape: tuple[int, ...]) -> Floats:
+    cells = math.prod(shape)
+    return np.eye(cells).reshape(cells, *shape)

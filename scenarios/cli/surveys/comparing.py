@@ -1,0 +1,224 @@
+"""``sottovoce compare``."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from protocol.estimators.projection import Projection
+from protocol.session.variant import Variant, parameters_of
+from scenarios.cli.completion import complete_variants
+from scenarios.cli.engines import EngineChoice, engine_options, sweeping
+from scenarios.cli.numbers import Amount, Epsilons
+from scenarios.cli.options import (
+    json_option,
+    json_text,
+    print_report,
+    target_option,
+)
+from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
+from scenarios.engines.carrying import own_files
+from scenarios.engines.sweep import code_of
+from scenarios.errors import UsageError
+from scenarios.files.pieces import PIECES
+from scenarios.files.writing import prepare_output, write_whole
+
+CSV = "compare.csv"
+JSON = "compare.json"
+"""The names of the results in the folder of ``--out``."""
+
+FEW_LIVE = 10
+"""Over how many parties answers are dealt where nobody vanishes: what comes of it has one law by
+however many, and more take longer."""
+
+
+def _names(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    names = []
+    for text in texts:
+        names += [name.strip() for name in text.split(",")]
+        if not all(names):
+            raise UsageError(f"--variant {text}: expected names with commas between them")
+    return tuple(dict.fromkeys(names))
+
+
+@click.command()
+@click.argument("plan", type=READ_FILE)
+@click.option(
+    "--records",
+    type=READ_FILE,
+    required=True,
+    help="The answers that variants are compared on: a table as the plan says.",
+)
+@click.option(
+    "--variant",
+    "names",
+    multiple=True,
+    required=True,
+    type=TEXT_WITH_FILE,
+    metavar="NAME,NAME,...",
+    callback=_names,
+    shell_complete=complete_variants,
+    help="What to compare, each with parameters for an epsilon: variants, or PATH.py:Class of your "
+    "own. spl:oue is spl with that oracle, and so is oue alone; spl is spl with each.",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    type=Epsilons(),
+    required=True,
+    help="What a respondent's reports may cost at most, in nats.",
+)
+@target_option
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 10**6),
+    default=100,
+    show_default=True,
+    help="Number of simulated surveys of each variant at each epsilon.",
+)
+@click.option(
+    "--parties",
+    type=click.IntRange(1, 10**6),
+    help="Over how many parties the answers are dealt where messages are sent or parties vanish."
+    "  [default: 10; 100 with --dropout]",
+)
+@click.option(
+    "--dropout",
+    type=Amount(min=0, max=1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="The probability with which a party vanishes before it answers.",
+)
+@click.option(
+    "--project",
+    type=click.Choice(get_args(Projection)),
+    default="none",
+    show_default=True,
+    help="Also measure the errors of tables that are projected so.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    help="Decides all randomness: the same seed gives the same result.  [default: drawn]",
+)
+@click.option(
+    "--out",
+    type=WrittenFolder(CSV, JSON, PIECES),
+    help=f"The folder for {CSV} and {JSON}. If the work is ended midway, the same command does the "
+    "rest. An earlier result there is replaced.",
+)
+@click.option(
+    "--plot",
+    type=WRITTEN_FILE,
+    help="A .png, .svg or .pdf file to draw the errors over epsilon into; needs matplotlib.",
+)
+@engine_options
+@json_option
+def compare(
+    plan: Path,
+    records: Path,
+    names: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    target: str,
+    runs: int,
+    parties: int | None,
+    dropout: float,
+    project: Projection,
+    seed: int | None,
+    out: Path | None,
+    plot: Path | None,
+    engine: EngineChoice,
+    as_json: bool,
+) -> None:
+    """Compare the errors of variants on the answers in --records, asked as PLAN says.
+
+    Each variant is run many times, and its errors are measured against the true shares. Beside them
+    stand the predicted errors, and the Monte Carlo errors by which the two may differ. The plan's
+    own variant is run only if --variant names it.
+    """
+    from scenarios.comparing.choosing import chosen, named
+    from scenarios.comparing.comparison import Compared
+    from scenarios.comparing.comparison import compare as compared
+    from scenarios.deployment.survey_plan import read_questions
+    from scenarios.designing.candidates import Wanted
+    from scenarios.designing.targets import target_of
+    from scenarios.own_data.trial import LIVE
+    from scenarios.report.terminal.comparison import comparison_report
+
+    if plot is not None:
+        from scenarios.report.plots import check_plot
+
+        check_plot(plot)
+        prepare_output(plot)
+    asked = read_questions(plan)
+    survey = asked.survey
+    tables = target_of(survey, target)
+    meant = [named(name) for name in names]
+    held = asked.coding.records(records)
+    if parties is not None and parties > len(held):
+        raise UsageError(f"--parties {parties}: more than the {len(held)} records")
+    dealt = parties or min(LIVE if dropout else FEW_LIVE, len(held))
+    what = [
+        Compared(epsilon, each)
+        for epsilon in epsilons
+        for each in chosen(
+            meant, Wanted(survey, epsilon, tables, len(held), dropout), asked.parameters
+        )
+    ]
+    settings = {
+        "plan": survey.digest.hex(),
+        "records": hashlib.sha256(held.codes.tobytes()).hexdigest(),
+        "epsilon": epsilons,
+        "target": tables.says,
+        "runs": runs,
+        "parties": dealt,
+        "dropout": dropout,
+        "project": project,
+        "seed": seed,
+    }
+    about = _about([each.candidate.variant for each in what], settings)
+    result = None if out is None else out / JSON
+    with sweeping(survey.title, engine, result, about, silent=as_json) as sweep:
+        done = compared(
+            what,
+            held,
+            tables,
+            runs=runs,
+            seed=secrets.randbits(64) if seed is None else seed,
+            parties=dealt,
+            dropout=dropout,
+            projection=project,
+            carried=sweep,
+        )
+        text = json_text(done.values())
+        written = []
+        if out is not None:
+            write_whole(out / CSV, done.csv(), private=True)
+            write_whole(out / JSON, text + "\n", private=True)
+            written = [out / CSV, out / JSON]
+            sweep.finish()
+        if plot is not None:
+            from scenarios.comparing.comparison import plot_comparison
+            from scenarios.report.plots import rendered
+
+            write_whole(plot, rendered(plot_comparison(done), plot.suffix))
+            written.append(plot)
+    if as_json:
+        click.echo(text)
+        return
+    print_report(comparison_report(done), soft_wrap=False)
+    if written:
+        click.echo(f"written: {', '.join(map(str, written))}")
+
+
+def _about(variants: Sequence[Variant | None], settings: Mapping[str, object]) -> dict[str, Any]:
+    """All that the errors of the runs depend on."""
+    asked = [
+        None if variant is None else [variant.name, parameters_of(variant)] for variant in variants
+    ]
+    return {"command": "compare", **settings, "variants": asked, **code_of(own_files(variants))}

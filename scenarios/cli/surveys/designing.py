@@ -1,0 +1,335 @@
+"""``sottovoce design``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from protocol.estimators.inference.laws import LEVEL, About
+from protocol.session.variant import Variant
+from protocol.variants import BUILT_IN
+from scenarios.cli.numbers import Amount, Count, Epsilons
+from scenarios.cli.options import (
+    is_given,
+    json_option,
+    print_json,
+    print_report,
+    target_option,
+)
+from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.deployment.survey_plan import Questions, read_questions
+from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
+from scenarios.designing.candidates import Wanted, own_candidate
+from scenarios.designing.designing import Designed, Maker, Setup, designed
+from scenarios.designing.needing import Needed, epsilon_needed, respondents_needed, ways_of
+from scenarios.designing.simulating import RUNS
+from scenarios.designing.targets import target_of
+from scenarios.designing.values import (
+    Values,
+    designed_values,
+    needed_values,
+    row_values,
+)
+from scenarios.errors import UsageError, printable
+from scenarios.files.comma_separated import csv_text
+from scenarios.files.writing import prepare_output, write_whole
+from scenarios.report.formatting import count
+from scenarios.running.loading import find_variant
+from scenarios.running.tabulating import MAX_PEOPLE
+
+_OF_RANKING = {
+    "own": "--variant",
+    "delta": "--delta",
+    "runs": "--runs",
+    "every": "--all",
+    "plot": "--plot",
+}
+"""The options that are of the ranking alone, by the names of their values."""
+
+
+@click.command()
+@click.argument("plan", type=READ_FILE)
+@click.option("--n", "n", type=Count(MAX_PEOPLE), help="How many respondents there will be.")
+@click.option(
+    "--epsilon",
+    "epsilons",
+    type=Epsilons(),
+    help="What a respondent's reports may cost at most, in nats; several with commas.",
+)
+@target_option
+@click.option(
+    "--error",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    help="The other way round: how large an epsilon is needed with --n, or how many respondents "
+    "with --epsilon, for each share to be estimated to within this, with probability --level.",
+)
+@click.option(
+    "--level",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    default=LEVEL,
+    show_default=True,
+    help="With --error: with which probability a share is estimated so well.",
+)
+@click.option(
+    "--parties",
+    type=Count(MAX_PEOPLE),
+    help="How many parties speak for them.  [default: one each]",
+)
+@click.option(
+    "--dropout",
+    type=Amount(min=0, max=1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="The share of parties that are expected to vanish.",
+)
+@click.option(
+    "--assume",
+    type=click.Choice(get_args(Assumption)),
+    help="What is assumed of the answers: that all combinations are equally likely, or the worst "
+    "of some extremes.  [default: uniform; with --error worst]",
+)
+@click.option(
+    "--records",
+    type=READ_FILE,
+    help="A table of answers, as the plan says they are written, whose shares are assumed.",
+)
+@click.option(
+    "--about",
+    type=click.Choice(get_args(About)),
+    default="respondents",
+    show_default=True,
+    help="Whose shares are to be estimated: those of the respondents, or of a population of which "
+    "they are a random sample.",
+)
+@click.option(
+    "--delta",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    default=1e-6,
+    show_default=True,
+    help="The probability with which the epsilon that is shown beside may not hold.",
+)
+@click.option(
+    "--variant",
+    "own",
+    type=TEXT_WITH_FILE,
+    metavar="PATH.py:Class",
+    help="A variant of your own, ranked with the others; its parameters are those of the plan, but "
+    "for its epsilon or keep probability.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(2, 10_000),
+    default=RUNS,
+    show_default=True,
+    help="How many runs are simulated of a variant whose error has no formula.",
+)
+@click.option("--all", "every", is_flag=True, help="Show every way to set up a variant.")
+@click.option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
+@click.option("--plot", type=WRITTEN_FILE, help="A .png, .svg or .pdf of errors over epsilon.")
+@json_option
+def design(
+    plan: Path,
+    n: int | None,
+    epsilons: tuple[float, ...] | None,
+    target: str,
+    error: float | None,
+    level: float,
+    parties: int | None,
+    dropout: float,
+    assume: Assumption | None,
+    records: Path | None,
+    about: About,
+    delta: float,
+    own: str | None,
+    runs: int,
+    every: bool,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Which variant to take for PLAN: all that apply, ranked by the error predicted of them.
+
+    PLAN is a TOML file as 'sottovoce plan' proposes it; it need not name a variant.
+    """
+    _check_options(error)
+    _check_files(out, plot)
+    asked = read_questions(plan)
+    shares = _shares(asked, records, assume, error)
+    both = n is not None and epsilons is not None
+    neither = n is None and epsilons is None and records is None
+    if error is not None and (both or neither):
+        raise UsageError("--error: expected --n for the epsilon needed, or --epsilon for the n")
+    if n is None and isinstance(shares, Given):
+        n = len(shares.held)
+    if error is None and (n is None or epsilons is None):
+        raise UsageError(f"expected {'--n' if n is None else '--epsilon'}, or --error in its place")
+    people = n or 2
+    if parties is not None and parties > people and n is not None:
+        raise UsageError(f"--parties {parties:,}: more than the {people:,} respondents of --n")
+    setup = Setup(
+        survey=asked.survey,
+        target=target_of(asked.survey, target),
+        respondents=people,
+        parties=min(parties or people, people) if n is not None else parties or people,
+        shares=shares,
+        dropout=dropout,
+        about=about,
+        delta=delta,
+        runs=runs,
+    )
+    maker = None if own is None else _maker(own, asked)
+    if error is None:
+        assert epsilons is not None
+        _design(setup, epsilons, maker, every=every, out=out, plot=plot, as_json=as_json)
+    else:
+        _need(setup, error, level, epsilons, out=out, as_json=as_json)
+
+
+def _check_options(error: float | None) -> None:
+    """Refuse options that would have no effect."""
+    if error is None:
+        if is_given("level"):
+            raise UsageError("--level: expected --error too, which it is the probability of")
+        return
+    for name, option in _OF_RANKING.items():
+        if is_given(name):
+            raise UsageError(f"{option}: expected no --error with it")
+
+
+def _check_files(out: Path | None, plot: Path | None) -> None:
+    if out is not None:
+        if out.suffix.lower() != ".csv":
+            raise UsageError(f"--out {out}: expected a name that ends in .csv")
+        prepare_output(out)
+    if plot is not None:
+        from scenarios.report.plots import check_plot
+
+        check_plot(plot)
+        prepare_output(plot)
+
+
+def _csv(rows: Iterable[Values], setup: Setup) -> str:
+    """Rows with what is assumed of the answers, for whoever has the file alone."""
+    whole = [{**row, "assumed": setup.shares.says} for row in rows]
+    return csv_text(whole[0], (row.values() for row in whole))
+
+
+def _shares(
+    asked: Questions, records: Path | None, assume: Assumption | None, error: float | None
+) -> Shares:
+    if records is not None:
+        if assume is not None:
+            raise UsageError("--assume, --records: expected one of them")
+        return Given(asked.coding.records(records))
+    if assume is None:
+        assume = "uniform" if error is None else "worst"
+    return Uniform(asked.survey) if assume == "uniform" else Worst(asked.survey)
+
+
+def _maker(own: str, asked: Questions) -> Maker:
+    cls = find_variant(own)
+
+    def make(wanted: Wanted) -> Any:
+        return own_candidate(cls, asked.parameters, wanted)
+
+    return make
+
+
+def _design(
+    setup: Setup,
+    epsilons: tuple[float, ...],
+    own: Maker | None,
+    *,
+    every: bool,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    from scenarios.cli.engines import pieces_shown
+
+    with pieces_shown("design", silent=as_json) as progress:
+        found = designed(setup, epsilons, own=own, progress=progress)
+    if out is not None:
+        write_whole(out, _csv(map(row_values, found.rows), setup))
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        print_json(designed_values(found))
+        return
+    from scenarios.report.terminal.designs import designed_report
+
+    print_report(designed_report(found, every=every), soft_wrap=False)
+    for path in filter(None, (out, plot)):
+        click.echo(printable(f"written: {path}"))
+
+
+def _draw(found: Designed, plot: Path) -> None:
+    from scenarios.report.curves import Curve, plot_curves
+    from scenarios.report.plots import COLOURS, rendered
+
+    best = [row for row in found.rows if row.best and row.is_bounded]
+    ranked = sorted(best, key=lambda row: row.prediction.rmse)
+    names = [*dict.fromkeys(row.candidate.family for row in ranked)][: len(COLOURS)]
+    curves = [
+        Curve(
+            name,
+            [(row.epsilon, row.prediction.rmse) for row in best if row.candidate.family == name],
+        )
+        for name in names
+    ]
+    setup = found.setup
+    people = count(setup.answering, "respondent")
+    title = f"{setup.target.says}, {people} who answer, if\n{setup.shares.says}"
+    write_whole(
+        plot, rendered(plot_curves(curves, title=title, label="predicted error"), plot.suffix)
+    )
+
+
+def _need(
+    setup: Setup,
+    error: float,
+    level: float,
+    epsilons: tuple[float, ...] | None,
+    *,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    found = {name: _needed(setup, cls, error, level, epsilons) for name, cls in BUILT_IN.items()}
+    needed = [one for each in found.values() for one in each]
+    if not needed:
+        raise UsageError(f"no variant with a closed form estimates {setup.target.says} so well")
+    needed.sort(key=lambda one: (one.epsilon, one.respondents))
+    without = [name for name, each in found.items() if not each]
+    values = needed_values(setup, error, level, needed)
+    if out is not None:
+        write_whole(out, _csv(values["needed"], setup))
+    if as_json:
+        print_json(values)
+        return
+    from scenarios.report.terminal.designs import needed_report
+
+    print_report(needed_report(setup, error, level, needed, without), soft_wrap=False)
+    if out is not None:
+        click.echo(printable(f"written: {out}"))
+
+
+def _needed(
+    setup: Setup,
+    cls: type[Variant],
+    error: float,
+    level: float,
+    epsilons: tuple[float, ...] | None,
+) -> list[Needed]:
+    """What a built-in variant takes: the least epsilon, or the respondents for each epsilon."""
+    ways = ways_of(setup, cls)
+    if epsilons is None:
+        one = epsilon_needed(setup, ways, error, level)
+        return [] if one is None else [one]
+    found = []
+    for epsilon in epsilons:
+        each = [respondents_needed(setup, way, epsilon, error, level) for way in ways(epsilon)]
+        found += sorted(filter(None, each), key=lambda one: one.respondents)[:1]
+    return found

@@ -1,0 +1,1 @@
+"""The errors of variants on a person's own records: measured, beside what is predicted."""

@@ -1,0 +1,412 @@
+"""A comparison of variants on a person's own records: measured errors beside predicted ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.estimators.inference.laws import LEVEL
+from protocol.estimators.projection import Projection
+from protocol.session.variant import Variant
+from protocol.simulation.mapping import Map, one_by_one
+from protocol.surveys.records import Records
+from scenarios.comparing.trying import (
+    JUDGED,
+    Missed,
+    Piece,
+    Setup,
+    is_by_law,
+    missed_in,
+    pieces_of,
+)
+from scenarios.designing.assumed import Given
+from scenarios.designing.candidates import Candidate
+from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.targets import Target
+from scenarios.errors import UsageError
+from scenarios.files.comma_separated import csv_text
+from scenarios.report.curves import Curve, Point, plot_curves
+from scenarios.report.formatting import as_json, count
+from scenarios.report.plots import Plot
+
+EXACT_RUNS = 3
+"""How many runs there are of a variant that is predicted to have no error."""
+
+CHANCE = 1e-4
+"""How often a variant that errs as predicted is said to differ, in many runs.
+
+In 10 to 100 it is less than one time in a thousand: that was measured of errors that are normal, in
+a single cell, where their squares are most skewed."""
+
+_NOTHING = 1e-9
+"""An error so small is the rounding of none."""
+
+
+class Figure(NamedTuple):
+    """A mean over the runs, and its standard error; NaN where that is unknown."""
+
+    value: float
+    error: float
+
+
+class Measured(NamedTuple):
+    """A variant at an epsilon.
+
+    Args:
+        variant: its name, as ``Candidate`` has it.
+        epsilon: what a respondent's reports may cost at most.
+        chosen: its parameters, as a person would state them.
+        why: why it was not run; empty if it was, and all below says nothing if not.
+        by_law: whether no messages were sent.
+        runs: how many there were.
+        failed: how many of them gave no estimate, for too few parties answered.
+        predicted: the error that its own closed form says it has; None without a closed form.
+        raw: the root mean squared error of the raw shares; None if no run gave an estimate.
+        projected: that of the projected shares.
+        held: how many of the intervals held the true share, from 0 to 1.
+        unknown: the share of the cells whose interval is unknown.
+    """
+
+    variant: str
+    epsilon: float
+    chosen: str
+    why: str = ""
+    by_law: bool = False
+    runs: int = 0
+    failed: int = 0
+    predicted: float | None = None
+    raw: Figure | None = None
+    projected: Figure | None = None
+    held: Figure | None = None
+    unknown: float = 0.0
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured by predicted; None where either is unknown, or 0 is predicted."""
+        if self.raw is None or not self.predicted:
+            return None
+        return self.raw.value / self.predicted
+
+    @property
+    def apart(self) -> float | None:
+        """By how many Monte Carlo errors measured exceeds predicted; None where it is unknown.
+
+        Logarithms are compared: those of squares over few runs are less skewed.
+        """
+        if self.raw is None or self.predicted is None:
+            return None
+        value, error = self.raw
+        if abs(value - self.predicted) < _NOTHING:
+            return 0.0
+        if not error or not value or not self.predicted:
+            return math.copysign(math.inf, value - self.predicted)
+        return None if math.isnan(error) else math.log(value / self.predicted) * value / error
+
+    @property
+    def differs(self) -> bool:
+        """Whether measured and predicted are further apart than chance explains.
+
+        By Student's t, for of few runs the Monte Carlo error is uncertain too.
+        """
+        from scipy.special import stdtrit
+
+        apart, runs = self.apart, self.runs - self.failed
+        return apart is not None and abs(apart) > stdtrit(max(runs - 1, 1), 1 - CHANCE / 2)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is predicted to have no error."""
+        return self.predicted is not None and self.predicted < _NOTHING
+
+    @property
+    def simulated(self) -> str:
+        """How its surveys were simulated; empty if there were none."""
+        return "" if self.why else "by law" if self.by_law else "by messages"
+
+    def values(self, target: Target) -> dict[str, Any]:
+        """One row of the CSV, and of the JSON."""
+        raw, projected, held = (
+            figure or (None, None) for figure in (self.raw, self.projected, self.held)
+        )
+        row: dict[str, Any] = as_json(
+            {
+                "variant": self.variant,
+                "epsilon": self.epsilon,
+                "chosen": self.chosen,
+                "target": target.says,
+                "simulated": self.simulated,
+                "runs": self.runs,
+                "failed": self.failed,
+                "measured": raw[0],
+                "measured_error": raw[1],
+                "predicted": self.predicted,
+                "ratio": self.ratio,
+                "apart": self.apart,
+                "differs": self.differs,
+                "projected": projected[0],
+                "projected_error": projected[1],
+                "held": held[0],
+                "held_error": held[1],
+                "unknown": None if self.raw is None else self.unknown,
+                "why_not": self.why,
+            }
+        )
+        return row
+
+
+class Comparison(NamedTuple):
+    """What came of a comparison.
+
+    Args:
+        title: of the survey.
+        respondents: how many records there are.
+        target: whose cells' errors were measured.
+        setup: how runs were held.
+        measured: of each variant and epsilon.
+    """
+
+    title: str
+    respondents: int
+    target: Target
+    setup: Setup
+    measured: tuple[Measured, ...]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A mapping for each variant and epsilon, all with the same keys."""
+        return [each.values(self.target) for each in self.measured]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of the figures."""
+        setup = self.setup
+        notes = [
+            "measured: root mean squared error of the raw shares over all cells of the target, "
+            "about those who answered, ± its Monte Carlo error; predicted: the same by the "
+            "variant's own closed form, for the shares of these records",
+            f"held: how many {LEVEL:.0%} intervals held the true share, in {self._judged} runs",
+        ]
+        sent = self._of("by messages")
+        if sent:
+            dealt = "" if setup.dropout else f", dealt by lot to {setup.parties:,} parties"
+            notes.append(f"by messages{dealt}: {sent}; others by the law of their reports")
+        if setup.dropout:
+            notes.append(
+                f"in every run each of {setup.parties:,} parties vanishes before it answers, with "
+                f"probability {setup.dropout:g}"
+            )
+        for each in self.measured:
+            if each.failed:
+                notes.append(
+                    f"{each.variant} at epsilon {each.epsilon:g}: {each.failed:,} of {each.runs:,} "
+                    "runs gave no estimate, for too few answered; they are left out"
+                )
+        few = dict.fromkeys(each.variant for each in self.measured if each.is_exact)
+        if few:
+            notes.append(f"without error, and run {EXACT_RUNS} times at most: {', '.join(few)}")
+        if any(each.differs for each in self.measured):
+            notes.append(
+                "* measured and predicted are further apart than chance explains in 999 of "
+                "1,000 cases"
+            )
+        notes.append(
+            "This was a trial: one program held all answers. These figures, and a choice made by "
+            "them, tell about the records."
+        )
+        return tuple(notes)
+
+    @property
+    def _judged(self) -> str:
+        """In how many runs intervals were judged."""
+        runs = max((each.runs for each in self.measured), default=0)
+        return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"
+
+    def _of(self, simulated: str) -> str:
+        """The names of those simulated so."""
+        names = (each.variant for each in self.measured if each.simulated == simulated)
+        return ", ".join(dict.fromkeys(names))
+
+    def values(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "survey": self.title,
+            "respondents": self.respondents,
+            "target": self.target.says,
+            "parties": self.setup.parties,
+            "dropout": self.setup.dropout,
+            "projection": self.setup.projection,
+            "level": LEVEL,
+            "rows": self.rows,
+            "notes": list(self.notes),
+        }
+
+    def csv(self) -> str:
+        """The rows as comma-separated text; what is unknown is empty."""
+        return csv_text(self.rows[0], (row.values() for row in self.rows))
+
+
+class Compared(NamedTuple):
+    """What is to be compared.
+
+    Args:
+        epsilon: what a respondent's reports may cost at most.
+        candidate: a variant with its parameters, or why there is none.
+    """
+
+    epsilon: float
+    candidate: Candidate
+
+
+def compare(
+    compared: Sequence[Compared],
+    records: Records,
+    target: Target,
+    *,
+    runs: int,
+    seed: int,
+    parties: int,
+    dropout: float = 0.0,
+    projection: Projection = "none",
+    carried: Map = one_by_one,
+) -> Comparison:
+    """Measure the errors of variants, in runs on known records.
+
+    What is the same at several epsilons, such as exact sums, is run once.
+
+    Args:
+        compared: variants with their parameters.
+        records: of everybody.
+        target: whose cells' errors are measured.
+        runs: of each variant at each epsilon.
+        seed: every run's seed follows from it.
+        parties: over how many the records are dealt where messages are sent or parties vanish.
+        dropout: the probability with which a party vanishes before it answers.
+        projection: of the tables whose errors are measured beside those of the raw ones.
+        carried: carries out the runs.
+
+    Raises:
+        ProtocolError: a run fails though nobody has vanished.
+        UsageError: no variant applies, an estimate does not have the tables, or as of the sweep.
+    """
+    setup = Setup(tables=target.tables, parties=parties, dropout=dropout, projection=projection)
+    cases: list[_Case] = []
+    for each in compared:
+        variant = each.candidate.variant
+        if variant is not None and _case_of(variant, cases) is None:
+            stream = Stream(secret_of(seed)).derive(f"compared {len(cases)}")
+            cases.append(_planned(variant, records, target, setup, runs, stream))
+    if all(case.why for case in cases):
+        first = _measured(compared[0], cases)
+        raise UsageError(f"none of the variants applies; {first.variant}: {first.why}")
+    found = iter(carried(missed_in, [piece for case in cases for piece in case.pieces]))
+    for case in cases:
+        case.missed = [run for _ in case.pieces for run in next(found)]
+    return Comparison(
+        title=records.survey.title,
+        respondents=len(records),
+        target=target,
+        setup=setup,
+        measured=tuple(_measured(each, cases) for each in compared),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Case:
+    """A variant with its parameters, and its runs.
+
+    Attributes:
+        why: why it is not run; empty if it is.
+        missed: what each run missed, once they are done.
+    """
+
+    variant: Variant
+    why: str = ""
+    predicted: float | None = None
+    by_law: bool = False
+    pieces: list[Piece] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
+
+
+def _case_of(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
+    return next((case for case in cases if case.variant == variant), None)
+
+
+def _planned(
+    variant: Variant, records: Records, target: Target, setup: Setup, runs: int, stream: Stream
+) -> _Case:
+    answered = max(1, round(len(records) * (1 - setup.dropout)))
+    try:
+        prediction = predicted(variant, answered, target, Given(records))
+    except NotEstimatedError as error:
+        return _Case(variant=variant, why=str(error))
+    expected = None if prediction is None else prediction.rmse
+    exact = expected is not None and expected < _NOTHING
+    seeds = stream.integers(2**63, min(runs, EXACT_RUNS) if exact else runs).tolist()
+    by_law = is_by_law(variant, answered)
+    return _Case(
+        variant=variant,
+        predicted=expected,
+        by_law=by_law,
+        pieces=pieces_of(variant, records, setup, by_law=by_law, seeds=seeds),
+    )
+
+
+def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
+    candidate = compared.candidate
+    said = Measured(candidate.name, compared.epsilon, candidate.chosen, candidate.why)
+    case = None if candidate.variant is None else _case_of(candidate.variant, cases)
+    if case is None or case.why:
+        return said if case is None else said._replace(why=case.why)
+    done = [run for run in case.missed if not run.failed]
+    projected = [run.projected for run in done if run.projected is not None]
+    known = [run for run in done if run.known]
+    cells = sum(run.cells for run in done)
+    return said._replace(
+        by_law=case.by_law,
+        runs=len(case.missed),
+        failed=len(case.missed) - len(done),
+        predicted=case.predicted,
+        raw=_root([run.raw for run in done]),
+        projected=_root(projected),
+        held=_mean([run.held / run.known for run in known]),
+        unknown=1 - sum(run.known for run in done) / cells if cells else 0.0,
+    )
+
+
+def _mean(values: Sequence[float]) -> Figure | None:
+    """The mean over the runs."""
+    if not values:
+        return None
+    spread = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Figure(float(np.mean(values)), float(spread))
+
+
+def _root(squares: Sequence[float]) -> Figure | None:
+    """The root of the mean over the runs; its error by the delta method."""
+    found = _mean(squares)
+    if found is None:
+        return None
+    value = math.sqrt(found.value)
+    return Figure(value, found.error / (2 * value) if value else found.error)
+
+
+def plot_comparison(done: Comparison) -> Plot:
+    """Measured errors with their Monte Carlo errors as points, predicted ones as lines."""
+    names = dict.fromkeys(each.variant for each in done.measured if each.raw is not None)
+    curves = []
+    for name in names:
+        of_it = [each for each in done.measured if each.variant == name]
+        curves.append(
+            Curve(
+                name,
+                [(each.epsilon, each.predicted) for each in of_it if each.predicted is not None],
+                [Point(each.epsilon, *each.raw) for each in of_it if each.raw is not None],
+            )
+        )
+    title = f"{done.title}: {done.target.says}, {count(done.respondents, 'respondent')}"
+    return plot_curves(curves, title=title, label="root mean squared error of a share")

@@ -1,0 +1,353 @@
+"""What can be chosen for a plan: every built-in variant with parameters that an epsilon gives it.
+
+The epsilon is what a respondent's reports cost at most (``Variant.most``). Of several ways to set a
+variant up there is a candidate each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from protocol.errors import ProtocolError
+from protocol.session.variant import Variant
+from protocol.sharing.sums import SecureSum
+from protocol.surveys.survey import Survey
+from protocol.variants import (
+    BUILT_IN,
+    RRBA,
+    InpHT,
+    InpPS,
+    InpRR,
+    MargHT,
+    MargPS,
+    MargRR,
+    NumericMean,
+    PairCounts,
+    PairRR,
+    PrivKVMVariant,
+    PrivKVVariant,
+    RRClusters,
+    RRIndependent,
+    RRIndJoint,
+    RRJoint,
+    RsFd,
+    SecureSumVariant,
+    Smp,
+    Spl,
+)
+from protocol.variants.marginals.encoding import binary_encoding
+from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.oracles.names import ORACLES
+from scenarios.designing.targets import Names, Target
+from scenarios.errors import UsageError
+from scenarios.report.formatting import count
+from scenarios.running.making import make_variant, shorthands
+
+MOST_TABLES = 2**20
+"""The most cells of the tables that a candidate's result is made of."""
+
+MOST_TRIED = 5_000
+"""The most such cells where a candidate has to be simulated, which takes longer."""
+
+_PRECISION = 1e-7
+"""How exactly a keep probability is found, as a part of it."""
+
+V = TypeVar("V", bound=Variant)
+
+
+class Candidate(NamedTuple):
+    """A way to ask, or why there is none.
+
+    Args:
+        variant: with its parameters; None if it does not apply.
+        name: the variant's name, and after a colon the oracle if there are several.
+        chosen: its parameters as a person would state them, such as ``oracle=oue``.
+        why: why it does not apply; empty if it does.
+    """
+
+    variant: Variant | None
+    name: str
+    chosen: str
+    why: str = ""
+
+    @property
+    def family(self) -> str:
+        """The variant's name."""
+        return self.name.partition(":")[0]
+
+
+class _NotApplicableError(Exception):
+    """Why a variant does not apply."""
+
+
+class Wanted(NamedTuple):
+    """What parameters are chosen for.
+
+    Args:
+        survey: what is asked.
+        epsilon: what a respondent's reports may cost at most, in nats.
+        target: which tables are wanted.
+        parties: that speak for the respondents.
+        dropout: the share of them that may vanish.
+    """
+
+    survey: Survey
+    epsilon: float
+    target: Target
+    parties: int = 250
+    dropout: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of epsilon, if it is split evenly over the attributes."""
+        return self.epsilon / len(self.survey.names)
+
+    @property
+    def sums(self) -> SecureSum:
+        """Secure sums that withstand the expected dropouts, and at least as many as usual."""
+        usual = SecureSum()
+        return msgspec.structs.replace(usual, dropped=max(usual.dropped, self.dropout))
+
+
+def candidates(wanted: Wanted) -> tuple[Candidate, ...]:
+    """Every built-in variant, each with its parameters or with why it does not apply."""
+    return tuple(found for cls in BUILT_IN.values() for found in of_variant(cls, wanted))
+
+
+def of_variant(cls: type[Variant], wanted: Wanted) -> tuple[Candidate, ...]:
+    """The candidates of one built-in variant, at least one.
+
+    One of which nothing is known here is set up as a variant of a person's own is.
+    """
+    if cls not in _MAKERS:
+        return (own_candidate(cls, {}, wanted),)
+    try:
+        return tuple(_MAKERS[cls](wanted))
+    except (_NotApplicableError, ValueError, ProtocolError) as error:
+        return (Candidate(None, cls.name, "", str(error)),)
+
+
+def own_candidate(cls: type[Variant], parameters: Mapping[str, Any], wanted: Wanted) -> Candidate:
+    """A variant of a person's own, for an epsilon if it takes one or a keep probability.
+
+    Args:
+        cls: its class.
+        parameters: of the plan; those that it does not have are left out.
+        wanted: what it is for.
+    """
+    survey, epsilon, name = wanted.survey, wanted.epsilon, cls.name or cls.__name__
+    known = {*cls.__struct_fields__, *shorthands(cls)}
+    given = {key: value for key, value in parameters.items() if key in known}
+    rest = {key: value for key, value in given.items() if key not in ("p", "epsilon")}
+
+    def make(**more: float) -> Variant:
+        return make_variant(cls, survey, {**rest, **more}, strict=True)
+
+    try:
+        if "epsilon" in known:
+            return Candidate(make(epsilon=epsilon), name, f"epsilon={epsilon:.4g}")
+        if "p" in known:
+            with contextlib.suppress(_NotApplicableError):
+                return Candidate(largest(lambda p: make(p=p), epsilon), name, "p by epsilon")
+        made = make_variant(cls, survey, given, strict=True)
+    except (UsageError, ProtocolError, ValueError) as error:
+        return Candidate(None, name, "", str(error))
+    return Candidate(made, name, "as in the plan")
+
+
+def largest(make: Callable[[float], V], epsilon: float) -> V:
+    """The variant with the largest keep probability that costs no more than epsilon.
+
+    Args:
+        make: of a probability; what it makes costs the more the larger that is.
+        epsilon: in nats.
+
+    Raises:
+        _NotApplicableError: none costs as little.
+    """
+    best: V | None = None
+    low, high = 0.0, 1.0
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        try:
+            made = make(middle)
+        except (ValueError, UsageError):
+            # Too small for the domain.
+            low = middle
+            continue
+        if made.most() <= epsilon:
+            low, best = middle, made
+        else:
+            high = middle
+    if best is None:
+        raise _NotApplicableError(f"no keep probability costs as little as epsilon {epsilon:g}")
+    return best
+
+
+def _rr_independent(wanted: Wanted) -> Iterator[Candidate]:
+    made = RRIndependent.with_epsilon(wanted.survey, wanted.epsilon)
+    yield Candidate(made, made.name, f"epsilon={wanted.share:.4g} per attribute")
+
+
+def _rr_joint(wanted: Wanted) -> Iterator[Candidate]:
+    cells = wanted.survey.cells
+    if cells >= 2**64:
+        raise _NotApplicableError("the attributes have 2**64 combinations of answers or more")
+    made = RRJoint.with_epsilon(wanted.survey, wanted.epsilon)
+    yield Candidate(made, made.name, f"one of {cells:,} combinations")
+
+
+def _rr_ind_joint(wanted: Wanted) -> Iterator[Candidate]:
+    yield _ind_joint(wanted, ())
+    if len(wanted.target.tables) == 1 and wanted.target.ways > 1:
+        yield _ind_joint(wanted, wanted.target.tables[0])
+
+
+def _ind_joint(wanted: Wanted, cluster: Names) -> Candidate:
+    survey = wanted.survey
+    alone = tuple((name,) for name in survey.names if name not in cluster)
+    clusters = (cluster, *alone) if cluster else ()
+    made = largest(lambda p: RRIndJoint(survey=survey, p=p, clusters=clusters), wanted.epsilon)
+    together = f", {'+'.join(cluster)} together" if cluster else ""
+    name = f"{made.name}:together" if cluster else made.name
+    return Candidate(made, name, f"p={made.p:.4g}{together}")
+
+
+def _secure_sum(wanted: Wanted) -> Iterator[Candidate]:
+    made = SecureSumVariant(survey=wanted.survey, sums=wanted.sums)
+    yield Candidate(made, made.name, "exact counts")
+
+
+def _pair_counts(wanted: Wanted) -> Iterator[Candidate]:
+    _check_pairs(wanted.survey)
+    made = PairCounts(survey=wanted.survey, sums=wanted.sums)
+    yield Candidate(made, made.name, "exact counts of pairs")
+
+
+def _pair_rr(wanted: Wanted) -> Iterator[Candidate]:
+    _check_pairs(wanted.survey)
+    made = largest(lambda p: PairRR.with_keep(wanted.survey, p, sums=wanted.sums), wanted.epsilon)
+    keep, pairs = made.randomizers[0].uniform_keep, count(len(made.randomizers), "pair")
+    yield Candidate(made, made.name, f"p={keep:.4g} for {pairs}")
+
+
+def _check_pairs(survey: Survey, most: int = MOST_TABLES) -> None:
+    if len(survey.names) < 2:
+        raise _NotApplicableError("it counts pairs of attributes, and there is one attribute")
+    sizes = survey.sizes
+    cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    if cells > most:
+        raise _NotApplicableError(
+            f"the tables of all pairs have {cells:,} cells, expected at most {most:,}"
+        )
+
+
+def _rr_clusters(wanted: Wanted) -> Iterator[Candidate]:
+    survey = wanted.survey
+    _check_pairs(survey, MOST_TRIED)
+    # A cluster holds any pair of attributes, and often a third one.
+    tv, td = min(2 * math.prod(sorted(survey.sizes)[-2:]), 2**32), 0.1
+
+    def make(p: float) -> RRClusters:
+        return RRClusters(
+            survey=survey, p=p, tv=tv, td=td, dependence="rr-debiased", sums=wanted.sums
+        )
+
+    made = largest(make, wanted.epsilon)
+    yield Candidate(made, made.name, f"p={made.p:.4g} tv={tv} td={td} rr-debiased")
+
+
+def _rrba(wanted: Wanted) -> Iterator[Candidate]:
+    k = wanted.target.ways
+    if k > 6:
+        raise _NotApplicableError(f"a table of {k} attributes; its groups have at most 6")
+    # Fakes are uniform in every block, so one block of all is as good as many.
+    made = RRBA(survey=wanted.survey, k=k, epsilon=wanted.epsilon, block=wanted.parties)
+    yield Candidate(made, made.name, f"k={k} mix={made.mix:g} in one block")
+
+
+def _marginals(cls: type[MarginalRelease]) -> _Maker:
+    def make(wanted: Wanted) -> Iterator[Candidate]:
+        encoding = binary_encoding(wanted.survey)
+        d = len(encoding.binary.names)
+        bits = max(len(encoding.bits_of(*names)) for names in wanted.target.tables)
+        k = max(bits, *encoding.bits)
+        if k > 4:
+            raise _NotApplicableError(
+                f"a table of the target takes {bits} bits and the largest attribute "
+                f"{max(encoding.bits)}; its marginals have at most 4"
+            )
+        if d > 24:
+            raise _NotApplicableError(f"the attributes take {d} bits, expected at most 24")
+        if cls is InpPS and 2**d > MOST_TABLES:
+            # What it publishes is a count of every combination of bits.
+            raise _NotApplicableError(
+                f"{d} bits have 2**{d} combinations, expected at most {MOST_TABLES:,}"
+            )
+        made = cls(survey=wanted.survey, epsilon=wanted.epsilon, k=k)
+        yield Candidate(made, cls.name, f"k={k} of {count(d, 'bit')}")
+
+    return make
+
+
+def _oracles(cls: type[Spl] | type[Smp], how: Callable[[Wanted], str]) -> _Maker:
+    def make(wanted: Wanted) -> Iterator[Candidate]:
+        for oracle in ORACLES:
+            name = f"{cls.name}:{oracle}"
+            try:
+                made = cls(survey=wanted.survey, epsilon=wanted.epsilon, oracle=oracle)
+                yield Candidate(made, name, how(wanted))
+            except (ValueError, ProtocolError) as error:
+                yield Candidate(None, name, "", str(error))
+
+    return make
+
+
+def _rs_fd(wanted: Wanted) -> Iterator[Candidate]:
+    survey, epsilon = wanted.survey, wanted.epsilon
+    # Its own epsilon is that of the paper, which is less than a record costs.
+    stated = math.log1p(math.expm1(min(epsilon, 100.0)) / len(survey.names))
+    made = RsFd(survey=survey, epsilon=stated)
+    while made.most() > epsilon:
+        stated *= 1 - 2**-50
+        made = RsFd(survey=survey, epsilon=stated)
+    yield Candidate(made, made.name, f"epsilon={stated:.4g} as its paper counts")
+
+
+def _never(why: str) -> _Maker:
+    def make(wanted: Wanted) -> Iterator[Candidate]:
+        raise _NotApplicableError(why)
+
+    return make
+
+
+_PRIVKV = _never(
+    "it asks for keys with values, and estimates who holds a key and the mean of its values"
+)
+
+_Maker = Callable[[Wanted], Iterator[Candidate]]
+
+_MAKERS: Mapping[type[Variant], _Maker] = {
+    RRIndependent: _rr_independent,
+    RRJoint: _rr_joint,
+    RRIndJoint: _rr_ind_joint,
+    SecureSumVariant: _secure_sum,
+    PairCounts: _pair_counts,
+    PairRR: _pair_rr,
+    RRClusters: _rr_clusters,
+    RRBA: _rrba,
+    **{cls: _marginals(cls) for cls in (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)},
+    PrivKVVariant: _PRIVKV,
+    PrivKVMVariant: _PRIVKV,
+    Spl: _oracles(Spl, lambda wanted: f"epsilon={wanted.share:.4g} per attribute"),
+    Smp: _oracles(
+        Smp, lambda wanted: f"one of {count(len(wanted.survey.names), 'attribute')} each"
+    ),
+    RsFd: _rs_fd,
+    NumericMean: _never("it estimates means of numbers, and no shares of categories"),
+}

@@ -1,0 +1,211 @@
+"""What a way to ask costs beside its error: privacy, traffic, rounds, trust, and who may vanish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from protocol.accounting.composition import ExactAccountant
+from protocol.accounting.events import PrivacyEvent
+from protocol.crypto.randomness import Stream
+from protocol.errors import ProtocolError
+from protocol.messages import AGGREGATOR, Closed, Envelope, Head
+from protocol.randomizers.exact import Floats
+from protocol.session.roles import Seen
+from protocol.session.variant import Variant
+from protocol.sharing.sums import SecureSum
+from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import setting_of
+from protocol.variants import RRBA, RRClusters
+from protocol.variants.reports.one_report import OneReport
+from protocol.variants.reports.reports import Blockwise
+from protocol.variants.sums.tallies import Tallied
+from scenarios.designing.assumed import Shares
+from scenarios.report.formatting import count
+
+RECORDS = (32, 64)
+"""How many respondents parties speak for in two small runs from which more are reckoned."""
+
+NEIGHBOURS = 10
+"""Up to how many neighbours a sum is made in such a run."""
+
+_JUDGED = 64
+
+
+class Traffic(NamedTuple):
+    """What travels for one respondent: message bodies, without envelopes, signatures and TLS.
+
+    Args:
+        messages: that her party sends, over the respondents that it speaks for.
+        bits: of these.
+        messages_back, bits_back: the same of what it is sent.
+        rounds: how often the aggregator waits for answers.
+    """
+
+    messages: float
+    bits: float
+    messages_back: float
+    bits_back: float
+    rounds: int
+
+
+class Dropouts(NamedTuple):
+    """Whether it is likely to end with a result if some parties vanish.
+
+    Args:
+        withstands: whether it does.
+        says: the same in words.
+    """
+
+    withstands: bool
+    says: str
+
+
+def traffic_of(variant: Variant, respondents: int, parties: int, shares: Shares) -> Traffic:
+    """The traffic of a survey, reckoned from small runs of it.
+
+    Args:
+        variant: its ``max_records`` is set to what a party speaks for.
+        respondents: how many there are.
+        parties: that speak for them.
+        shares: of the answers.
+
+    Raises:
+        ProtocolError, ValueError: such a run fails.
+    """
+    each = -(-respondents // parties)
+    sums = _sums_of(variant)
+    if sums is None:
+        return _by_records(variant, each, min(parties, 2), shares)._replace(
+            rounds=_rounds(variant, parties)
+        )
+    neighbours = sums.degree(parties).neighbours
+    if neighbours <= NEIGHBOURS:
+        return _by_records(variant, each, parties, shares)
+    near, far = (
+        _by_records(variant, each, number + 1, shares) for number in (NEIGHBOURS // 2, NEIGHBOURS)
+    )
+    return _on_the_line(near, far, NEIGHBOURS // 2, NEIGHBOURS, neighbours)
+
+
+def _by_records(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
+    """The traffic of one party that speaks for so many, over the respondents."""
+    if each <= RECORDS[1]:
+        whole = _tried(variant, each, parties, shares)
+    else:
+        near, far = (_tried(variant, number, parties, shares) for number in RECORDS)
+        whole = _on_the_line(near, far, *RECORDS, each)
+    return _traffic(_figures(whole) / each, whole.rounds)
+
+
+def _on_the_line(near: Traffic, far: Traffic, low: int, high: int, at: int) -> Traffic:
+    step = (_figures(far) - _figures(near)) / (high - low)
+    return _traffic(_figures(near) + step * (at - low), far.rounds)
+
+
+def _figures(traffic: Traffic) -> Floats:
+    return np.array(traffic[:4], np.float64)
+
+
+def _traffic(figures: Floats, rounds: int) -> Traffic:
+    messages, bits, messages_back, bits_back = figures.tolist()
+    return Traffic(messages, bits, messages_back, bits_back, rounds)
+
+
+def _tried(variant: Variant, each: int, parties: int, shares: Shares) -> Traffic:
+    """One party's traffic in a run."""
+    records = shares.records(each * parties)
+    run = Rehearsal(setting_of(variant, records, seed=1, parties=parties))
+    _ = run.published
+    envelopes = run.sent.values()
+    sent = [one for one in envelopes if one.sender != AGGREGATOR and one.kind != Head.kind()]
+    back = [one for one in envelopes if one.sender == AGGREGATOR and one.recipient in run.endings]
+    rounds = sum(one.sender == AGGREGATOR and one.kind == Closed.kind() for one in envelopes)
+    return Traffic(*_means(sent, parties), *_means(back, parties), rounds)
+
+
+def _means(envelopes: Sequence[Envelope], parties: int) -> tuple[float, float]:
+    bits = 8 * sum(len(envelope.body) for envelope in envelopes)
+    return len(envelopes) / parties, bits / parties
+
+
+def _rounds(variant: Variant, parties: int) -> int:
+    if isinstance(variant, RRBA):
+        return parties if variant.mode == "sequential" else -(-parties // variant.block)
+    return 1
+
+
+def _sums_of(variant: Variant) -> SecureSum | None:
+    sums = getattr(variant, "sums", None)
+    return sums if isinstance(sums, SecureSum) else None
+
+
+def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
+    """The epsilon of a respondent's reports at a delta; None where that is not known beforehand."""
+    try:
+        event = _told(variant, shares)
+        if event is None:
+            return None
+        return min(ExactAccountant(delta).judge([event]).epsilon, variant.most())
+    except (ProtocolError, ValueError):
+        return None
+
+
+def _told(variant: Variant, shares: Shares) -> PrivacyEvent | None:
+    """What a respondent's reports tell, if they are drawn as agreed."""
+    if isinstance(variant, Blockwise):
+        return variant.report_event
+    if isinstance(variant, Tallied):
+        return variant.contribution_event
+    if not isinstance(variant, OneReport):
+        return None
+    # Of so many respondents, so that each thing that a report can be about is among them.
+    stream = Stream(bytes(32)).derive("told")
+    variant = msgspec.structs.replace(variant, max_records=_JUDGED)
+    report = variant.answer(shares.records(_JUDGED), variant.question(), stream)
+    read = variant.read(report)
+    return None if read is None else variant.report_reveals(read, Seen())
+
+
+def trust_in(variant: Variant) -> str:
+    """Who must be trusted with what, in one sentence."""
+    if math.isfinite(variant.most()):
+        told = "before they are summed" if isinstance(variant, Tallied) else "before they are sent"
+        return f"nobody, as answers are randomized {told}"
+    sums = _sums_of(variant)
+    if sums is None:
+        return "the aggregator with whatever it asks: this variant promises no bound"
+    if sums.profile == "literal":
+        return "all other parties, not to put their shares together; the counts are exact"
+    return (
+        f"the other parties, of which at most {sums.corrupt:.0%} may work for the aggregator; "
+        "the counts are exact, and a single person may be found in them"
+    )
+
+
+def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:
+    """Whether a survey ends with a result if a share of the parties vanishes.
+
+    Raises:
+        ValueError: there are too few parties for a sum.
+    """
+    quorum, stay = variant.quorum_of(parties), parties - round(parties * dropout)
+    sums = _sums_of(variant)
+    if sums is not None:
+        sums.others(parties)
+    if stay < quorum:
+        who = count(stay, "party stays", "parties stay")
+        return Dropouts(False, f"fails: {who}, and the quorum is {quorum:,}")
+    if sums is None or (isinstance(variant, RRClusters) and variant.by_reports):
+        return Dropouts(True, "whoever vanishes is not counted")
+    if sums.profile == "literal":
+        return Dropouts(not dropout, "fails if one party vanishes")
+    if dropout > sums.dropped:
+        return Dropouts(
+            False, f"fails: it is made for at most {sums.dropped:.0%} of parties that vanish"
+        )
+    return Dropouts(True, f"whoever vanishes is not counted, up to {sums.dropped:.0%}")

@@ -1,0 +1,239 @@
+"""Every way to ask for a plan, ranked by the error that is predicted of what is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from protocol.errors import ProtocolError
+from protocol.estimators.inference.laws import About
+from protocol.session.variant import Variant
+from protocol.surveys.survey import Survey
+from protocol.variants import BUILT_IN
+from scenarios.designing.assumed import Shares
+from scenarios.designing.candidates import Candidate, Wanted, candidates
+from scenarios.designing.costs import (
+    Dropouts,
+    Traffic,
+    dropouts_of,
+    epsilon_at,
+    traffic_of,
+    trust_in,
+)
+from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
+from scenarios.designing.simulating import RUNS, simulated
+from scenarios.designing.targets import Target
+from scenarios.errors import UsageError
+
+
+class Setup(NamedTuple):
+    """What a design is for.
+
+    Args:
+        survey: what is asked.
+        target: which tables are wanted.
+        respondents: how many are asked.
+        parties: that speak for them.
+        dropout: the share of parties that vanish.
+        shares: assumed of the answers.
+        about: whose shares are estimated: the respondents' who answer, or a population's.
+        delta: the probability with which the epsilon at a delta may not hold.
+        runs: how many are simulated of a variant without a closed form.
+    """
+
+    survey: Survey
+    target: Target
+    respondents: int
+    parties: int
+    shares: Shares
+    dropout: float = 0.0
+    about: About = "respondents"
+    delta: float = 1e-6
+    runs: int = RUNS
+
+    @property
+    def answering(self) -> int:
+        """How many respondents are expected to be counted."""
+        return max(1, round(self.respondents * (1 - self.dropout)))
+
+
+class Row(NamedTuple):
+    """A way to ask that applies.
+
+    Args:
+        epsilon: what was allowed, in nats.
+        candidate: the way.
+        prediction: of its error.
+        spent: what a respondent's reports cost at most; infinite for exact counts.
+        at_delta: the same at a delta; None if it is not known.
+        traffic: what travels; None if that could not be tried.
+        trusted: who must be trusted with what.
+        dropouts: whether it ends if parties vanish.
+        best: whether no other way to set up the same variant has a smaller error.
+    """
+
+    epsilon: float
+    candidate: Candidate
+    prediction: Prediction
+    spent: float
+    at_delta: float | None
+    traffic: Traffic | None
+    trusted: str
+    dropouts: Dropouts
+    best: bool = True
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its cost has a bound."""
+        return math.isfinite(self.spent)
+
+
+class Designed(NamedTuple):
+    """What was found.
+
+    Args:
+        setup: what it is for.
+        rows: by epsilon, then those whose cost is bounded before the others, then those that end
+            although parties vanish before the others, then by error.
+        refused: why a variant does not apply, by its name and the epsilon.
+    """
+
+    setup: Setup
+    rows: tuple[Row, ...]
+    refused: dict[tuple[float, str], str]
+
+
+Maker = Callable[[Wanted], Candidate]
+"""Makes a variant of a person's own."""
+
+
+def designed(
+    setup: Setup,
+    epsilons: Sequence[float],
+    *,
+    own: Maker | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Designed:
+    """Rank every way to ask, for each epsilon.
+
+    Args:
+        setup: what it is for.
+        epsilons: what a respondent's reports may cost, in nats.
+        own: makes a variant of a person's own.
+        progress: told how many candidates are done, and of how many.
+
+    Raises:
+        UsageError: no variant applies at any epsilon.
+    """
+    rows: list[Row] = []
+    refused: dict[tuple[float, str], str] = {}
+    traffic: dict[str, Traffic | None] = {}
+    every = [(epsilon, each) for epsilon in epsilons for each in _of(setup, epsilon, own)]
+    for done, (epsilon, candidate) in enumerate(every):
+        progress(done, len(every))
+        try:
+            rows.append(row_of(setup, epsilon, candidate, traffic))
+        except _RefusedError as error:
+            refused[epsilon, candidate.name] = str(error)
+        except Exception as error:
+            if candidate.family in BUILT_IN:
+                raise
+            refused[epsilon, candidate.name] = f"its code fails: {type(error).__name__}: {error}"
+    progress(len(every), len(every))
+    if not rows:
+        raise UsageError(
+            f"no variant estimates {setup.target.says}: "
+            + "; ".join(dict.fromkeys(refused.values()))
+        )
+    return Designed(setup, tuple(_ranked(rows)), refused)
+
+
+class _RefusedError(Exception):
+    """Why a way to ask does not apply."""
+
+
+def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
+    wanted = Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout)
+    found = candidates(wanted)
+    return [*found] if own is None else [*found, own(wanted)]
+
+
+def row_of(
+    setup: Setup,
+    epsilon: float,
+    candidate: Candidate,
+    known: dict[str, Traffic | None] | None = None,
+) -> Row:
+    """What is said of one way to ask.
+
+    Args:
+        setup: what it is for.
+        epsilon: what was allowed.
+        candidate: the way.
+        known: the traffic of what was tried before; more is added.
+
+    Raises:
+        _RefusedError: it does not apply; says why.
+    """
+    variant = candidate.variant
+    if variant is None:
+        raise _RefusedError(candidate.why)
+    try:
+        prediction = prediction_of(setup, variant)
+    except NotEstimatedError as error:
+        raise _RefusedError(f"it does not estimate {setup.target.says}: {error}") from error
+    except (ProtocolError, ValueError) as error:
+        raise _RefusedError(str(error)) from error
+    known = {} if known is None else known
+    if candidate.name not in known:
+        known[candidate.name] = _traffic(setup, variant)
+    try:
+        dropouts = dropouts_of(variant, setup.parties, setup.dropout)
+    except ValueError as error:
+        raise _RefusedError(str(error)) from error
+    return Row(
+        epsilon=epsilon,
+        candidate=candidate,
+        prediction=prediction,
+        spent=variant.most(),
+        at_delta=epsilon_at(variant, setup.delta, setup.shares),
+        traffic=known[candidate.name],
+        trusted=trust_in(variant),
+        dropouts=dropouts,
+    )
+
+
+def prediction_of(setup: Setup, variant: Variant) -> Prediction:
+    """The error of a variant, from closed forms or else from simulated runs.
+
+    Raises:
+        NotEstimatedError: its result says nothing of one of the target's tables.
+        ProtocolError, ValueError: it cannot be run so.
+    """
+    target, shares, n = setup.target, setup.shares, setup.answering
+    found = predicted(variant, n, target, shares, about=setup.about)
+    if found is not None:
+        return found
+    return simulated(variant, n, target, shares, runs=setup.runs, about=setup.about)
+
+
+def _traffic(setup: Setup, variant: Variant) -> Traffic | None:
+    try:
+        return traffic_of(variant, setup.respondents, setup.parties, setup.shares)
+    except (ProtocolError, ValueError):
+        return None
+
+
+def _ranked(rows: Sequence[Row]) -> list[Row]:
+    found: list[Row] = []
+    seen: set[tuple[float, str]] = set()
+    for row in sorted(rows, key=_order):
+        family = row.epsilon, row.candidate.family
+        found.append(row._replace(best=family not in seen))
+        seen.add(family)
+    return found
+
+
+def _order(row: Row) -> tuple[float, bool, bool, float]:
+    return row.epsilon, not row.is_bounded, not row.dropouts.withstands, row.prediction.rmse

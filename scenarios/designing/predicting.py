@@ -1,0 +1,156 @@
+"""What error a variant's raw shares will have, by its estimator's own closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from protocol.errors import NoLikelihoodError, UnsupportedEventError
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers.exact import Floats
+from protocol.session.variant import Variant
+from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.oracles.attributes import Smp
+from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.rrba import RRBA
+from scenarios.designing.assumed import Shares
+from scenarios.designing.expected import REPORTS, expected, is_of_all
+from scenarios.designing.targets import Names, Target, cells_of
+
+LEAST = 50
+"""Where respondents report on one thing of several, drawn by lot: fewer reports on each are too few
+for a closed form, since how many there are of each is drawn too."""
+
+
+class NotEstimatedError(ValueError):
+    """A variant's result says nothing of a table; the message says why."""
+
+
+class Prediction(NamedTuple):
+    """A predicted error.
+
+    Args:
+        rmse: the root mean squared error of the raw shares, over all cells of the target.
+        tables: the same over the cells of each of its tables; empty if it was measured.
+        largest: the standard error of the cell that has the largest; NaN if that is unknown.
+        runs: how many simulated runs it was measured in; 0 of a closed form.
+        monte_carlo: the standard error of ``rmse``, if it was measured; else 0.
+    """
+
+    rmse: float
+    tables: Mapping[Names, float]
+    largest: float = math.nan
+    runs: int = 0
+    monte_carlo: float = 0.0
+
+
+def predicted(
+    variant: Variant,
+    n: int,
+    target: Target,
+    shares: Shares,
+    *,
+    about: About = "respondents",
+) -> Prediction | None:
+    """The error that a variant's own closed forms say it will have.
+
+    Args:
+        variant: with its parameters.
+        n: how many respondents report.
+        target: whose cells count.
+        shares: assumed of the answers; of several cases the one with the largest error counts.
+        about: whose shares are estimated.
+
+    Returns:
+        None if the variant or its estimator has no closed form for it.
+
+    Raises:
+        NotEstimatedError: its result says nothing of one of the target's tables.
+    """
+    found = [_of_case(variant, n, target, case, about) for case in shares.cases]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return None
+    worst = max(known, key=lambda one: one.rmse)
+    return worst._replace(largest=max(one.largest for one in known))
+
+
+def rmse_of(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
+    """The error over all cells, from those of the tables and how many cells each has."""
+    total = math.fsum(cells[names] * tables[names] ** 2 for names in tables)
+    return math.sqrt(total / sum(cells.values()))
+
+
+def _of_case(
+    variant: Variant, n: int, target: Target, shares: Shares, about: About
+) -> Prediction | None:
+    choices = choices_of(variant)
+    if choices > 1 and n < LEAST * choices:
+        return None
+    tables: dict[Names, float] = {}
+    largest = 0.0
+    estimate: Estimate | None = None
+    for names in target.tables:
+        if estimate is None or not is_of_all(variant):
+            estimate = _estimate(variant, names, shares)
+        squares = None if estimate is None else _variances(estimate, names, shares, about)
+        if squares is None:
+            return None
+        # The variance of n times as many reports is the nth part.
+        squares = squares * (REPORTS / n)
+        tables[names] = math.sqrt(float(np.mean(squares)))
+        largest = max(largest, math.sqrt(float(np.max(squares))))
+    cells = {names: cells_of(variant.survey, names) for names in target.tables}
+    return Prediction(rmse_of(cells, tables), tables, largest)
+
+
+def choices_of(variant: Variant) -> int:
+    """Of how many things a respondent draws the one that she reports on."""
+    if isinstance(variant, MarginalRelease):
+        return variant.plan.choices
+    if isinstance(variant, RRBA):
+        return len(variant.plan.group_names)
+    return variant.attributes if isinstance(variant, Smp) else 1
+
+
+def _estimate(variant: Variant, names: Names, shares: Shares) -> Estimate | None:
+    try:
+        result = expected(variant, names, shares)
+    except UnsupportedEventError:
+        return None
+    return None if result is None else variant.estimate(result)
+
+
+def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
+    """By how much the shares of n respondents vary about those of the population."""
+    true = shares.margin(names)
+    found: Floats = true * (1 - true) / n
+    return found
+
+
+def _variances(estimate: Estimate, names: Names, shares: Shares, about: About) -> Floats | None:
+    """Of the cells of one table of an estimate from ``REPORTS`` respondents."""
+    try:
+        table = estimate.table(*names)
+    except NoLikelihoodError:
+        raise
+    except ValueError as error:
+        raise NotEstimatedError(str(error)) from error
+    if isinstance(estimate, ExactEstimate) and about == "population":
+        # What is expected of exact counts does not follow the shares.
+        return sampling_variances(names, REPORTS, shares)
+    errors = table.standard_errors if about == "respondents" else table.population_errors
+    if errors is None:
+        return None
+    # Of so many reports an error is unknown only where it is that of rounding.
+    squares: Floats = np.nan_to_num(errors) ** 2
+    if isinstance(estimate, GroupedEstimate) and squares.size <= MOST_COVARIANCE_CELLS:
+        # Its errors are those about a population; its covariances tell whom they are about.
+        squares = table.covariance(about).diagonal()
+    return squares

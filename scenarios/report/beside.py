@@ -1,0 +1,107 @@
+"""Files beside a result: a picture, a page, and synthetic records that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.crypto.randomness import Stream
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.words import Intervals
+from protocol.estimators.synthetic import synthesize, synthesize_weighted
+from protocol.surveys.records import Records
+from scenarios.errors import UsageError
+from scenarios.files.writing import prepare_output, write_whole
+from scenarios.running.reproduction import Reproduced
+from scenarios.running.scenario import Finished
+
+
+class Beside(NamedTuple):
+    """What is written beside a result, if a person asked for it.
+
+    Args:
+        plot: the file for a picture.
+        synthetic: the file for synthetic records.
+        html: the file for a page.
+    """
+
+    plot: Path | None = None
+    synthetic: Path | None = None
+    html: Path | None = None
+
+    @property
+    def options(self) -> dict[str, Path]:
+        """The files that were asked for, by the options that ask for them."""
+        return {f"--{name}": path for name, path in self._asdict().items() if path is not None}
+
+    def check(self) -> None:
+        """Make sure, before anything runs, that the files can be written after it.
+
+        Raises:
+            UsageError: matplotlib is not installed, no picture's name ends so, or what has a name
+                must not be replaced.
+            OSError: a folder cannot be made.
+        """
+        if self.plot is not None:
+            from scenarios.report.plots import check_plot
+
+            check_plot(self.plot)
+        for path in self.options.values():
+            prepare_output(path)
+
+    def write(self, name: str, done: Finished | Reproduced, intervals: Intervals) -> Iterator[Path]:
+        """Write what was asked for, file by file.
+
+        Args:
+            name: of what was run.
+            done: what it gave; synthetic records and pages are of a survey alone.
+            intervals: those that are drawn and written.
+
+        Yields:
+            Each file, once it is written.
+
+        Raises:
+            UsageError: there is nothing to draw, or records cannot be drawn from such an estimate.
+            OSError: a file cannot be written.
+        """
+        if self.plot is not None:
+            from scenarios.report.plots import plot_of, rendered
+
+            write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
+            yield self.plot
+        if self.synthetic is not None and isinstance(done, Finished):
+            write_synthetic(self.synthetic, done.reported, done.outcome.digest)
+            yield self.synthetic
+        if self.html is not None and isinstance(done, Finished):
+            from scenarios.report.page.run import run_page
+
+            write_whole(self.html, run_page(name, done, intervals))
+            yield self.html
+
+
+def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
+    """Write as many synthetic records as there are respondents, as CSV.
+
+    Args:
+        path: the file.
+        estimate: what they follow.
+        digest: the canonical digest of the record. The draws follow from it alone, so whoever has
+            the record can draw the same.
+
+    Raises:
+        UsageError: records cannot be drawn from such an estimate.
+        OSError: the file cannot be written.
+    """
+    write_whole(path, _synthetic(estimate, Stream(digest).derive("synthetic")).to_csv())
+
+
+def _synthetic(estimate: Estimate, stream: Stream) -> Records:
+    try:
+        if isinstance(estimate, AdjustedEstimate):
+            codes, weights = estimate.counts.codes, estimate.adjusted.weights
+            return synthesize_weighted(codes, weights, estimate.survey, estimate.n, stream)
+        return synthesize(estimate, estimate.n, stream)
+    except ValueError as error:
+        raise UsageError(f"--synthetic: {error}") from error

@@ -1,0 +1,53 @@
+"""An audit as one page: a statement, the traffic, the estimate, the survey's terms and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scenarios.report.formatting import cut
+from scenarios.report.page.coalitions import graph
+from scenarios.report.page.estimate import estimate
+from scenarios.report.page.page import report
+from scenarios.report.page.rounds import traffic
+from scenarios.report.page.terms import terms
+from scenarios.report.rounds import Round
+from scenarios.report.sampling import calibration_sentences
+from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.statement import statement
+
+
+def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
+    """An audit as a page: the verdict first, then what it rests on.
+
+    The same audit gives the same page. Lists are cut where they would make it long, and say so.
+
+    Args:
+        judged: what was found.
+        rounds: as from ``rounds_of``.
+    """
+    stated, survey = statement(judged), judged.audit.charter.variant.survey
+    said, flows = traffic(judged.audit, rounds)
+    published, drawn = estimate(
+        judged.estimate,
+        judged.intervals,
+        notes=() if judged.calibrated is None else calibration_sentences(judged.calibrated),
+    )
+    extras = {said.key: flows, published.key: drawn}
+    if judged.coalition is not None:
+        extras["coalition"] = graph(judged.coalition, "coalition")
+    if judged.worst is not None:
+        extras["worst"] = graph(judged.worst.finding, "worst")
+    found, members, *others, integrity = stated.sections
+    agreed = terms(judged.header, survey)
+    return report(
+        "audit.html",
+        judged,
+        rounds,
+        [found, members, said, *others, published, agreed, integrity],
+        extras,
+        statement=stated,
+        source=(
+            ("Variant", cut(judged.header.variant)),
+            ("File", cut(judged.file, 120)),
+        ),
+    )

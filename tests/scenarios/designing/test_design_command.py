@@ -1,0 +1,183 @@
+"""``sottovoce design`` as a person meets it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.command import complaint, sottovoce
+
+PLAN = """
+title = "Habits"
+
+[[attributes]]
+name = "smokes"
+categories = ["no", "yes"]
+
+[[attributes]]
+name = "drinks"
+categories = ["never", "seldom", "often"]
+"""
+
+OWN = '''
+from protocol import Message
+from protocol.variants import RRJoint
+
+
+class Doubled(RRJoint, frozen=True):
+    """Says the same otherwise."""
+
+    name = "doubled"
+
+    def estimate(self, result: Message):
+        return super().estimate(result)
+'''
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN, encoding="utf-8")
+    return path
+
+
+def test_a_plan_without_a_variant_is_ranked(plan: Path, tmp_path: Path) -> None:
+    out, plot = tmp_path / "designs.csv", tmp_path / "designs.svg"
+    said = sottovoce(
+        "design", plan, "--n", "2000", "--epsilon", "1,4", "--out", out, "--plot", plot, "--all"
+    )
+    assert said.code == 0, said.err
+    assert "epsilon 1" in said.out
+    assert "epsilon 4" in said.out
+    assert "not applicable:" in said.out
+    assert "privkv" in said.out
+    assert "if all combinations of answers are equally" in " ".join(said.out.split())
+    assert max(map(len, said.out.splitlines())) <= 100
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert {row["assumed"] for row in rows} == {"all combinations of answers are equally likely"}
+    assert not any({"nan", "inf"} & {*row.values()} for row in rows)
+    assert {row["epsilon"] for row in rows} == {"1.0", "4.0"}
+    assert {"rr-independent", "rr-joint", "smp:oue", "inp-ps"} <= {row["name"] for row in rows}
+    assert plot.read_bytes().startswith(b"<?xml")
+
+
+def test_names_and_numbers_as_some_write_them(plan: Path, tmp_path: Path) -> None:
+    design = ("design", plan, "--n", "2000")
+    assert "did you mean 0.5?" in complaint(sottovoce(*design, "--epsilon", "0,5"))
+    assert "did you mean 0.05?" in complaint(sottovoce(*design, "--error", "0,05"))
+    records = tmp_path / "own.csv"
+    records.write_text("smokes,drinks\nyes,never\n", encoding="utf-8")
+    compare = ("compare", plan, "--records", records, "--epsilon", "1")
+    said = complaint(sottovoce(*compare, "--variant", "rr-joint;spl"))
+    assert "not semicolons. For a variant of your own" in said
+
+
+def test_the_best_comes_first_and_exact_counts_last(plan: Path) -> None:
+    said = sottovoce("design", plan, "--n", "1e4", "--epsilon", "2", "--target", "pairs", "--json")
+    designs = said.json["designs"]
+    bounded = [row["rmse"] for row in designs if row["record_epsilon"] is not None]
+    assert bounded == sorted(bounded)
+    assert [row["name"] for row in designs if row["record_epsilon"] is None] == ["pair-counts"]
+    assert designs[-1]["name"] == "pair-counts"
+    assert all(row["record_epsilon"] <= 2 for row in designs if row["record_epsilon"] is not None)
+    why = {row["variant"]: row["why"] for row in said.json["not_applicable"]}
+    assert "does not estimate pairs" in why["spl:grr"]
+
+
+def test_records_are_said_to_be_told_of(plan: Path, tmp_path: Path) -> None:
+    records = tmp_path / "own.csv"
+    records.write_text("smokes,drinks\n" + "yes,never\nno,often\n" * 200, encoding="utf-8")
+    out, plot = tmp_path / "new" / "designs.csv", tmp_path / "new" / "designs.svg"
+    design = ("design", plan, "--epsilon", "2", "--records", records)
+    said = sottovoce(*design, "--out", out, "--plot", plot)
+    assert said.code == 0, said.err
+    assert said.out.startswith("400 respondents")
+    assert "reveal something of them" in " ".join(said.out.split())
+    assert "in the records given" in out.read_text(encoding="utf-8")
+    assert "in the records given" in plot.read_text(encoding="utf-8")
+    said = sottovoce(*design, "--error", "0.05")
+    assert "reveal something of them" in " ".join(said.out.split())
+
+
+def test_dropouts_leave_fewer_and_end_what_needs_all(plan: Path) -> None:
+    arguments = ("design", plan, "--n", "1000", "--epsilon", "2", "--json")
+    few, all_ = (
+        {row["name"]: row for row in sottovoce(*arguments, *more).json["designs"]}
+        for more in (("--dropout", "0.6"), ())
+    )
+    assert few["rr-joint"]["rmse"] == pytest.approx(all_["rr-joint"]["rmse"] / 0.4**0.5)
+    assert all_["rr-joint"]["withstands_dropouts"]
+    assert not few["rr-joint"]["withstands_dropouts"]
+
+
+def test_the_other_way_round(plan: Path, tmp_path: Path) -> None:
+    by_n = sottovoce("design", plan, "--n", "10000", "--error", "0.02", "--json").json
+    assert by_n["assumed"].startswith("the worst of these")
+    names = {row["variant"]: row["epsilon"] for row in by_n["needed"]}
+    epsilon = names["rr-independent"]
+    back = sottovoce("design", plan, "--epsilon", epsilon, "--error", "0.02", "--json").json
+    [one] = [row for row in back["needed"] if row["variant"] == "rr-independent"]
+    assert 9900 < one["respondents"] <= 10000
+    said = sottovoce("design", plan, "--epsilon", "2", "--error", "0.02")
+    assert "What it takes to estimate each share of" in " ".join(said.out.split())
+    assert "with a probability of 0.95 each" in " ".join(said.out.split())
+
+
+def test_a_variant_of_ones_own_is_simulated_and_said_to_be(plan: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN, encoding="utf-8")
+    said = sottovoce(
+        "design", plan, "--n", "500", "--epsilon", "2", "--variant", f"{own}:Doubled", "--json"
+    )
+    rows = {row["name"]: row for row in said.json["designs"]}
+    assert rows["doubled"]["simulated_runs"] == 4
+    assert rows["doubled"]["monte_carlo_error"] > 0
+    assert rows["rr-joint"]["simulated_runs"] == 0
+    assert rows["doubled"]["rmse"] == pytest.approx(rows["rr-joint"]["rmse"], rel=0.7)
+
+
+def test_a_variant_whose_code_fails_is_named_with_the_reason(plan: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN.replace("return super()", "raise KeyError(7)  # "), encoding="utf-8")
+    said = sottovoce(
+        "design", plan, "--n", "500", "--epsilon", "2", "--variant", f"{own}:Doubled", "--json"
+    )
+    why = {row["variant"]: row["why"] for row in said.json["not_applicable"]}
+    assert why["doubled"] == "its code fails: KeyError: 7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--epsilon", "1"), "expected --n, or --error"),
+        (("--n", "10"), "expected --epsilon, or --error"),
+        (("--n", "10", "--epsilon", "1,,2"), "expected numbers above 0"),
+        (("--n", "10", "--epsilon", "0"), "expected numbers above 0"),
+        (("--n", "10", "--epsilon", "nan"), "expected numbers above 0"),
+        (("--n", "10", "--epsilon", "1", "--target", "smoke"), "no attribute 'smoke'"),
+        (("--n", "10", "--epsilon", "1", "--parties", "11"), "more than the 10 respondents"),
+        (("--n", "10", "--epsilon", "1", "--error", "0.1"), "--error: expected --n"),
+        (("--error", "0.1"), "--error: expected --n"),
+        (("--n", "10", "--error", "0.1", "--variant", "own.py:Own"), "--variant: expected no"),
+        (("--n", "10", "--error", "0.1", "--runs", "9"), "--runs: expected no --error"),
+        (("--n", "10", "--error", "0.1", "--all"), "--all: expected no --error"),
+        (("--n", "10", "--error", "0.1", "--delta", "1e-9"), "--delta: expected no --error"),
+        (("--n", "10", "--error", "0.1", "--plot", "a.svg"), "--plot: expected no --error"),
+        (("--n", "10", "--epsilon", "1", "--level", "0.9"), "--level: expected --error"),
+        (("--n", "10", "--epsilon", "1", "--out", "a.txt"), "ends in .csv"),
+        (("--n", "10", "--epsilon", "1", "--plot", "a.txt"), "ends in .png"),
+        (("--n", "10", "--epsilon", "1", "--variant", "rr-jiont"), "no variant 'rr-jiont'"),
+        (("--n", "10", "--epsilon", "1", "--records", "no.csv"), "no.csv"),
+    ],
+)
+def test_bad_input_is_one_line(plan: Path, arguments: tuple[str, ...], says: str) -> None:
+    assert says in complaint(sottovoce("design", plan, *arguments))
+
+
+def test_assumptions_exclude_each_other(plan: Path) -> None:
+    said = sottovoce(
+        "design", plan, "--n", "9", "--epsilon", "1", "--assume", "worst", "--records", plan
+    )
+    assert "--assume, --records" in complaint(said)

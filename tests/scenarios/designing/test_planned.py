@@ -1,0 +1,102 @@
+"""From a design to a plan: the lines that it prints make the variant that it ranked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from protocol.surveys.survey import Survey
+from scenarios.deployment.survey_plan import read_plan
+from scenarios.designing.candidates import Wanted, candidates
+from scenarios.designing.planned import plan_lines
+from scenarios.designing.targets import target_of
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.designing.surveys import survey_of
+
+
+def plan_of(survey: Survey, *lines: str) -> str:
+    """The text of a plan that begins with these lines."""
+    asked = (
+        f"[[attributes]]\nname = {json.dumps(each.name)}\n"
+        f"categories = {json.dumps([*each.categories])}\n"
+        for each in survey.attributes
+    )
+    return "\n".join((f"title = {json.dumps(survey.title)}", *lines, *asked))
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 1.0, 7.3])
+@pytest.mark.parametrize("target", ["margins", "pairs", "q2,q0"])
+def test_every_candidate_is_read_back(tmp_path: Path, epsilon: float, target: str) -> None:
+    survey = survey_of(2, 3, 4)
+    path = tmp_path / "plan.toml"
+    found = candidates(Wanted(survey, epsilon, target_of(survey, target), 30, dropout=0.3))
+    for each in found:
+        if each.variant is not None:
+            lines = plan_lines(each.variant, epsilon)
+            path.write_text(plan_of(survey, *lines), encoding="utf-8")
+            assert read_plan(path).variant == each.variant, lines
+            assert max(map(len, lines)) < 200, lines
+
+
+def test_what_is_usual_is_not_said() -> None:
+    survey = survey_of(2, 3, 4)
+    wanted = Wanted(survey, 1.0, target_of(survey, "margins"))
+    made = {each.name: each.variant for each in candidates(wanted)}
+    expected = {
+        "smp:grr": ('variant = "smp"', "epsilon = 1.0", 'oracle = "grr"'),
+        "rr-independent": ('variant = "rr-independent"', "epsilon = 1.0"),
+        "secure-sum": ('variant = "secure-sum"',),
+        "rrba": ('variant = "rrba"', "k = 1", "epsilon = 1.0", "block = 250"),
+    }
+    for name, lines in expected.items():
+        variant = made[name]
+        assert variant is not None
+        assert plan_lines(variant, 1.0) == lines
+
+
+def test_from_design_to_plan(tmp_path: Path) -> None:
+    """What stands below the table of an epsilon makes the plan of its best."""
+    survey = survey_of(2, 3)
+    path, out = tmp_path / "plan.toml", tmp_path / "designs.csv"
+    path.write_text(plan_of(survey), encoding="utf-8")
+    design = ("design", path, "--n", "20000", "--epsilon", "1,2")
+    found = sottovoce(*design, "--json").json["designs"]
+    said = sottovoce(*design, "--out", out).out
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert [row["plan"] for row in rows] == [row["plan"] for row in found]
+    for epsilon in (1.0, 2.0):
+        best = next(row for row in found if row["epsilon"] == epsilon)
+        heading = f"in the plan, for {best['name']} at epsilon {epsilon:g}"
+        assert heading in said
+        below = said[said.index(heading) :].split("\n\n")[0].splitlines()
+        lines = [line.strip() for line in below if line.startswith("  ")]
+        assert "\n".join(lines) == best["plan"]
+        path.write_text(plan_of(survey, *lines), encoding="utf-8")
+        assert read_plan(path).variant.name == best["variant"]
+    path.write_text(plan_of(survey), encoding="utf-8")
+    turned = ("design", path, "--n", "20000", "--error", "0.05")
+    said = sottovoce(*turned).out
+    least = sottovoce(*turned, "--json").json["needed"][0]
+    assert f"in the plan, for {least['name']} at epsilon {least['epsilon']:g}" in said
+    assert all(f"  {line}" in said for line in least["plan"].splitlines())
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("smp:grr", 'expected variant = "smp" and oracle = "grr"'),
+        ("spl:olhh", "oracle = one of grr, sue"),
+        (
+            "rr-ind-joint:together",
+            'expected variant = "rr-ind-joint" with the parameters',
+        ),
+    ],
+)
+def test_a_plan_with_the_name_of_a_design(tmp_path: Path, named: str, says: str) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(plan_of(survey_of(2, 3), f'variant = "{named}"'), encoding="utf-8")
+    assert says in complaint(sottovoce("check", path))
