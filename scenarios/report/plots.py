@@ -121,7 +121,8 @@ def plot_of(name: str, done: Finished | Reproduced, intervals: Intervals = USUAL
     if isinstance(done, Reproduced):
         if done.plot is None and not done.rows:
             raise UsageError(f"--plot: {name} has no rows to draw")
-        return done.plot or plot_rows(done.rows, title=name)
+        shown = done.picture
+        return done.plot or plot_rows(done.rows, x=shown.x, by=shown.by, title=shown.title or name)
     return done.plot or plot_finished(done, intervals, title=name)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
@@ -156,6 +156,30 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return values
 
 
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """What a picture shows of the rows, and in which words; ``scenarios.report.plots`` draws it.
+
+    Args:
+        title: the finding, as a sentence; by default how many figures agree with the printed ones.
+        conditions: what held for all figures, such as "n = 32,561; epsilon 2 per report".
+        x: the setting along the horizontal axis, of numbers; by default that with most values.
+        by: the other settings that vary: the first tells panels apart, the rest colours; by default
+            all of them.
+        figures: the names of those that are drawn, in their order; by default all.
+        names: what a setting, a figure or a setting's value is called, with its unit, by its name
+            in the rows: ``{"p": "keep probability p", "": "relative error"}``.
+        computed: the figures that are closed forms: lines without points, never called measured.
+    """
+
+    title: str = ""
+    conditions: str = ""
+    x: str | None = None
+    by: tuple[str, ...] | None = None
+    figures: tuple[str, ...] = ()
+    names: Mapping[str, str] = {}
+    computed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduced:
     """A reproduction, done.
@@ -165,8 +189,8 @@ class Reproduced:
         runs: the number of repetitions.
         rows: measured beside printed.
         notes: sentences about all rows.
-        plot: draws into an empty figure; by default ``plot_rows`` of ``scenarios.report.plots``
-            draws the rows.
+        picture: what a picture shows of the rows.
+        plot: draws into an empty figure instead, what is not in rows.
         outcome: of the run by messages, if it was one.
     """
 
@@ -174,6 +198,7 @@ class Reproduced:
     runs: int
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    picture: Picture = field(default_factory=Picture)
     plot: Callable[[Figure], None] | None = None
     outcome: Outcome | None = None
 
