@@ -61,11 +61,12 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     project: Projection | Literal["consistent"] = "none"
 
 
-ASKED = ("k", "p", "epsilon", "mix", "block", "mode", "groups", "stopping", "width", "release")
+ASKED = ("k", "p", "epsilon", "mix", "block", "mode", "groups")
+RULES = ("stopping", "width", "alpha", "update", "release", "tail", "allow_unbounded")
 PARAMETERS = settable(
     Sampled,
     RRBA,
-    names=("n", *ASKED, "tail", "allow_unbounded", "parties", "drop", "project"),
+    names=("n", *ASKED, *RULES, "parties", "drop", "project"),
     renamed={"mix": "lambda"},
 )
 
@@ -131,7 +132,7 @@ def _errors(estimate: GroupedEstimate, records: Records) -> dict[str, float]:
 def convergence(variant: RRBA, outcome: Outcome) -> NDArray[np.float64]:
     """The running raw estimate after every block, (blocks, cells), from the record."""
     plan = variant.plan
-    running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+    running = Running(plan.cells, np.array(plan.thresholds) / WORDS, variant.update)
     trace: list[NDArray[np.float64]] = []
     for entry in outcome.transcript.entries():
         if not isinstance(entry, Sent):

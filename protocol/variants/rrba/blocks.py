@@ -8,6 +8,7 @@ equation 4 as corrected). What is released is its mean over all reports.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,15 @@ from protocol.randomizers.exact import Floats
 Release: TypeAlias = Literal["pooled", "last-two"]
 """``pooled`` is the mean over all reports, ``last-two`` that of the last two blocks (section 5)."""
 
+Update: TypeAlias = Literal["pooled", "last", "average"]
+"""What the next table of fakes is made of: the mean over all reports; the ``last`` block's own
+estimate (Algorithm 1); or the ``average`` of that and of what the last table was made of (section
+5, step 4)."""
+
 _MANTISSA = 53
+
+_STEEPEST = 300.0
+"""Of the logarithm of a factor of odds, so that none overflows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,9 +122,10 @@ class Running:
     Args:
         cells: the groups.
         keeps: (g,) the keep probability of each.
+        update: what the tables of fakes are made of.
     """
 
-    def __init__(self, cells: Cells, keeps: Floats) -> None:
+    def __init__(self, cells: Cells, keeps: Floats, update: Update = "pooled") -> None:
         self.cells = cells
         self.blocks = 0
         self.counts = np.zeros(len(cells.group), np.int64)
@@ -126,6 +136,8 @@ class Running:
         self._fakes_squared = np.zeros(len(cells.group))
         self._recent: list[Floats] = []
         self._recent_law: list[tuple[Floats, Floats]] = []
+        self._update: Update = update
+        self._compared: list[Floats] = []
 
     def add(self, counts: NDArray[np.int64], tables: Floats) -> None:
         """Take a block's counts of reports.
@@ -147,6 +159,9 @@ class Running:
         raw = np.divide(kept, n, out=cells.uniform(), where=n > 0)
         self._recent = [*self._recent[-1:], raw]
         self._recent_law = [*self._recent_law[-1:], (n, tables)]
+        if self._update == "average" and self._compared:
+            raw = (self._compared[-1] + raw) / 2
+        self._compared = [*self._compared[-1:], raw]
 
     def raw(self, release: Release = "pooled") -> Floats:
         """The raw estimate of every cell, signed; uniform where nobody has reported."""
@@ -191,25 +206,59 @@ class Running:
         return variance
 
     def tables(self, mix: float) -> Floats:
-        """What the next fakes are drawn from: the projected running mean, mixed with uniform."""
+        """What the next fakes are drawn from: a projected estimate, mixed with uniform."""
         uniform: Floats = self.cells.uniform()
         if mix == 1.0:
             return uniform
-        return (1 - mix) * self.cells.projected(self.raw()) + mix * uniform
+        known = self.raw() if self._update == "pooled" or not self._compared else self._compared[-1]
+        return (1 - mix) * self.cells.projected(known) + mix * uniform
 
-    def settled(self, z: float) -> bool:
-        """The printed rule: the last two blocks differ by less than a block's interval everywhere.
+    def settled(self, alpha: float, *, widened: bool = False) -> bool:
+        """Whether two estimates in a row differ by less than an interval everywhere (section 5).
 
-        The interval is ``2 z sqrt(r (1 - r) / n)`` for a share r of a block's n reports (section
-        5), divided by the keep probability as an estimate is.
+        The estimates are those of two blocks, or under the update ``average`` the averages after
+        them; v is the mean of the two.
+
+        Args:
+            alpha: 1 less the level of the interval, with z its normal quantile.
+            widened: take the share r of reports for v and divide by the keep probability, as an
+                estimate from reports is. Else as printed: ``2 z sqrt(v (1 - v) / n)`` for a block
+                of n reports where n v is above 5, and else by the log odds.
         """
-        if len(self._recent) < 2:
+        if len(self._compared) < 2:
             return False
+        z = quantile(alpha)
         n = np.maximum(self.reports[self.cells.group] / self.blocks, 1.0)
-        shares = np.clip(np.mean(self._recent, axis=0), 0.0, 1.0)
-        reported = self._keeps * shares + (1 - self._keeps) * self.cells.uniform()
-        width = 2 * z * np.sqrt(reported * (1 - reported) / n) / self._keeps
-        return bool((np.abs(self._recent[1] - self._recent[0]) < width).all())
+        shares = np.clip(np.mean(self._compared, axis=0), 0.0, 1.0)
+        if widened:
+            reported = self._keeps * shares + (1 - self._keeps) * self.cells.uniform()
+            width = 2 * z * np.sqrt(reported * (1 - reported) / n) / self._keeps
+        else:
+            width = printed_width(shares, n, alpha)
+        return bool((np.abs(self._compared[1] - self._compared[0]) < width).all())
+
+
+def quantile(alpha: float) -> float:
+    """How many standard errors on either side an interval of level ``1 - alpha`` has."""
+    return NormalDist().inv_cdf(1 - alpha / 2)
+
+
+def printed_width(shares: Floats, n: Floats | float, alpha: float) -> Floats:
+    """The width of the interval of a share of n true answers (section 5).
+
+    ``2 z sqrt(v (1 - v) / n)`` where n v is above 5. Else that of the interval of the log odds,
+    whose standard error is ``1 / sqrt(n v (1 - v))``; of a share of 0 or 1 it has none, and 0 is
+    returned.
+    """
+    z = quantile(alpha)
+    variance = shares * (1 - shares)
+    width: Floats = 2 * z * np.sqrt(variance / n)
+    rare = (n * shares <= 5) & (variance > 0)
+    # The odds times and over exp(z / sqrt(n v (1 - v))), as shares.
+    factor = np.exp(np.minimum(z / np.sqrt(np.where(rare, n * variance, 1.0)), _STEEPEST))
+    odds = shares / np.where(rare, 1 - shares, 1.0)
+    high, low = odds * factor, odds / factor
+    return np.where(rare, high / (1 + high) - low / (1 + low), width)
 
 
 class ReportLaw(NamedTuple):

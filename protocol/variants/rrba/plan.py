@@ -31,8 +31,9 @@ Mode: TypeAlias = Literal["blocked", "sequential"]
 Tail: TypeAlias = Literal["keep", "drop"]
 """Whether a last block that is not full is asked."""
 
-Stopping: TypeAlias = Literal["never", "pooled", "printed"]
-"""When no further block is asked: never, by the pooled half-width, or by the printed rule."""
+Stopping: TypeAlias = Literal["never", "pooled", "printed", "widened"]
+"""When no further block is asked: never; by the pooled half-width; by the printed rule on two
+blocks; or by that with its interval widened by 1/p, as an estimate from reports is."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):

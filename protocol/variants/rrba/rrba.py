@@ -33,7 +33,9 @@ from protocol.variants.rrba.blocks import (
     Release,
     ReportLaw,
     Running,
+    Update,
     least_weight,
+    quantile,
     steepest,
     weights_of,
 )
@@ -123,9 +125,10 @@ class RRBA(Variant, frozen=True, kw_only=True):
         groups: of its view a client answers about: ``one``, or the whole ``view``. The whole costs
             the sum.
         tail: a last block that is not full: ``keep`` or ``drop``. Dropped, it is not asked.
-        stopping: ``never``, ``pooled`` or ``printed``. When no further block is asked.
+        stopping: ``never``, ``pooled``, ``printed`` or ``widened``. When no further block is asked.
         width: half-width to stop at, when ``pooled``. That of the widest interval counts.
-        z: how many standard errors make an interval.
+        alpha: 1 less the level of the intervals that stopping goes by.
+        update: ``pooled``, ``last`` or ``average``. What tables of fakes are made of.
         release: ``pooled`` or ``last-two``. What is published of the blocks.
         allow_unbounded: allow tables with a zero, which cost infinity.
     """
@@ -144,7 +147,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
     tail: Tail = "keep"
     stopping: Stopping = "never"
     width: Annotated[float, Meta(gt=0)] = 0.01
-    z: Annotated[float, Meta(gt=0)] = 1.96
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    update: Update = "pooled"
     release: Release = "pooled"
     allow_unbounded: bool = False
 
@@ -255,7 +259,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
         """Ask block by block, update the tables, publish."""
         plan = self.plan
-        running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+        running = Running(plan.cells, np.array(plan.thresholds) / WORDS, self.update)
         answered, heard, asked = 0, 0, 0
         blocks = list(self.blocks_of(parties))
         for number, members in enumerate(blocks):
@@ -289,7 +293,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             CannotTabulateError: there are more than ``MAX_BLOCKS`` blocks.
         """
         plan, size = self.plan, 1 if self.mode == "sequential" else self.block
-        running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
+        running = Running(plan.cells, np.array(plan.thresholds) / WORDS, self.update)
         blocks = people // size if self.tail == "drop" and people > size else -(-people // size)
         if blocks > MAX_BLOCKS:
             raise CannotTabulateError(
@@ -341,8 +345,10 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     def _enough(self, running: Running) -> bool:
         if self.stopping == "pooled":
-            return bool((self.z * running.errors() <= self.width).all())
-        return self.stopping == "printed" and running.settled(self.z)
+            return bool((quantile(self.alpha) * running.errors() <= self.width).all())
+        if self.stopping == "never":
+            return False
+        return running.settled(self.alpha, widened=self.stopping == "widened")
 
     def _counted(
         self, session: bytes, answers: dict[PartyId, Answers]

@@ -77,8 +77,8 @@ def test_what_has_no_default_is_refused() -> None:
 
 
 def test_a_variant_is_made_of_those_it_has() -> None:
-    parameters = settable(Own, RRBA, names=("n", "mix", "z", "p"), p=0.25)(mix=0.5)
-    assert made(RRBA, parameters, survey=TOWN, z=1.0) == RRBA(survey=TOWN, p=0.25, mix=0.5, z=1.0)
+    parameters = settable(Own, RRBA, names=("n", "mix", "k", "p"), p=0.25)(mix=0.5)
+    assert made(RRBA, parameters, survey=TOWN, k=1) == RRBA(survey=TOWN, p=0.25, mix=0.5, k=1)
     with pytest.raises(UsageError, match="mix 0 allows a table with a zero"):
         made(RRBA, parameters, survey=TOWN, mix=0.0)
 

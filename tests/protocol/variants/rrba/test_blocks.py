@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.projection import project_simplex
-from protocol.variants.rrba.blocks import Cells, Running, least_weight, weights_of
+from protocol.variants.rrba.blocks import (
+    Cells,
+    Running,
+    Update,
+    least_weight,
+    printed_width,
+    weights_of,
+)
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 SIZES = (2, 3, 3, 4)
@@ -123,11 +130,43 @@ def test_the_printed_rule_takes_two_blocks_that_agree() -> None:
     running = Running(Cells.of((2,)), np.array([0.5]))
     uniform = np.array([0.5, 0.5])
     running.add(np.array([500, 500]), uniform)
-    assert not running.settled(1.96)
+    assert not running.settled(0.05)
     running.add(np.array([505, 495]), uniform)
-    assert running.settled(1.96)
-    running.add(np.array([900, 100]), uniform)
-    assert not running.settled(1.96)
+    assert running.settled(0.05)
+    # The estimates are now 0.51 and 0.6, and the interval has a width of 0.062 as printed.
+    running.add(np.array([550, 450]), uniform)
+    assert not running.settled(0.05)
+    assert running.settled(0.05, widened=True)
+    assert running.settled(0.001)
+    running.add(np.array([750, 250]), uniform)
+    assert not running.settled(0.05, widened=True)
+
+
+def test_the_printed_width_goes_by_the_log_odds_where_few_have_the_answer() -> None:
+    z = 1.959963984540054
+    np.testing.assert_allclose(printed_width(np.array([0.5]), 100, 0.05), 2 * z * 0.05)
+    log_odds, error = np.log(0.02 / 0.98), 1 / np.sqrt(100 * 0.02 * 0.98)
+    ends = 1 / (1 + np.exp(-(log_odds + np.array([-z, z]) * error)))
+    np.testing.assert_allclose(printed_width(np.array([0.02]), 100, 0.05), ends[1] - ends[0])
+    assert printed_width(np.array([0.0, 1.0]), 100, 0.05).tolist() == [0, 0]
+    assert np.isfinite(printed_width(np.array([1e-9]), 1, 1e-9)).all()
+
+
+def test_what_the_next_table_is_made_of() -> None:
+    uniform, p, mix = np.array([0.5, 0.5]), 0.5, 0.2
+    blocks = [np.array([600, 400]), np.array([300, 200]), np.array([100, 300])]
+    made: dict[Update, list[float]] = {}
+    for update in ("pooled", "last", "average"):
+        running = Running(Cells.of((2,)), np.array([p]), update)
+        tables = made.setdefault(update, [])
+        for counts in blocks:
+            running.add(counts, uniform)
+            tables.append(float((running.tables(mix)[0] - mix / 2) / (1 - mix)))
+    own = [max(0.0, (counts[0] / counts.sum() - (1 - p) / 2) / p) for counts in blocks]
+    assert own == [0.7, 0.7, 0.0]
+    np.testing.assert_allclose(made["last"], own)
+    np.testing.assert_allclose(made["average"], [0.7, 0.7, 0.35])
+    np.testing.assert_allclose(made["pooled"], [0.7, 0.7, (1000 / 1900 - 0.25) / 0.5])
 
 
 @pytest.mark.parametrize("sizes", [(), (2, 1)])

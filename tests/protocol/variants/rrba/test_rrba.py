@@ -210,6 +210,16 @@ def test_a_pooled_interval_that_is_narrow_enough_ends_the_survey() -> None:
     assert set(outcome.endings.values()) == {DONE}
 
 
+@pytest.mark.parametrize("stopping", ["printed", "widened"])
+def test_two_blocks_that_differ_little_end_the_survey(stopping: str) -> None:
+    # At p near 1 neighbouring blocks agree but for sampling, which both intervals allow for.
+    variant = RRBA(survey=SURVEY, k=1, p=0.95, stopping=stopping, block=2, max_records=100)
+    outcome = run(variant, 2000, parties=20)
+    assert 2 <= result_of(outcome).blocks < 10
+    surer = msgspec.structs.replace(variant, alpha=1 - 1e-9)
+    assert result_of(run(surer, 2000, parties=20)).blocks == 10
+
+
 @pytest.mark.parametrize(("tail", "blocks"), [("keep", 3), ("drop", 2)])
 def test_a_last_block_that_is_not_full(tail: str, blocks: int) -> None:
     variant = msgspec.structs.replace(UNIFORM, tail=tail)
