@@ -13,6 +13,7 @@ from protocol.estimators.dependence.association import TestResult, exact_test, n
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, wald_test
 from protocol.estimators.measures import total_variation
 from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers.marginals import Unary
 from protocol.session.variant import Probability
 from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
@@ -43,6 +44,7 @@ class Trips(Spread, frozen=True, kw_only=True):
 
     Args:
         method: inp-rr, inp-ps, inp-ht, marg-rr, marg-ps or marg-ht.
+        unary: one-hot bits of inp-rr and marg-rr: sue, all flipped alike, or oue.
         d: bits of a trip; of real trips at most 8.
         n: how many trips; of real ones the first.
         parties: over how many the trips are spread.
@@ -50,6 +52,7 @@ class Trips(Spread, frozen=True, kw_only=True):
     """
 
     method: MethodName = "inp-ht"
+    unary: Unary = "sue"
     d: Annotated[int, Meta(ge=2, le=24)] = 8
     n: Positive = 2**18
     parties: Positive = 256
@@ -77,7 +80,7 @@ class Tree(Trips, frozen=True, kw_only=True):
 
 
 def _asked(own: type[Of], name: str) -> type[Of]:
-    shared = ("method", "d", "epsilon", "n", "parties", "trips", "project")
+    shared = ("method", "unary", "d", "epsilon", "n", "parties", "trips", "project")
     return settable(own, MarginalRelease, names=(*shared, name), epsilon=1.1)
 
 
@@ -186,6 +189,8 @@ def _records(parameters: Trips, context: Context) -> Records:
 def _released(
     parameters: Trips, context: Context, records: Records
 ) -> tuple[MarginalRelease, Outcome]:
+    if parameters.unary == "oue" and not parameters.method.endswith("rr"):
+        raise UsageError(f"{parameters.method} has no one-hot bits: unary is of inp-rr and marg-rr")
     variant = made(BUILT_IN[parameters.method], parameters, survey=records.survey)
     if not isinstance(variant, MarginalRelease):
         raise TypeError(f"expected a release of marginals, got {variant!r}")

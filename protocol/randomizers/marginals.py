@@ -33,6 +33,10 @@ Method: TypeAlias = Literal["InpRR", "InpPS", "InpHT", "MargRR", "MargPS", "Marg
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
+Unary: TypeAlias = Literal["sue", "oue"]
+"""How one-hot bits are randomized: all flipped alike, at half of epsilon each (``sue``), or the 1
+kept with probability 1/2, which has smaller errors where a cell's share is small (``oue``)."""
+
 MAX_WAYS = 4
 """The most attributes of a marginal."""
 
@@ -63,8 +67,8 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         method: one of the six.
         d: the number of attributes, at most 24.
         k: of a marginal, at most 4.
-        randomizer: a symmetric ``UnaryEncoding`` of all cells (RR), ``KeepUniform`` of all cells
-            (PS) or of 2 (HT).
+        randomizer: ``UnaryEncoding`` of all cells (RR), ``KeepUniform`` of all cells (PS) or of 2
+            (HT).
 
     Raises:
         ValueError: d or k out of range, a domain too large for the method, or another randomizer.
@@ -84,19 +88,27 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 f"{self.method}: {type(self.randomizer).__name__} of size {self.randomizer.size}, "
                 f"expected {wanted.__name__} of {size}"
             )
-        if self.one_hot and self.randomizer.support.hit + self.randomizer.support.other != 1:
-            raise ValueError(f"{self.method}: expected bits that are flipped alike")
 
     @classmethod
-    def with_epsilon(cls, method: Method, *, d: int, k: int, epsilon: float) -> MarginalPlan:
+    def with_epsilon(
+        cls, method: Method, *, d: int, k: int, epsilon: float, unary: Unary = "sue"
+    ) -> MarginalPlan:
         """The most accurate plan of a method whose report costs at most ``epsilon``.
+
+        Args:
+            method: one of the six.
+            d: the number of attributes.
+            k: of a marginal.
+            epsilon: of a report.
+            unary: how the bits of InpRR and MargRR are randomized.
 
         Raises:
             ValueError: as the class, or an epsilon that the randomizer refuses.
         """
         _check(method, d=d, k=k)
         size = 2 if method.endswith("HT") else _cells(method, d=d, k=k)
-        kept = UnaryEncoding.symmetrized if method.endswith("RR") else KeepUniform.with_epsilon
+        bits = UnaryEncoding.optimized if unary == "oue" else UnaryEncoding.symmetrized
+        kept = bits if method.endswith("RR") else KeepUniform.with_epsilon
         randomizer = kept(size, epsilon=epsilon)
         return cls(method=method, d=d, k=k, randomizer=randomizer)
 

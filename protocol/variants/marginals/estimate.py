@@ -373,7 +373,7 @@ def _noise(plan: MarginalPlan) -> Noise:
     support = plan.randomizer.support
     keep = float(support.gain)
     if plan.one_hot:
-        flip = float(support.other)
-        return Noise(own=plan.cells * flip * (1 - flip) / keep**2, shared=0.0)
+        own, others = (float(bit * (1 - bit)) / keep**2 for bit in (support.hit, support.other))
+        return Noise(own=plan.cells * others + own - others, shared=own - others)
     shared = None if plan.transformed else (1 - keep) / keep
     return Noise(own=(1 - keep) * (1 + keep) / keep**2, shared=shared)

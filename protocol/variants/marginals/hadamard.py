@@ -103,8 +103,10 @@ class Noise:
     mean over the respondents.
 
     Attributes:
-        own: of RR on K cells ``K f(1-f)/(1-2f)**2`` (flip f); of keep ``1/a**2 - 1`` (keep a).
-        shared: of RR 0; of keep ``1/a - 1``; None where a report has one coefficient alone.
+        own: of RR on K cells ``((K-1) q(1-q) + p(1-p)) / (p-q)**2``, p of the bit of one's own cell
+            and q of any other; of keep ``1/a**2 - 1`` (keep a).
+        shared: of RR ``(p(1-p) - q(1-q)) / (p-q)**2``, 0 where bits are flipped alike; of keep
+            ``1/a - 1``; None where a report has one coefficient alone.
     """
 
     own: float

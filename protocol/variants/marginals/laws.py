@@ -126,23 +126,27 @@ def _of_bits(
     """Of the shares of sets that are such a part of all cells, from n one-hot reports each.
 
     A bit of a cell in the set weighs ``1 - part``, any other ``-part``, over the gain; every one is
-    flipped by itself, with the same probability.
+    drawn by itself, that of the respondent's own cell with another probability than the others.
     """
     support = plan.randomizer.support
-    flip, gain = float(support.other), float(support.gain)
-    spread = flip * (1 - flip) / gain**2
-    skew = flip * (1 - flip) * (1 - 2 * flip) / gain**3
+    gain = float(support.gain)
+    mine, others = float(support.hit), float(support.other)
+    spread, skew = others * (1 - others) / gain**2, others * (1 - others) * (1 - 2 * others)
+    wider = mine * (1 - mine) / gain**2 - spread
+    skewed = (skew - mine * (1 - mine) * (1 - 2 * mine)) / gain**3
+    skew /= gain**3
     none, both = np.zeros_like(part), plan.cells * part * (1 - part)
     drawn, turned = left
-    variance = np.stack([spread * both, drawn, -drawn]) / n
-    # The bit of the respondent's own cell is skewed the other way.
-    inside, outside = 2 * skew * (1 - part) ** 3, -2 * skew * part**3
+    # The variance given that her cell is in the set, less that given that it is not.
+    differs = wider * (1 - 2 * part)
+    variance = np.stack([spread * both + wider * part**2, differs + drawn, -drawn]) / n
+    inside, outside = skewed * (1 - part) ** 3, -skewed * part**3
     own = drawn * turned
     third = np.stack(
         [
             skew * both * (1 - 2 * part) - outside,
-            outside - inside + own,
-            none - 3 * own,
+            outside - inside + own + 3 * drawn * differs,
+            none - 3 * own - 3 * drawn * differs,
             none + 2 * own,
         ]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 import numpy as np
@@ -15,7 +15,13 @@ from protocol.accounting.events import OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
-from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method, report_bits
+from protocol.randomizers.marginals import (
+    MarginalPlan,
+    MarginalReports,
+    Method,
+    Unary,
+    report_bits,
+)
 from protocol.session.roles import Seen
 from protocol.session.variant import Claim, Epsilon
 from protocol.surveys.records import Records
@@ -82,7 +88,10 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
     def plan(self) -> MarginalPlan:
         """How respondents report."""
         d = len(self.encoding.binary.names)
-        return MarginalPlan.with_epsilon(self.method, d=d, k=self.k, epsilon=self.epsilon)
+        unary: Unary = getattr(self, "unary", "sue")
+        return MarginalPlan.with_epsilon(
+            self.method, d=d, k=self.k, epsilon=self.epsilon, unary=unary
+        )
 
     @property
     def report_bits(self) -> int:
@@ -186,20 +195,29 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
 
 def _by(method: Method, how: str) -> type[MarginalRelease]:
     """The variant of a method, such as ``inp-rr`` of ``InpRR``."""
+    fields: list[tuple[str, Any, Any]] = []
+    if method.endswith("RR"):
+        fields = [("unary", Unary, "sue")]
+        how += _UNARY
     name = f"{method[:-2]}-{method[-2:]}".lower()
     told = {"name": name, "method": method, "__doc__": how}
     made = msgspec.defstruct(
-        method, [], bases=(MarginalRelease,), module=__name__, namespace=told, frozen=True
+        method, fields, bases=(MarginalRelease,), module=__name__, namespace=told, frozen=True
     )
     return cast("type[MarginalRelease]", made)
 
 
-_HALVES = "as one-hot bits, each by randomized response at half of epsilon."
+_ONE_HOT = "as one-hot bits, each randomized by itself."
+_UNARY = """
 
-InpRR = _by("InpRR", f"The whole record {_HALVES}")
+    Args:
+        unary: of the bits: ``sue``, all flipped alike, or ``oue``, the 1 kept with probability 1/2.
+"""
+
+InpRR = _by("InpRR", f"The whole record {_ONE_HOT}")
 InpPS = _by("InpPS", "The whole record by k-ary randomized response.")
 InpHT = _by("InpHT", "A Hadamard coefficient of 1 to k attributes by binary randomized response.")
-MargRR = _by("MargRR", f"One marginal {_HALVES}")
+MargRR = _by("MargRR", f"One marginal {_ONE_HOT}")
 MargPS = _by("MargPS", "One marginal by k-ary randomized response.")
 MargHT = _by("MargHT", "A Hadamard coefficient of one marginal by binary randomized response.")
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
-from protocol.randomizers.marginals import METHODS, MarginalPlan, Method
+from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
 from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.laws import _of_bits
 
 D = 3
 SURVEY = Survey("bits", tuple(Attribute(name=name, categories=("no", "yes")) for name in "abc"[:D]))
@@ -35,9 +36,9 @@ def estimated(
     table = table.reshape(plan.choices, size)
     reports, keep = table.sum(axis=1), float(plan.randomizer.support.gain)
     if plan.one_hot:
-        flip = float(plan.randomizer.support.other)
-        totals = generator.binomial(table, 1 - flip)
-        totals += generator.binomial(reports[:, np.newaxis] - table, flip)
+        support = plan.randomizer.support
+        totals = generator.binomial(table, float(support.hit))
+        totals += generator.binomial(reports[:, np.newaxis] - table, float(support.other))
     else:
         kept = generator.binomial(table, keep)
         rest = generator.multinomial(reports - kept.sum(axis=1), np.full(size, 1 / size))
@@ -50,13 +51,40 @@ def drawn(n: int, generator: np.random.Generator) -> NDArray[np.uint32]:
     return generator.choice(1 << D, n, p=LAW).astype(np.uint32)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unary", ["sue", "oue"])
+def test_the_cumulants_of_a_set_from_one_hot_bits_are_those_of_every_outcome(unary: Unary) -> None:
+    plan = MarginalPlan.with_epsilon("InpRR", d=2, k=2, epsilon=1.5, unary=unary)
+    p, q = float(plan.randomizer.support.hit), float(plan.randomizer.support.other)
+    law, chosen = np.array([0.5, 0.1, 0.3, 0.1]), np.array([1.0, 1.0, 1.0, 0.0])
+    weights = (chosen - chosen.mean()) / (p - q)
+    bits = np.array(list(np.ndindex(2, 2, 2, 2)))
+    for people, left in (("known", (0.0, 1.0)), ("sampled", (1.0, 1.0))):
+        second, third, mean = 0.0, 0.0, float(law @ chosen)
+        for cell, share in enumerate(law):
+            ones = np.where(np.arange(4) == cell, p, q)
+            chances = np.where(bits == 1, ones, 1 - ones).prod(axis=1)
+            off = chosen.mean() + (bits - q) @ weights - mean
+            off -= 0 if people == "sampled" else chances @ off
+            second, third = second + share * chances @ off**2, third + share * chances @ off**3
+        found = _of_bits(
+            plan,
+            np.array([chosen.mean()]),
+            np.ones(1),
+            left=(np.array([left[0]]), np.array([left[1]])),
+        ).at(np.array([mean]))
+        np.testing.assert_allclose(np.ravel(found), [second, third])
+
+
+@pytest.mark.parametrize(
+    ("method", "unary"),
+    [*((method, "sue") for method in METHODS), ("InpRR", "oue"), ("MargRR", "oue")],
+)
 @pytest.mark.parametrize("consistent", [False, True])
 def test_the_variance_at_the_estimate_is_that_of_the_standard_error(
-    method: Method, consistent: bool
+    method: Method, unary: Unary, consistent: bool
 ) -> None:
     generator = np.random.default_rng(4)
-    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=3.0)
+    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=3.0, unary=unary)
     estimate = estimated(plan, drawn(60_000, generator), generator)
     if consistent:
         estimate = estimate.consistent()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -40,8 +42,12 @@ BINARY = Survey(
 )
 METHODS: tuple[type[MarginalRelease], ...] = (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)
 RECORDS = answers(BINARY, 6)
+OPTIMISED: dict[str, Any] = {"unary": "oue"}
 
 test_inp_rr = contract(InpRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+test_optimised_bits = contract(
+    MargRR(survey=BINARY, epsilon=1.0, **OPTIMISED), RECORDS, executors=EXECUTORS
+)
 test_inp_ps = contract(InpPS(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
 test_inp_ht = contract(InpHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
 test_marg_rr = contract(MargRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
