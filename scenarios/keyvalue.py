@@ -78,7 +78,7 @@ class Rated(Answering, frozen=True, kw_only=True):
 
 
 def _asked(own: type[Of], *names: str) -> type[Of]:
-    shared = ("protocol", "epsilon", "rounds", "estimator")
+    shared = ("protocol", "epsilon", "rounds", "estimator", "virtual")
     return settable(own, PrivKVMVariant, names=(*shared, *names), epsilon=2.0)
 
 

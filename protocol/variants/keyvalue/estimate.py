@@ -49,6 +49,7 @@ class KeyValueTables(Estimate):
             or the exact maximum of the ``likelihood``.
         counts: of every round, shape (rounds, d, 3), as from ``tally``. Frequencies are of the
             first, as most respondents are in it, and means of the last.
+        virtual: how many further rounds the means of ``moment`` are carried on for.
 
     Attributes:
         survey: the keys, each missing or held.
@@ -58,6 +59,7 @@ class KeyValueTables(Estimate):
     randomizer: PrivKV
     estimator: Estimator
     counts: NDArray[np.int64]
+    virtual: int = 0
     survey: Survey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,8 @@ class KeyValueTables(Estimate):
             raise ValueError(
                 f"counts of shape {self.counts.shape}: expected (rounds, {self.randomizer.keys}, 3)"
             )
+        if self.virtual and self.estimator != "moment":
+            raise ValueError(f"virtual iterations of {self.estimator!r}: expected 'moment'")
         if not self.counts[0].any():
             raise ValueError("no reports: expected at least one")
         if self.estimator == "em" and len(self.counts) > 1:
@@ -131,12 +135,12 @@ class KeyValueTables(Estimate):
         )
 
     def by(self, estimator: Estimator) -> KeyValueTables:
-        """The same counts, estimated in another way.
+        """The same counts, estimated in another way, without virtual iterations.
 
         Raises:
             ValueError: EM of several rounds.
         """
-        return replace(self, estimator=estimator)
+        return replace(self, estimator=estimator, virtual=0)
 
     @cached_property
     def _found(self) -> tuple[KeyValueEstimate, KeyValueEstimate]:
@@ -167,9 +171,10 @@ class KeyValueTables(Estimate):
 
     def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
         match self.estimator:
-            case "moment" | "debiased":
-                debias = self.estimator == "debiased"
-                return moment(counts, self.randomizer, debias=debias, fakes=fakes)
+            case "moment":
+                return moment(counts, self.randomizer, fakes=fakes, virtual=self.virtual)
+            case "debiased":
+                return moment(counts, self.randomizer, debias=True, fakes=fakes)
             case "likelihood":
                 return maximum_likelihood(counts, self.randomizer, fakes=fakes)
             case "em":

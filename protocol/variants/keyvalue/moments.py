@@ -67,6 +67,7 @@ def moment(
     clip: bool = True,
     debias: bool = False,
     fakes: ArrayLike = 0.0,
+    virtual: int = 0,
 ) -> KeyValueEstimate:
     """PrivKV's own estimates: what the expected counts would give.
 
@@ -76,6 +77,12 @@ def moment(
     those is ``q_1 (1-f) / (p_1 f + q_1 (1-f))``: so a rare key's mean is close to that of fakes.
     ``debias`` takes them out: ``m = ((n+ - n-)/(N (2 p_2 - 1)) - q_1 (1-f) m_fake) / (p_1 f)``,
     consistent, and with a larger variance.
+
+    ``virtual`` iterations are rounds of PrivKVM that nobody is asked in (Ye, Hu, Meng and Zheng,
+    PrivKV, 2019; derived here). With w the share of held keys among those reported, a round whose
+    fakes have the mean m' finds ``m_1 = w m + (1-w) m'``, and one more with the fakes m_1 would
+    find ``m_1 + (1-w) (m_1 - m')``. After v of them the mean is ``m_1 + ((1-w) + ... + (1-w)**v)
+    (m_1 - m')``, and in the limit that of ``debias``.
 
     Standard errors are those of independent respondents: of f, binomial with c/N; of m given c,
     binomial with n+/c; of a debiased m by the delta method at the observed shares.
@@ -87,6 +94,7 @@ def moment(
             unclipped, signed frequencies, so these are never clipped.
         debias: as above; without it ``fakes`` has no effect.
         fakes: the mean of the fakes, one for all or of shape (..., d); 0 in PrivKV.
+        virtual: how many iterations without respondents follow; not with ``debias``.
 
     Raises:
         ValueError: counts or fakes of another shape, or that are out of range.
@@ -107,6 +115,11 @@ def moment(
         keep = 2 * randomizer.value_response.diagonal - 1
         sign = ratio(table[..., PLUS] - table[..., MINUS], held)
         means, mean_errors = sign / keep, np.sqrt(ratio(1 - sign**2, held)) / keep
+        if virtual:
+            faked = 1 - np.clip(ratio(p_1 * frequencies, share), 0.0, 1.0)
+            further = sum(faked**step for step in range(1, virtual + 1))
+            means = means + further * (means - np.asarray(fakes))
+            mean_errors = mean_errors * (1 + further)
     if clip:
         means = np.clip(means, -1, 1)
     return KeyValueEstimate(

@@ -79,6 +79,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         epsilon: charged for a respondent's reports.
         estimator: likelihood, moment, debiased or em (of privkv). It makes frequencies and means of
             the published counts.
+        virtual: rounds that the aggregator works out without asking; of the estimator moment.
     """
 
     heeds = ()
@@ -88,9 +89,12 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
 
     epsilon: Epsilon
     estimator: Estimator = "likelihood"
+    virtual: Annotated[int, Meta(ge=0, le=1000)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.virtual and self.estimator != "moment":
+            raise ValueError(f"virtual rounds of the estimator {self.estimator}: expected moment")
         # Made here, so that what does not fit is said at once.
         try:
             _ = self.values, self.client
@@ -238,6 +242,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             asked=self.survey,
             randomizer=self.client.each,
             estimator=self.estimator,
+            virtual=self.virtual,
             counts=self.published(result, SymbolCounts).counts.astype(np.int64),
         )
 

@@ -405,3 +405,26 @@ def test_standard_errors_are_those_of_repeated_draws() -> None:
             predicted = float(getattr(exact, errors)[0])
             assert mean_p_value(squared, predicted**2) > ALPHA
             assert mean_p_value(squared, (predicted * WRONG) ** 2) < ALPHA
+
+
+@pytest.mark.parametrize("fake", [0.0, -0.4])
+def test_virtual_iterations_are_rounds_that_nobody_is_asked_in(fake: float) -> None:
+    f, m, n = 0.3, 0.6, 10**9
+    law = states_of(f, m) @ law_of(LARGE, fake=fake)
+    counts = np.rint(n * law)[np.newaxis]
+    previous, found = fake, []
+    for virtual in range(4):
+        mean = moment(counts, LARGE, fakes=fake, virtual=virtual, clip=False).means[0]
+        # A round whose fakes have the mean that the one before has found.
+        again = states_of(f, m) @ law_of(LARGE, fake=previous)
+        asked = moment(np.rint(n * again)[np.newaxis], LARGE, clip=False).means[0]
+        np.testing.assert_allclose(mean, asked, atol=1e-6)
+        previous = float(asked)
+        found.append(abs(mean - m))
+    assert found == sorted(found, reverse=True)
+    endless = moment(counts, LARGE, fakes=fake, virtual=1000)
+    np.testing.assert_allclose(endless.means, m, atol=1e-6)
+    debiased = moment(counts, LARGE, fakes=fake, debias=True)
+    np.testing.assert_allclose(endless.means, debiased.means, atol=1e-9)
+    plain = moment(counts, LARGE, fakes=fake)
+    assert (endless.mean_errors > plain.mean_errors).all()

@@ -307,3 +307,17 @@ def test_keys_without_a_report_have_no_estimate() -> None:
         variant.estimate(SymbolCounts(np.zeros((1, 2, 3), np.int64)))
     with pytest.raises(ValueError, match="another survey"):
         estimate.recoded(Records(SURVEY, np.zeros((2, 2), np.uint8)))
+
+
+def test_virtual_rounds_are_worked_out_from_those_that_were_asked() -> None:
+    variant = PrivKVMVariant(survey=FILMS, epsilon=8.0, rounds=2, estimator="moment", virtual=2)
+    run = recorded(variant, answers(FILMS, 200))
+    found = variant.estimate(run.published)
+    each, counts = variant.client.each, found.counts
+    fakes = fakes_after(counts[0], each)
+    expected = moment(counts[1], each, fakes=fakes, virtual=2).means
+    np.testing.assert_array_equal(found.means, expected)
+    assert not np.array_equal(found.means, moment(counts[1], each, fakes=fakes).means)
+    np.testing.assert_array_equal(found.by("moment").means, moment(counts[1], each).means)
+    with pytest.raises(ValueError, match="virtual rounds of the estimator likelihood"):
+        PrivKVMVariant(survey=FILMS, epsilon=8.0, virtual=2)
