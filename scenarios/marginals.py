@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from msgspec import Meta
 
-from protocol.estimators.dependence.association import TestResult, exact_test, naive_test
-from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, wald_test
+from protocol.estimators.dependence.association import (
+    TestResult,
+    exact_test,
+    naive_test,
+    wald_test,
+)
+from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu
 from protocol.estimators.measures import total_variation
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.marginals import Unary

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
+from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.inference.laws import ErrorLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
@@ -139,6 +140,19 @@ class Estimate(ABC):
         """The table of every pair of attributes, (first, second), (first, third) and so on."""
         pairs = combinations(self.survey.names, 2)
         return [self.table(*pair, projection=projection) for pair in pairs]
+
+    def independence(self, first: str, second: str) -> TestResult:
+        """A test that two attributes are independent in the population of the respondents.
+
+        It knows of the noise: Wald's test of the raw table with its covariance, unless a result
+        has a better one.
+
+        Raises:
+            SurveyError: an unknown name, or one attribute twice.
+            ValueError: this result has no table of them or no covariance of it, or too few reports.
+        """
+        table = self.table(first, second)
+        return wald_test(table.values, table.covariance("population"))
 
     def attribute_means(self) -> Mapping[str, Estimated]:
         """The means of attributes that are numbers, on their own scales; empty by default.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
+from protocol.estimators.dependence.association import TestResult, exact_test, noise_aware_test
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import (
     About,
@@ -181,6 +182,24 @@ class JointEstimate(Estimate):
     def n(self) -> int:
         """The number of reports."""
         return self.counts.n
+
+    def independence(self, first: str, second: str) -> TestResult:
+        """As ``Estimate.independence``.
+
+        Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
+        which are independent just where the answers are, and of one block the noise-aware test.
+        """
+        reports = self.counts.table(self.survey.axes((first, second)))
+        mine, other = (
+            next(block for block in self.blocks if name in block.attributes)
+            for name in (first, second)
+        )
+        keep, beside = mine.randomizer.uniform_keep, other.randomizer.uniform_keep
+        if keep is None or beside is None:
+            return Estimate.independence(self, first, second)
+        if mine is not other:
+            return exact_test(reports)
+        return noise_aware_test(reports, keep=keep)
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The estimated joint distribution of some attributes, in any order.

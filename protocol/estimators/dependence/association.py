@@ -148,6 +148,61 @@ def noise_aware_test(
     return _judged("noise-aware", statistic, _degrees(possible, axes))
 
 
+def wald_test(table: ArrayLike, covariance: ArrayLike) -> TestResult:
+    """Are two attributes independent? For a raw estimate of any method with its covariance.
+
+    With R and C the margins of the table T and s its total, ``d = s T - R C^T`` is 0 under H0. To
+    first order its covariance follows from that of T, and ``W = d^T Cov(d)^-1 d`` over the first
+    r-1 rows and c-1 columns, which determine the rest, is chi-squared with (r-1)(c-1) degrees of
+    freedom. The covariance is that of the estimate, not one under H0. Where a report is one draw of
+    keep-else-table on both attributes, ``noise_aware_test`` has that one.
+
+    Args:
+        table: raw and signed, shape ``(..., r, c)``.
+        covariance: of the cells in row-major order, shape ``(..., r c, r c)``, for respondents who
+            are a random sample of a population: H0 is about the population.
+
+    Raises:
+        ValueError: an entry that is not finite, or a covariance under which d is not uncertain in
+            every direction: too few reports, or a category that nobody has.
+    """
+    estimate, spread = np.asarray(table, np.float64), np.asarray(covariance, np.float64)
+    rows, columns = estimate.shape[-2:]
+    cells = rows * columns
+    if not (np.isfinite(estimate).all() and np.isfinite(spread).all()):
+        raise ValueError("an entry is not finite: too few reports to estimate a covariance")
+    total = estimate.sum(axis=(-2, -1))[..., None, None]
+    first = estimate.sum(axis=-1, keepdims=True)
+    second = estimate.sum(axis=-2, keepdims=True)
+    distance = (total * estimate - first * second)[..., :-1, :-1]
+    # The derivative of d[i, j] by T[a, b], with axes (..., i, j, a, b).
+    same_row = np.eye(rows)[:, None, :, None]
+    same_column = np.eye(columns)[None, :, None, :]
+    slope = total[..., None, None] * same_row * same_column + estimate[..., :, :, None, None]
+    slope = slope - same_row * second[..., 0, None, :, None, None]
+    slope = slope - same_column * first[..., :, 0, None, None, None]
+    freedom = (rows - 1) * (columns - 1)
+    slope = slope[..., :-1, :-1, :, :].reshape(*estimate.shape[:-2], freedom, cells)
+    known = slope @ spread @ np.swapaxes(slope, -1, -2)
+    try:
+        root = np.linalg.cholesky(known)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "the covariance is not positive definite: too few reports, or an empty category"
+        ) from error
+    flat = distance.reshape(*estimate.shape[:-2], freedom, 1)
+    statistic = (np.linalg.solve(root, flat) ** 2).sum(axis=(-2, -1))
+    # Imported here: it takes longer than all of this package.
+    from scipy.special import chdtrc
+
+    return TestResult(
+        test="wald",
+        statistic=statistic,
+        degrees=np.full(statistic.shape, freedom, np.int64),
+        p_value=np.asarray(chdtrc(freedom, statistic)),
+    )
+
+
 def naive_test(noisy: ArrayLike, n: ArrayLike, *, ways: int | None = None) -> TestResult:
     """``exact_test`` of the nearest proper table, as if it had no noise: it rejects far too often.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.consistency import Overlaps
+from protocol.estimators.dependence.association import TestResult, noise_aware_test
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import (
     CumulantLaw,
@@ -140,6 +141,17 @@ class GroupedEstimate(Estimate):
             ),
         )
         return self._projected(raw, projection)
+
+    def independence(self, first: str, second: str) -> TestResult:
+        """As ``Estimate.independence``; the noise-aware test where one group has them both."""
+        found = self._holding((first, second))
+        if len(found) != 1 or np.isnan(found[0].reported).any():
+            return Estimate.independence(self, first, second)
+        [group] = found
+        shares, fakes = (
+            marginal(table, group.names, (first, second)) for table in (group.reported, group.fakes)
+        )
+        return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """Of every group that has them.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError
+from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import (
@@ -26,6 +27,8 @@ from protocol.estimators.inference.words import (
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
+from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.rrba.grouped import GroupedEstimate
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.options import (
     budget_options,
@@ -94,6 +97,20 @@ Columns = dict[str, NDArray[Any]]
     help="How many respondents have this answer, instead of a table; repeat it for several "
     "attributes, which must all hold, and for several categories of one, of which any may.",
 )
+@click.option(
+    "--independent",
+    "tested",
+    multiple=True,
+    metavar="A,B",
+    help="Test whether these two attributes are independent in a population of which the "
+    "respondents are a random sample, instead of a table; repeat it for several pairs.",
+)
+@click.option(
+    "--consistent",
+    is_flag=True,
+    help="First make tables of groups of attributes agree on those that they share, at the least "
+    "change; standard errors of such tables are unknown.",
+)
 @calibration_options
 @interval_options()
 @project_option
@@ -110,6 +127,8 @@ def estimate(
     transcript: Path,
     asked: tuple[str, ...],
     wanted: tuple[str, ...],
+    tested: tuple[str, ...],
+    consistent: bool,
     calibration: Calibration,
     intervals: Intervals,
     project: Projection,
@@ -122,8 +141,14 @@ def estimate(
 
     The record is audited first. Exit 1, with no table, if its result does not follow.
     """
-    if asked and wanted:
-        raise UsageError("--table, --where: exclude each other: expected one of them")
+    if sum(map(bool, (asked, wanted, tested))) > 1:
+        raise UsageError(
+            "--table, --where, --independent: exclude each other: expected one of them"
+        )
+    if tested and (project != "none" or calibration.files or consistent):
+        raise UsageError(
+            "--independent: of the raw estimate; expected no --project, --calibrate or --consistent"
+        )
     if wanted and project != "none":
         raise UsageError(f"--project {project}: a count is not projected; expected --table")
     if out is not None:
@@ -142,11 +167,21 @@ def estimate(
         return 1
     found = audited.estimate
     notes: tuple[str, ...] = ()
+    if consistent:
+        if not isinstance(found, GroupedEstimate | MarginalEstimate):
+            raise UsageError(
+                f"--consistent: {reader.header.variant} has no tables of groups that could disagree"
+            )
+        found = found.consistent()
     if calibration.files:
         found = calibration.of(found)
         notes = tuple(calibration_sentences(found))
     try:
-        columns = _asked(found, asked, wanted, project, intervals)
+        if tested:
+            intervals = intervals._replace(about="population")
+            columns = _tests(found, tested)
+        else:
+            columns = _asked(found, asked, wanted, project, intervals)
     except (ProtocolError, ValueError) as error:
         raise UsageError(f"{transcript}: {error}") from error
     about = {
@@ -166,6 +201,8 @@ def estimate(
     written = [path for path in (out, synthetic) if path is not None]
     if as_json:
         print_json({**about, "rows": _rows(columns)})
+    elif out is None and tested:
+        _print_tests(columns, about)
     elif out is None:
         _print(columns, intervals, project, about, notes)
     for path in [] if as_json else written:
@@ -207,14 +244,14 @@ def _asked(
     return _stacked(parts)
 
 
-def _named(survey: Survey, text: str) -> Sequence[str]:
+def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
     """The attributes in a text; a comma may be part of a single one's name."""
     whole = tidied(text)
     names = [whole] if whole in survey.names else [tidied(name) for name in text.split(",")]
     for name in names:
         hint = "" if name in survey.names else name_hint(name, survey.names)
         if hint:
-            raise UsageError(f"--table {shown(text)}: no attribute {shown(name)}{hint}")
+            raise UsageError(f"{option} {shown(text)}: no attribute {shown(name)}{hint}")
     return names
 
 
@@ -231,6 +268,43 @@ def _tables(tables: Sequence[Table], intervals: Intervals) -> Columns:
         own = {name: columns.pop(name, _same(None, size)) for name in names}
         parts.append({TABLE: _same(",".join(table.names), size), **own, **columns})
     return _stacked(parts)
+
+
+def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
+    """One row per pair: what its test found; Holm's correction is for all pairs of the command."""
+    pairs = [_named(found.survey, text, "--independent") for text in tested]
+    for text, pair in zip(tested, pairs, strict=True):
+        if len(pair) != 2:
+            raise UsageError(f"--independent {shown(text)}: expected two attributes, A,B")
+    results = [found.independence(first, second) for first, second in pairs]
+    p_values = np.array([float(result.p_value) for result in results])
+    return {
+        "first": np.array([first for first, _ in pairs], np.object_),
+        "second": np.array([second for _, second in pairs], np.object_),
+        "test": np.array([result.test for result in results], np.object_),
+        "statistic": np.array([float(result.statistic) for result in results]),
+        "degrees": np.array([int(result.degrees or 0) for result in results]),
+        "p_value": p_values,
+        "p_holm": holm(p_values),
+    }
+
+
+def _print_tests(columns: Columns, about: Mapping[str, Any]) -> None:
+    from scenarios.report.terminal.plain import plain
+    from scenarios.report.terminal.text import rows_table
+
+    rows = [
+        [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+    ]
+    names = ["first", "second", "test", "statistic", "degrees", "p-value", "p-value, Holm"]
+    said = (
+        f"from {about['respondents']:,} respondents",
+        "A small p-value says that the two attributes depend on each other in the population; the "
+        "tests know of the randomization. Holm's is corrected for all pairs that were asked for.",
+        *([_MADE[about["source"]]] if about["source"] in _MADE else []),
+    )
+    print_report([rows_table(names, rows), *map(plain, said)], soft_wrap=False)
 
 
 def _means(found: Estimate, intervals: Intervals) -> Columns:
@@ -298,7 +372,7 @@ def _content(ending: str, columns: Columns, about: Mapping[str, Any]) -> str | b
     """The content of a file."""
     if ending == ".json":
         return json_text({**about, "rows": _rows(columns)}) + "\n"
-    size = len(columns["value"])
+    size = len(next(iter(columns.values())))
     level, *texts = (np.full(size, about[name]) for name in ABOUT)
     told = dict(zip(ABOUT, (level, *(each.astype(np.object_) for each in texts)), strict=True))
     whole = {**columns, **told}

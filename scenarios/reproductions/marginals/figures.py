@@ -17,8 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.estimators.dependence.association import exact_test, naive_test
-from protocol.estimators.dependence.trees import wald_test
+from protocol.estimators.dependence.association import exact_test, naive_test, wald_test
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import project_simplex
 from protocol.randomizers.binary import record_cells, subsets

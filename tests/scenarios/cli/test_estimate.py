@@ -14,11 +14,12 @@ import pandas
 import pyarrow.parquet
 import pytest
 
+from protocol.estimators.dependence.association import exact_test
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.tables import Estimated
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants import RRIndependent
+from protocol.variants import RRBA, RRIndependent
 from scenarios import simulate, town
 from scenarios.cli.surveys.estimating import _figures, _rows
 from scenarios.files.parquet import parquet_of
@@ -221,7 +222,10 @@ def test_what_does_not_follow_is_not_brought_out(
         (("--table", "smoks"), "did you mean 'smokes'?"),
         (("--table", "smokes;clinic"), "expected commas between names, not semicolons"),
         (("--where", "smokes=maybe"), "unknown category 'maybe'"),
-        (("--where", "smokes=yes", "--table", "smokes"), "--table, --where: exclude each other"),
+        (
+            ("--where", "smokes=yes", "--table", "smokes"),
+            "--table, --where, --independent: exclude",
+        ),
         (("--where", "smokes=yes", "--project", "clip"), "a count is not projected"),
         (("--out", "table.txt"), "ends in .csv, .parquet, .json"),
         (("--level", "1.5"), "1.5"),
@@ -246,3 +250,48 @@ def test_means_of_numbers(tmp_path: Path) -> None:
 def test_an_unknown_interval_of_a_number_is_empty_as_that_of_a_cell() -> None:
     [row] = as_json(_rows(_figures(Estimated(0.5, None), Intervals())))
     assert row == {"value": 0.5, "standard_error": None, "low": None, "high": None}
+
+
+def test_pairs_are_tested_for_independence(outcome: Outcome, transcript: Path) -> None:
+    tested = ("--independent", "smokes,clinic", "--independent", "district, clinic")
+    said = sottovoce("estimate", transcript, *tested, "--json").json
+    rows = {(row["first"], row["second"]): row for row in said["rows"]}
+    # Attributes that were randomized apart: the exact test of the reports.
+    axes = outcome.estimate.survey.axes(("smokes", "clinic"))
+    reports = exact_test(outcome.estimate.counts.table(axes))
+    row = rows["smokes", "clinic"]
+    assert (row["test"], row["statistic"]) == ("exact", float(reports.statistic))
+    assert row["p_value"] == float(reports.p_value) <= row["p_holm"]
+    assert said["about"] == "population"
+    shown = sottovoce("estimate", transcript, *tested)
+    assert "p-value, Holm" in shown.out
+    for refused in (("--table", "smokes"), ("--project", "clip"), ("--consistent",)):
+        assert "--independent" in complaint(sottovoce("estimate", transcript, *tested, *refused))
+    alone = sottovoce("estimate", transcript, "--independent", "smokes")
+    assert "expected two attributes" in complaint(alone)
+    wrong = sottovoce("estimate", transcript, "--independent", "smoke,clinic")
+    assert "smokes" in complaint(wrong)
+
+
+def test_tables_of_groups_are_made_to_agree(tmp_path: Path) -> None:
+    path, records = tmp_path / "transcript.svt", town(600, seed=3)
+    variant = RRBA(survey=records.survey, k=2, epsilon=3.0, block=10)
+    made = simulate(variant, records, path=path, parties=20)
+    tables = ("--table", "smokes,clinic", "--table", "smokes,age")
+    shares = []
+    for flags in ((), ("--consistent",)):
+        rows = sottovoce("estimate", path, *tables, *flags, "--json").json["rows"]
+        of = [
+            sum(r["value"] for r in rows if r["table"] == name and r["smokes"] == "yes")
+            for name in ("smokes,clinic", "smokes,age")
+        ]
+        shares.append(abs(of[0] - of[1]))
+    assert shares[0] > 0.001 > 1e-9 > shares[1]
+    tested = sottovoce("estimate", path, "--independent", "smokes,clinic", "--json").json["rows"]
+    assert tested[0]["test"] == "noise-aware"
+    assert tested[0]["p_value"] == float(made.estimate.independence("smokes", "clinic").p_value)
+
+
+def test_tables_that_cannot_disagree_are_not_made_to_agree(transcript: Path) -> None:
+    refused = sottovoce("estimate", transcript, "--consistent")
+    assert "no tables of groups" in complaint(refused)

@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from protocol.errors import SurveyError
-from protocol.estimators.dependence.association import exact_test
-from protocol.estimators.dependence.trees import (
-    ChowLiuTree,
-    chow_liu,
-    mutual_information,
-    wald_test,
-)
+from protocol.estimators.dependence.association import exact_test, wald_test
+from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, mutual_information
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
 from protocol.surveys.records import Records
