@@ -34,7 +34,8 @@ from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
 from scenarios.report.sampling import calibration_sentences
-from scenarios.reproductions.rr.queries import evaluate, median
+from scenarios.reproductions.rr.queries import evaluate
+from scenarios.reproductions.statistics import median
 from scenarios.running.parameters import (
     Positive,
     Spread,

@@ -100,7 +100,7 @@ def list_() -> None:
 @click.option(
     "--by-messages",
     is_flag=True,
-    help="Run a reproduction once, through live parties.",
+    help="Run a cell of a reproduction through live parties, as often as its parameter repeats.",
 )
 @calibration_options
 @interval_options()

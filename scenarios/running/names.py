@@ -17,7 +17,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.marginals": ("taxi-marginals", "taxi-independence", "taxi-tree"),
     "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens", "clothing"),
     "scenarios.town_means": ("town-means",),
-    "scenarios.reproductions.rr.printed_tables": ("rr-table-1", "rr-table-2"),
+    "scenarios.reproductions.rr.tables": ("rr-table-1", "rr-table-2"),
     "scenarios.reproductions.rr.figures": ("rr-figure-1", "rr-figure-2", "rr-figure-3"),
     "scenarios.reproductions.rr.adjustment": ("rr-adjustment-example",),
     "scenarios.reproductions.ind_joint.example": ("ind-joint-example", "ind-joint-table-1"),

@@ -28,11 +28,11 @@ Runs = Annotated[int, Meta(ge=1, le=1_000_000, description="how often the experi
 Values: TypeAlias = float | Mapping[str, float]
 """One figure, or several by name."""
 
-RESERVED = ("measured", "standard_error", "printed", "remark")
+RESERVED = ("measured", "standard_error", "printed", "tolerance", "remark")
 """The keys of every row in JSON, which a setting must not have."""
 
 TOLERANCE = 3
-"""How many standard errors apart measured and printed may be without a difference."""
+"""How many standard errors apart measured and printed may be by chance, if nothing else is said."""
 
 
 class Compared(NamedTuple):
@@ -40,24 +40,28 @@ class Compared(NamedTuple):
 
     Args:
         name: of the figure; empty if it is the only one of its row.
+        tolerance: by how much measured and printed may be apart by chance.
     """
 
     name: str
     measured: float
     standard_error: float | None
     printed: float | None
+    tolerance: float | None = None
 
     @property
     def differs(self) -> bool:
-        """Whether measured and printed are more than three standard errors apart.
+        """Whether measured and printed are further apart than chance and rounding explain.
 
-        They never differ within half a unit of the last printed digit, or within round-off, which
-        decides for figures without a standard error, nor if the error is unknown.
+        Rounding is half a unit of the last printed digit, or round-off, and decides for figures
+        without a standard error. Nothing differs if the tolerance is unknown.
         """
-        if self.printed is None or self.measured == self.printed or self.unknown:
+        if self.printed is None or self.measured == self.printed:
             return False
-        allowed = max(TOLERANCE * (self.standard_error or 0.0), _rounding(self.printed))
-        return not abs(self.measured - self.printed) <= allowed
+        chance = self.tolerance or 0.0
+        if math.isnan(chance):
+            return False
+        return not abs(self.measured - self.printed) <= chance + _rounding(self.printed)
 
     @property
     def unknown(self) -> bool:
@@ -82,17 +86,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         standard_error: of ``measured``; None, or without a name, for an exact figure, NaN for an
             unknown error.
         printed: by the paper; None, or without a name, where it prints nothing.
+        tolerance: by how much ``measured`` and ``printed`` may be apart by chance; None, or without
+            a name, for three standard errors.
         remark: why measured and printed differ, or what else a reader has to know.
 
     Raises:
-        ValueError: a setting has a reserved name, or ``standard_error`` or ``printed`` has a figure
-            that ``measured`` lacks.
+        ValueError: a setting has a reserved name, or ``standard_error``, ``printed`` or
+            ``tolerance`` has a figure that ``measured`` lacks.
     """
 
     settings: Mapping[str, Any]
     measured: Values
     standard_error: Values | None = None
     printed: Values | None = None
+    tolerance: Values | None = None
     remark: str = ""
 
     def __post_init__(self) -> None:
@@ -100,7 +107,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             if name in self.settings:
                 raise ValueError(f"a setting must not be called {name!r}, a key of every row")
         known = _by_name(self.measured)
-        for what, values in (("standard_error", self.standard_error), ("printed", self.printed)):
+        for what in ("standard_error", "printed", "tolerance"):
+            values = getattr(self, what)
             unknown = [] if values is None else [n for n in _by_name(values) if n not in known]
             if unknown:
                 raise ValueError(f"{what} has {unknown}, measured has {list(known)}")
@@ -109,10 +117,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """Every figure of this row with its standard error and its printed value."""
         errors = {} if self.standard_error is None else _by_name(self.standard_error)
         printed = {} if self.printed is None else _by_name(self.printed)
-        return tuple(
-            Compared(name, value, errors.get(name), printed.get(name))
-            for name, value in _by_name(self.measured).items()
-        )
+        allowed = {} if self.tolerance is None else _by_name(self.tolerance)
+        found = []
+        for name, value in _by_name(self.measured).items():
+            error = errors.get(name)
+            usual = None if error is None else TOLERANCE * error
+            found.append(Compared(name, value, error, printed.get(name), allowed.get(name, usual)))
+        return tuple(found)
 
     def shown(self, name: str) -> str:
         """A setting as text; empty if this row does not have it."""
@@ -131,8 +142,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(_difference(figure) for figure in self.figures() if figure.differs)
 
     def values(self) -> dict[str, Any]:
-        """The row for JSON: its settings, then ``measured``, ``standard_error``, ``printed`` and
-        ``remark``.
+        """The row for JSON: its settings, then ``measured``, ``standard_error``, ``printed``,
+        ``tolerance`` and ``remark``.
 
         Missing and infinite figures are null; ``remark`` names the infinite ones.
         """
@@ -145,6 +156,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
                 "measured": self.measured,
                 "standard_error": self._padded(self.standard_error),
                 "printed": self._padded(self.printed),
+                "tolerance": self._padded(self.tolerance),
                 "remark": "; ".join(part for part in (self.words, said) if part),
             }
         )
@@ -243,5 +255,4 @@ def _difference(figure: Compared) -> str:
     apart = figure.measured - figure.printed
     if not figure.standard_error:
         return f"{name}measured less printed is {apart:.3g}"
-    errors = abs(apart) / figure.standard_error
-    return f"{name}measured less printed is {apart:.3g}, {errors:.1f} standard errors"
+    return f"{name}measured less printed is {apart:.3g}, by chance up to {figure.tolerance:.2g}"

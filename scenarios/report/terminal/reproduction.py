@@ -33,8 +33,8 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
         yield _hanging(f"[{number}] ", words)
     if any(figure.differs for figure in figures):
         yield plain(
-            f"{MARK} measured and printed differ by more than {TOLERANCE} standard errors (s.e.) "
-            "and by more than rounding"
+            f"{MARK} further apart than rounding and chance explain; by chance, measured and "
+            f"printed are up to {TOLERANCE} standard errors (s.e.) apart, those of both counted"
         )
     for note in done.notes:
         yield plain(note)

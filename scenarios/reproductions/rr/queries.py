@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import NamedTuple, TypeAlias
+from itertools import combinations, combinations_with_replacement
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.randomizers.exact import Floats
-
-# Quantile of the normal law for an interval of 95 %.
-_Z = 1.959963984540054
 
 Pair: TypeAlias = tuple[int, int]
 """The places of two distinct attributes, the first one first."""
@@ -27,13 +24,6 @@ TrueTable: TypeAlias = Callable[[Pair], NDArray[np.int64]]
 
 EstimatedTables: TypeAlias = Callable[[Pair, int], Floats]
 """Estimated counts of a pair in so many independent runs, shape (runs, r_i, r_j)."""
-
-
-class Median(NamedTuple):
-    """A median, and its standard error; NaN where there are too few values to tell."""
-
-    value: float
-    standard_error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,16 +39,24 @@ class Errors:
     relative: Floats
 
 
-def set_size(cells: int, sigma: float) -> int:
+def set_size(cells: int, sigma: float, *, loosely: bool = False) -> int:
     """How many of so many combinations a set of coverage ``sigma`` has: at least 1.
 
-    It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds.
+    It is ``round(sigma cells)``, with halves to the even neighbour as Python rounds; ``loosely``
+    it is rounded up.
     """
-    return max(1, round(sigma * cells))
+    return math.ceil(sigma * cells - 1e-9) if loosely else max(1, round(sigma * cells))
 
 
-def draw_pairs(attributes: int, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2)."""
+def draw_pairs(
+    attributes: int, count: int, generator: np.random.Generator, *, loosely: bool = False
+) -> NDArray[np.int64]:
+    """Two distinct attributes each, every pair as likely, the first one first; shape (count, 2).
+
+    ``loosely`` they are drawn with replacement, so that both may be the same.
+    """
+    if loosely:
+        return np.sort(generator.integers(attributes, size=(count, 2)), axis=1)
     pairs = np.array(list(combinations(range(attributes), 2)), np.int64)
     return pairs[generator.integers(len(pairs), size=count)]
 
@@ -73,22 +71,27 @@ def draw_sets(
     return sets
 
 
-def errors_of(sets: NDArray[np.bool_], *, true: ArrayLike, estimated: ArrayLike) -> Errors:
+def errors_of(
+    sets: NDArray[np.bool_], *, true: ArrayLike, estimated: ArrayLike, loosely: bool = False
+) -> Errors:
     """The errors of queries about sets of cells (section 6.5, Equation 16).
 
     Args:
         sets: shape (..., cells).
         true: true counts, broadcast to this shape.
         estimated: estimated counts, broadcast to this shape.
+        loosely: where nobody is in the set and nobody is estimated to be, there is no error.
 
     Returns:
-        Errors of shape (...); a relative error is infinite where nobody is in the set.
+        Errors of shape (...); else a relative error is infinite where nobody is in the set.
     """
     x = np.where(sets, true, 0).sum(axis=-1)
     y = np.where(sets, estimated, 0.0).sum(axis=-1)
     absolute: Floats = np.abs(y - x)
     relative = np.full(absolute.shape, np.inf)
     np.divide(absolute, x, out=relative, where=x > 0)
+    if loosely:
+        relative[(x == 0) & (y == 0)] = 0.0
     return Errors(absolute=absolute, relative=relative)
 
 
@@ -100,6 +103,7 @@ def evaluate(
     sigma: float,
     runs: int,
     generator: np.random.Generator,
+    loosely: bool = False,
 ) -> Errors:
     """One query in each of many runs, with attributes, set and estimate drawn anew every time.
 
@@ -110,52 +114,24 @@ def evaluate(
         sigma: the share of the pair's combinations that a set has.
         runs: the number of runs.
         generator: decides attributes and sets.
+        loosely: as of ``set_size``, ``draw_pairs`` and ``errors_of``.
 
     Returns:
         Errors of shape (runs,).
     """
-    pairs = draw_pairs(len(sizes), runs, generator)
+    pairs = draw_pairs(len(sizes), runs, generator, loosely=loosely)
     absolute, relative = np.empty(runs), np.empty(runs)
-    for pair in combinations(range(len(sizes)), 2):
+    for pair in combinations_with_replacement(range(len(sizes)), 2):
         chosen = np.flatnonzero((pairs == pair).all(axis=1))
         if not chosen.size:
             continue
         cells = sizes[pair[0]] * sizes[pair[1]]
-        sets = draw_sets(cells, set_size(cells, sigma), chosen.size, generator)
+        sets = draw_sets(cells, set_size(cells, sigma, loosely=loosely), chosen.size, generator)
         errors = errors_of(
             sets,
             true=true(pair).reshape(-1),
             estimated=estimated(pair, chosen.size).reshape(chosen.size, cells),
+            loosely=loosely,
         )
         absolute[chosen], relative[chosen] = errors.absolute, errors.relative
     return Errors(absolute=absolute, relative=relative)
-
-
-def median(values: Floats) -> Median:
-    """The median of values that may be infinite, with its standard error by order statistics.
-
-    The share of values below the true median has the standard error s; the values of the ranks
-    ``n/2 -+ 1.96 n s`` are the ends of a 95 % interval, and the error is its length over 2 * 1.96
-    (McKean and Schrader 1984). For independent values s is ``1/(2 sqrt(n))``. Values of one run
-    depend on each other: s is then taken from the shares of the runs.
-
-    Args:
-        values: shape (runs,), or (runs, questions) for several values per run.
-    """
-    ranked = np.sort(values, axis=None)
-    n = ranked.size
-    value = float((ranked[(n - 1) // 2] + ranked[n // 2]) / 2)
-    if value == math.inf:
-        return Median(value, math.nan)
-    if values.ndim == 1:
-        share_error = 0.5 / math.sqrt(n)
-    elif len(values) < 2:
-        return Median(value, math.nan)
-    else:
-        # A value that is the median itself counts half.
-        below = (np.sign(value - values) + 1).mean(axis=1) / 2
-        share_error = float(below.std(ddof=1)) / math.sqrt(len(values))
-    rank = math.floor((n + 1) / 2 - _Z * n * share_error)
-    if rank < 1 or ranked[n - rank] == math.inf:
-        return Median(value, math.nan)
-    return Median(value, float(ranked[n - rank] - ranked[rank - 1]) / (2 * _Z))

@@ -7,9 +7,11 @@ records (``report`` and ``methods_of``).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -33,7 +35,8 @@ from protocol.surveys.survey import Survey
 from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import Clusters, matched_blocks
 from protocol.variants.reports.reports import cells_of, codes_of
-from scenarios.reproductions.laws import reported_counts
+from scenarios.datasets.adult import adult
+from scenarios.reproductions.laws import reported_counts, reported_pairs
 from scenarios.reproductions.rr.queries import EstimatedTables, Pair
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
@@ -87,12 +90,20 @@ class Population:
         return self._known[names]
 
     def pair(self, pair: Pair) -> NDArray[np.int64]:
-        """The exact contingency table of two attributes, by their places."""
+        """The exact contingency table of two attributes, by their places, which may be the same."""
         first, second = pair
+        if first == second:
+            return np.diag(self.counts((self.survey.names[first],)))
         return self.counts((self.survey.names[first], self.survey.names[second]))
 
 
-class ClusterTables:
+def cluster_tables(
+    population: Population,
+    blocks: Sequence[Block],
+    *,
+    project: Project,
+    generator: np.random.Generator,
+) -> EstimatedTables:
     """Estimated counts of pairs in independent runs of RR-Clusters, as in sections 6.3 and 6.4.
 
     Every cluster's table is unmixed and clipped as a whole, then summed to the attributes asked
@@ -104,59 +115,89 @@ class ClusterTables:
         blocks: a partition of the attributes; each randomizer keeps or draws uniformly.
         project: when to clip.
         generator: decides the reports.
-
-    Raises:
-        ValueError: a randomizer of another kind.
     """
+    survey, n = population.survey, population.n
+    by_name = {name: block for block in blocks for name in block.attributes}
 
-    def __init__(
-        self,
-        population: Population,
-        blocks: Sequence[Block],
-        *,
-        project: Project,
-        generator: np.random.Generator,
-    ) -> None:
-        self._population = population
-        self._blocks = blocks
-        self._project = project
-        self._generator = generator
-
-    def __call__(self, pair: Pair, runs: int) -> Floats:
-        """Estimated counts, shape (runs, r_i, r_j)."""
-        survey, n = self._population.survey, self._population.n
-        first, second = (survey.names[place] for place in pair)
-        for block in self._blocks:
-            if {first, second} <= set(block.attributes):
-                return n * self._shares(block, (first, second), runs)
-        by_name = {name: block for block in self._blocks for name in block.attributes}
-        left = self._shares(by_name[first], (first,), runs)
-        right = self._shares(by_name[second], (second,), runs)
-        return n * left[:, :, None] * right[:, None, :]
-
-    def _shares(self, block: Block, names: tuple[str, ...], runs: int) -> Floats:
-        """Proper proportions of some attributes of one block, shape (runs, sizes...)."""
-        a, n = block.randomizer.uniform_keep, self._population.n
-        if a is None:
-            raise ValueError(f"block {block.attributes}: expected a keep randomizer")
-        true = self._population.counts(block.attributes)
-        reported = reported_counts(true.reshape(-1), a, self._generator, runs=runs)
-        raw = reported / (n * a) - (1 - a) / (a * true.size)
-        if self._project == "first":
-            raw = _clipped(raw)
+    def shares(block: Block, names: tuple[str, ...], runs: int) -> Floats:
+        true = population.counts(block.attributes)
+        raw = _drawn(true.reshape(-1), n, _keep(block), generator, runs)
+        if project == "first":
+            raw = clipped(raw)
         axes = [block.attributes.index(name) for name in names]
         others = tuple(1 + axis for axis in range(true.ndim) if axis not in axes)
         summed = raw.reshape(runs, *true.shape).sum(axis=others)
         ranks = [sorted(axes).index(axis) for axis in axes]
-        shares = summed.transpose(0, *(1 + rank for rank in ranks))
-        return _clipped(shares) if self._project == "last" else shares
+        found = summed.transpose(0, *(1 + rank for rank in ranks))
+        return clipped(found) if project == "last" else found
+
+    def tables(pair: Pair, runs: int) -> Floats:
+        first, second = (survey.names[place] for place in pair)
+        if by_name[first] is by_name[second] and first != second:
+            return n * shares(by_name[first], (first, second), runs)
+        left = shares(by_name[first], (first,), runs)
+        if first == second:
+            return n * left[:, :, None] * np.eye(left.shape[1])
+        right = shares(by_name[second], (second,), runs)
+        return n * left[:, :, None] * right[:, None, :]
+
+    return tables
 
 
-def _clipped(raw: Floats) -> Floats:
+def pair_tables(
+    population: Population, blocks: Sequence[Block], *, generator: np.random.Generator
+) -> EstimatedTables:
+    """Estimated counts of pairs from the same reports, without taking anything for independent.
+
+    A marginal of a keep randomizer is one that keeps as often, so the reports on a pair have their
+    law from its own table: of one cluster, or of two that are randomized apart. It is unmixed, and
+    clipped last.
+    """
+    survey, n = population.survey, population.n
+    by_name = {name: block for block in blocks for name in block.attributes}
+
+    def tables(pair: Pair, runs: int) -> Floats:
+        left, right = (by_name[survey.names[place]] for place in pair)
+        true = population.pair(pair)
+        if left is right:
+            raw = _drawn(true.reshape(-1), n, _keep(left), generator, runs)
+            return n * clipped(raw).reshape(runs, *true.shape)
+        keeps = _keep(left), _keep(right)
+        raw = reported_pairs(true, keeps, generator, runs=runs) / n
+        for axis, keep in enumerate(keeps, 1):
+            raw = (raw - (1 - keep) / raw.shape[axis] * raw.sum(axis=axis, keepdims=True)) / keep
+        return n * clipped(raw)
+
+    return tables
+
+
+def _keep(block: Block) -> float:
+    keep = block.randomizer.uniform_keep
+    if keep is None:
+        raise ValueError(f"block {block.attributes}: expected a keep randomizer")
+    return keep
+
+
+def _drawn(
+    true: NDArray[np.int64], n: int, keep: float, generator: np.random.Generator, runs: int
+) -> Floats:
+    """Raw shares of one domain in many runs."""
+    reported = reported_counts(true, keep, generator, runs=runs)
+    raw: Floats = reported / (n * keep) - (1 - keep) / (keep * true.size)
+    return raw
+
+
+def clipped(raw: Floats) -> Floats:
     """Clip-and-rescale of every run's table (``clip_and_rescale`` for many tables at once)."""
     clipped: Floats = np.maximum(raw, 0.0)
     clipped /= clipped.sum(axis=tuple(range(1, raw.ndim)), keepdims=True)
     return clipped
+
+
+@functools.lru_cache(maxsize=4)
+def population_of(data: Path | str | None, copies: int = 1) -> Population:
+    """The respondents of Adult, so many times over."""
+    return Population(adult(data), copies)
 
 
 def single_blocks(survey: Survey, p: float) -> tuple[Block, ...]:
@@ -259,6 +300,16 @@ def product_of_blocks(joint: JointEstimate, project: Project = "first") -> Table
     return tables
 
 
+def pairs_of(joint: JointEstimate) -> Tables:
+    """Every pair by itself, whether its attributes are in one block or not, clipped."""
+    names = joint.survey.names
+
+    def tables(pair: Pair) -> Floats:
+        return joint.n * joint.table(*(names[place] for place in pair), projection="clip").values
+
+    return tables
+
+
 def adjusted_reports(joint: JointEstimate) -> Tables:
     """RR-Adjustment of the same reports."""
     adjusted = AdjustedEstimate.of(joint)
@@ -274,11 +325,6 @@ def repeated(tables: Tables) -> EstimatedTables:
         return np.broadcast_to(table, (runs, *table.shape))
 
     return same
-
-
-def one_run(questions: int) -> str:
-    """The note of a run by messages."""
-    return f"one run by messages, asked about {questions:,} sets: no standard error follows from it"
 
 
 def run_clusters(

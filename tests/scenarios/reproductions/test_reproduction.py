@@ -108,13 +108,13 @@ def row(**changed: Any) -> Row:
 # Rows
 
 
-@pytest.mark.parametrize("name", ["measured", "standard_error", "printed", "remark"])
+@pytest.mark.parametrize("name", ["measured", "standard_error", "printed", "tolerance", "remark"])
 def test_no_setting_hides_a_rows_own_keys(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         row(settings={"p": 0.1, name: 3})
 
 
-@pytest.mark.parametrize("what", ["standard_error", "printed"])
+@pytest.mark.parametrize("what", ["standard_error", "printed", "tolerance"])
 @pytest.mark.parametrize(
     ("measured", "other"), [({"a": 1.0}, {"b": 1.0}), (1.0, {"a": 1.0}), ({"a": 1.0}, 1.0)]
 )
@@ -153,7 +153,14 @@ def test_what_is_compared_has_been_measured(what: str, measured: Any, other: Any
 def test_what_differs(
     measured: float, error: float | None, printed: float | None, differs: bool
 ) -> None:
-    assert Compared("", measured, error, printed).differs is differs
+    found = row(measured=measured, standard_error=error, printed=printed).figures()[0]
+    assert found.differs is differs
+
+
+def test_chance_is_the_tolerance_if_it_is_told() -> None:
+    (near,) = row(standard_error=0.01, printed=0.4, tolerance=0.1).figures()
+    (apart,) = row(standard_error=0.1, printed=0.4, tolerance=0.04).figures()
+    assert (near.differs, apart.differs) == (False, True)
 
 
 def test_ratio() -> None:
@@ -165,14 +172,14 @@ def test_ratio() -> None:
 
 def test_a_difference_without_a_remark_gets_one() -> None:
     apart = row(standard_error=0.1, printed=0.1)
-    assert apart.words == "measured less printed is 0.4, 4.0 standard errors"
+    assert apart.words == "measured less printed is 0.4, by chance up to 0.3"
     assert row(standard_error=0.1, printed=0.1, remark="why").words == "why"
     assert row(standard_error=0.1, printed=0.45).words == ""
     several = row(measured={"a": 1.0, "b": 2.0, "c": math.inf}, printed={"b": 1.0, "c": 1.0})
     assert several.words == ("b: measured less printed is 1; c: measured is not finite, printed is")
 
 
-def test_values_are_settings_and_four_keys() -> None:
+def test_values_are_settings_and_five_keys() -> None:
     values = row(settings={"p": 0.1, "td": 1, "attributes": ("a", "b")}, printed=0.5).values()
     assert values == {
         "p": 0.1,
@@ -181,6 +188,7 @@ def test_values_are_settings_and_four_keys() -> None:
         "measured": 0.5,
         "standard_error": None,
         "printed": 0.5,
+        "tolerance": None,
         "remark": "",
     }
 
@@ -207,6 +215,7 @@ def test_numbers_of_numpy_are_json() -> None:
     assert json.loads(text) == {
         **{"n": 3, "sizes": [2, 3], "epsilon": None},
         **{"measured": 0.5, "standard_error": None, "printed": 0.25},
+        "tolerance": None,
         "remark": "measured less printed is 0.25",
     }
 
@@ -230,10 +239,11 @@ def test_json_is_exactly_the_result(own: Path, tmp_path: Path) -> None:
     assert result["rows"][0] == {
         **{"p": 0.1, "attributes": ["a", "b"]},
         **{"measured": 0.5, "standard_error": 0.01, "printed": 0.4},
+        "tolerance": None,
         "remark": "a misprint [not markup]",
     }
     assert result["rows"][2]["tv"] == 50
-    assert result["rows"][2]["remark"].endswith("10.0 standard errors")
+    assert result["rows"][2]["remark"].endswith("by chance up to 0.03")
     assert (result["rows"][3]["standard_error"], result["rows"][3]["printed"]) == (None, None)
     assert result["rows"][4]["standard_error"] is None
     assert result["rows"][4]["remark"] == ""
@@ -254,7 +264,7 @@ def test_text_has_footnotes_and_marks(own: Path, monkeypatch: pytest.MonkeyPatch
     assert table[3] == ["0.7", "", "50", "0.5000", "", "", "", ""]
     assert table[4] == ["0.9", "", "", "0.5000", "unknown", "0.4", "1.25", ""]
     assert any(line.startswith("[1] a misprint [not markup]") for line in lines)
-    assert any(line.startswith("[2] measured less printed is 0.1, 10.0 standard") for line in lines)
+    assert any(line.startswith("[2] measured less printed is 0.1, by chance") for line in lines)
     assert "what holds for all" in lines
     assert any(line.startswith("7 runs each, in 0.") for line in lines)
 

@@ -17,19 +17,21 @@ from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios.datasets.adult import ADULT
 from scenarios.reproductions.laws import reported_counts
-from scenarios.reproductions.rr.queries import Pair
+from scenarios.reproductions.rr.queries import EstimatedTables, Pair
 from scenarios.reproductions.rr.shared import (
     ADJUSTED,
     CLUSTERS,
     INDEPENDENT,
     METHODS,
     RANDOMIZED,
-    ClusterTables,
     Learnt,
     Population,
     Project,
+    cluster_tables,
     learn,
     methods_of,
+    pair_tables,
+    pairs_of,
     product_of_blocks,
     repeated,
     report,
@@ -61,9 +63,9 @@ def blocks_of(p: float, *parts: Sequence[str]) -> tuple[Block, ...]:
 
 def tables(
     population: Population, blocks: Sequence[Block], project: Project = "first", seed: int = 1
-) -> ClusterTables:
+) -> EstimatedTables:
     generator = np.random.default_rng(seed)
-    return ClusterTables(population, blocks, project=project, generator=generator)
+    return cluster_tables(population, blocks, project=project, generator=generator)
 
 
 # Estimates drawn by the law of counts
@@ -105,24 +107,31 @@ def difference_p_value(one: Floats, other: Floats) -> float:
 
 
 @pytest.mark.parametrize("pair", [(0, 2), (0, 1), (1, 2)])
-def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(pair: Pair) -> None:
+@pytest.mark.parametrize("corrected", [False, True])
+def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(
+    pair: Pair, corrected: bool
+) -> None:
     records = people()
     population = Population(records)
     p, runs = 0.3, 600
+
+    def drawn_at(p: float) -> Floats:
+        blocks, draws = blocks_of(p, "ca", "b"), np.random.default_rng(1)
+        by_law = pair_tables(population, blocks, generator=draws)
+        return (by_law if corrected else tables(population, blocks))(pair, 20_000)
+
     blocks = blocks_of(p, "ca", "b")
     stream = Stream(secret_of(5))
+    estimated = pairs_of if corrected else product_of_blocks
     whole = np.stack(
-        [
-            product_of_blocks(report(records, blocks, stream.derive(str(run))))(pair)
-            for run in range(runs)
-        ]
+        [estimated(report(records, blocks, stream.derive(str(run))))(pair) for run in range(runs)]
     )
-    drawn = tables(population, blocks)(pair, 20_000)
+    drawn = drawn_at(p)
     assert difference_p_value(whole, drawn) > ALPHA
     # Second moments about a common point: as many draws must spread as the records do.
     middle = drawn.mean(axis=0)
     assert difference_p_value((whole - middle) ** 2, (drawn - middle) ** 2) > ALPHA
-    wrong = tables(population, blocks_of(p * WRONG, "ca", "b"))(pair, 20_000)
+    wrong = drawn_at(p * WRONG)
     spread = drawn.var(axis=0).sum()
     assert abs(wrong.var(axis=0).sum() / spread - 1) > 0.1
     assert difference_p_value((wrong - middle) ** 2, (drawn - middle) ** 2) < ALPHA

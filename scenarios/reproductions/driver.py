@@ -1,0 +1,276 @@
+"""Runs experiments: by the law of their reports, or by messages.
+
+Every cell has draws of its own, which follow from the seed, the experiment's name, the cell's place
+among all cells and the piece of its runs: so its figures are the same whatever else is run, and
+whatever engine runs it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from scenarios.errors import UsageError
+from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Sample
+from scenarios.reproductions.printed import Printed, printed_of
+from scenarios.reproductions.statistics import Figure, mean, median, share
+from scenarios.running.outcomes import Outcome
+from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.scenario import Context, Scenario
+
+Repeats = Annotated[
+    int, Meta(ge=1, le=100_000, description="by messages: how often each chosen cell is run")
+]
+
+
+class Piece(NamedTuple):
+    """Some runs of a cell, and what draws them."""
+
+    law: Callable[[Asked[Any]], list[Sample]]
+    asked: Asked[Any]
+
+
+def samples_of(piece: Piece) -> list[Sample]:
+    """The kernel: what is measured in some runs of a cell."""
+    return piece.law(piece.asked)
+
+
+def scenarios_of(*experiments: Experiment[Any]) -> tuple[Scenario[Any], ...]:
+    """The experiments as scenarios, for a module's ``SCENARIOS``."""
+    return tuple(_scenario(one) for one in experiments)
+
+
+def _scenario(experiment: Experiment[Any]) -> Scenario[Any]:
+    def run(parameters: msgspec.Struct, context: Context) -> Reproduced:
+        return reproduce(experiment, parameters, context)
+
+    # A sweep depends on the content of a person's own file.
+    run.__module__ = getattr(experiment.law, "func", experiment.law).__module__
+    return Scenario(
+        name=experiment.name,
+        summary=experiment.summary,
+        parameters=_parameters(experiment),
+        run=run,
+    )
+
+
+def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
+    """How many runs, what is computed, which cells, and the experiment's own."""
+    kind: Any
+    fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
+    readings = tuple(experiment.readings)
+    if len(readings) > 1:
+        told = "; ".join(f"{name}: {words}" for name, words in experiment.readings.items())
+        literal: Any = operator.getitem(Literal, readings)
+        kind = Annotated[literal, Meta(description=f"what is computed. {told}")]
+        fields.append(("reading", kind, readings[0]))
+    if experiment.live is not None:
+        fields.append(("repeats", Repeats, 1))
+    fields += [
+        (
+            info.name,
+            info.type,
+            msgspec.field(default=info.default, name=info.encode_name),
+        )
+        for info in msgspec.structs.fields(experiment.parameters)
+    ]
+    for name, values in experiment.axes.items():
+        if len(values) > 1:
+            shown = ", ".join(str(value) for value in values[:12])
+            more = ", ..." if len(values) > 12 else ""
+            kind = Annotated[type(values[0]) | None, Meta(description=f"only of {shown}{more}")]
+            outside = name.replace(" ", "-")
+            fields.append((_identifier(name), kind, msgspec.field(default=None, name=outside)))
+    if len({name for name, _, _ in fields}) < len(fields):
+        raise TypeError(f"{experiment.name}: two parameters of one name")
+    return msgspec.defstruct(
+        "Parameters", fields, frozen=True, kw_only=True, forbid_unknown_fields=True
+    )
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def chosen_cells(experiment: Experiment[Any], parameters: msgspec.Struct) -> list[Cell]:
+    """The cells that the parameters leave.
+
+    Raises:
+        UsageError: none.
+    """
+    left: list[Cell] = list(experiment.cells)
+    for name, values in experiment.axes.items():
+        wanted = getattr(parameters, _identifier(name), None) if len(values) > 1 else None
+        if wanted is not None:
+            left = [cell for cell in left if cell.get(name) == wanted]
+            if not left:
+                known = ", ".join(map(str, values))
+                raise UsageError(f"parameter {name!r} = {wanted}: expected one of {known}")
+    return left
+
+
+def reproduce(
+    experiment: Experiment[Any], parameters: msgspec.Struct, context: Context
+) -> Reproduced:
+    """Run an experiment.
+
+    Raises:
+        UsageError: no cell is left, or nothing is sent that could be run by messages.
+    """
+    cells = chosen_cells(experiment, parameters)
+    if context.by_messages and len(cells) == len(experiment.cells):
+        wanted = experiment.live_cell.items()
+        cells = [cell for cell in cells if wanted <= cell.items()][:1]
+    own = msgspec.convert(
+        {
+            info.name: getattr(parameters, info.name)
+            for info in msgspec.structs.fields(experiment.parameters)
+        },
+        experiment.parameters,
+        from_attributes=True,
+    )
+    asked = [
+        Asked(
+            cell=cell,
+            parameters=own,
+            runs=getattr(parameters, "runs"),  # noqa: B009  # a struct made above
+            reading=getattr(parameters, "reading", next(iter(experiment.readings))),
+            seeds=experiment.seeds(context.seed, cell),
+            data=context.data,
+        )
+        for cell in cells
+    ]
+    outcome = None
+    if context.by_messages:
+        times = getattr(parameters, "repeats", 1)
+        outcome, found = _live(experiment, asked, times, context)
+    else:
+        times = asked[0].runs
+        found = _by_law(experiment, asked, context)
+    known = printed_of(experiment.paper, experiment.name)
+    rows = tuple(
+        _row(experiment, one.cell, sample, known)
+        for one, samples in zip(asked, found, strict=True)
+        for sample in samples
+    )
+    notes = list(experiment.notes)
+    reading = experiment.readings[asked[0].reading]
+    if reading:
+        notes.insert(0, f"reading = {asked[0].reading}: {reading}")
+    if context.by_messages and times == 1:
+        notes.append("one run by messages: no standard error follows from it")
+    whole = len(cells) == len(experiment.cells)
+    if experiment.observed is not None and whole and not context.by_messages:
+        notes += experiment.observed(Found(rows, own, asked[0]))
+    return Reproduced(
+        reproduction=experiment.name,
+        runs=times,
+        rows=rows,
+        notes=tuple(notes),
+        picture=experiment.picture,
+        plot=None if experiment.plot is None else experiment.plot(rows),
+        outcome=outcome,
+    )
+
+
+def _by_law(
+    experiment: Experiment[Any], asked: Sequence[Asked[Any]], context: Context
+) -> list[list[Sample]]:
+    """The samples of every cell, in pieces of work."""
+    pieces, counts = [], []
+    for one in asked:
+        size = experiment.at_once or one.runs
+        starts = range(0, one.runs, size)
+        counts.append(len(starts))
+        for number, start in enumerate(starts):
+            runs = min(size, one.runs - start)
+            of_piece = dataclasses.replace(one, runs=runs, seeds=(*one.seeds, number))
+            pieces.append(Piece(experiment.law, of_piece))
+    done = iter(context.map(samples_of, pieces))
+    return [_joined(list(islice(done, count))) for count in counts]
+
+
+def _live(
+    experiment: Experiment[Any], asked: Sequence[Asked[Any]], times: int, context: Context
+) -> tuple[Outcome, list[list[Sample]]]:
+    """The samples of every cell by messages, and the outcome of the first run.
+
+    Raises:
+        UsageError: nothing is sent.
+    """
+    if experiment.live is None:
+        raise UsageError(
+            f"{experiment.name}: nothing is sent, so there is nothing to run by messages"
+        )
+    first: Outcome | None = None
+    found: list[list[Sample]] = []
+    for one in asked:
+        of_cell = []
+        for number in range(times):
+            held = context
+            if first is not None:
+                # Every run has a seed of its own; only the first one leaves a transcript.
+                seed = np.random.default_rng((*one.seeds, number)).integers(2**63)
+                held = dataclasses.replace(context, seed=int(seed), transcript=None)
+            seeds = (held.seed, *one.seeds[1:], number)
+            outcome, samples = experiment.live(dataclasses.replace(one, seeds=seeds), held)
+            first = first or outcome
+            of_cell.append(samples)
+            context.progress(len(found) * times + number + 1, len(asked) * times)
+        found.append(_joined(of_cell))
+    if first is None:
+        raise UsageError(f"{experiment.name}: no cell is left")
+    return first, found
+
+
+def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
+    """The samples of all runs of a cell, row by row."""
+    return [
+        msgspec.structs.replace(
+            same[0],
+            drawn={
+                name: np.concatenate([sample.drawn[name] for sample in same])
+                for name in same[0].drawn
+            },
+        )
+        for same in zip(*parts, strict=True)
+    ]
+
+
+def _row(experiment: Experiment[Any], cell: Cell, sample: Sample, known: Printed | None) -> Row:
+    settings = {**cell, **sample.settings}
+    figures = {name: _figure(values, experiment.statistic) for name, values in sample.drawn.items()}
+    measured = {name: one.value for name, one in figures.items()} | dict(sample.exact)
+    said = {} if known is None else known.of(settings)
+    printed = {name: value for name, value in said.items() if name in measured}
+    runs = None if known is None else known.runs
+    return Row(
+        settings=settings,
+        measured=_plain(measured),
+        standard_error=_plain({name: one.error for name, one in figures.items()}) or None,
+        printed=_plain(printed) or None,
+        tolerance=_plain(
+            {name: one.tolerance(runs) for name, one in figures.items() if name in printed}
+        )
+        or None,
+        remark=sample.remark,
+    )
+
+
+def _figure(values: Any, statistic: str) -> Figure:
+    if values.dtype == bool:
+        return share(values)
+    return median(values) if statistic == "median" else mean(values)
+
+
+def _plain(values: Mapping[str, float]) -> Any:
+    """Figures by name, or the only one if it has no name."""
+    return values[""] if list(values) == [""] else values

@@ -1,0 +1,177 @@
+"""What an experiment of a paper is: a value that the driver runs, by law or by messages.
+
+A cell is one setting of an experiment, and ``law`` draws what is measured there in many runs. All
+else (repetition, randomness, standard errors, comparison with what is printed, pictures, progress,
+engines) is the driver's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.running.outcomes import Outcome
+from scenarios.running.reproduction import Picture, Row
+from scenarios.running.scenario import Context
+
+if TYPE_CHECKING:
+    from scenarios.report.plots import Plot
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+Cell: TypeAlias = Mapping[str, Any]
+"""A setting, such as ``{"p": 0.1, "tv": 50}``."""
+
+Reading: TypeAlias = Literal["corrected", "printed", "reconstruction"]
+"""What is computed: the corrected form, what the paper's text says, or what fits its figures."""
+
+Statistic: TypeAlias = Literal["mean", "median"]
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """The own parameters of an experiment that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[P]):
+    """What a cell is asked for; every process that is handed it draws the same.
+
+    Args:
+        cell: the setting.
+        parameters: the experiment's own.
+        runs: how many; by messages of one run, how many questions are put to it where runs
+            differ by their question.
+        reading: what is computed.
+        seeds: decide the draws: those of the whole, the experiment, the cell and the piece of runs.
+        data: where public data lies, or None.
+    """
+
+    cell: Cell
+    parameters: P
+    runs: int
+    reading: Reading
+    seeds: tuple[int, ...]
+    data: Path | str | None = None
+
+    @property
+    def seed(self) -> int:
+        """Of the whole: for data that all cells have in common."""
+        return self.seeds[0]
+
+    def generator(self) -> np.random.Generator:
+        """A new generator of this cell and piece."""
+        return np.random.default_rng(self.seeds)
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured in the runs of a cell; a cell may have several, each a row.
+
+    Args:
+        drawn: by figure, one value for each run, shape (runs,), or (runs, questions); truth values
+            are shown as their share. A figure without a name is the only one.
+        exact: figures without a standard error, such as closed forms.
+        settings: what distinguishes this row beside the cell.
+        remark: what a reader has to know of this row.
+    """
+
+    drawn: dict[str, NDArray[Any]] = {}
+    exact: dict[str, float] = {}
+    settings: dict[str, Any] = {}
+    remark: str = ""
+
+
+class Found(NamedTuple, Generic[P]):
+    """What an experiment gave, for notes that say what was found.
+
+    Args:
+        rows: all of them.
+        parameters: the experiment's own.
+        asked: of the first cell.
+    """
+
+    rows: Sequence[Row]
+    parameters: P
+    asked: Asked[P]
+
+    def value(self, figure: str = "", **settings: Any) -> float:
+        """A figure of the first row with these settings.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for row in self.rows:
+            if all(row.settings.get(name) == value for name, value in settings.items()):
+                for one in row.figures():
+                    if one.name == figure:
+                        return one.measured
+        raise KeyError(f"{figure!r} of {settings}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[P]):
+    """A table, figure, example or section of a paper.
+
+    Args:
+        paper: its short name, as in ``docs/papers.md``.
+        item: such as ``Table I``.
+        name: how it is called on the command line, and in the file of printed figures.
+        summary: one sentence.
+        cells: all settings. Every name in them is a parameter that chooses among them.
+        law: what is measured in the runs of a cell; a function at the top of a module.
+        live: the same in one run by messages, samples of shape (1,) or (1, questions); None where
+            nothing is sent.
+        live_cell: what is run by messages if no parameter chooses a cell; by default the first.
+        runs: how many, by default.
+        at_once: how many runs of a cell are one piece of work; all of them by default.
+        parameters: the experiment's own: a frozen ``msgspec.Struct`` at the top of a module.
+        readings: what there is to compute, in words; the first is the default.
+        statistic: of the runs.
+        notes: sentences about all rows.
+        observed: sentences that say what was found, by law and in all cells.
+        picture: what a picture shows of the rows.
+        plot: draws instead what is not in rows, or not as curves.
+    """
+
+    paper: str
+    item: str
+    name: str
+    summary: str
+    cells: Sequence[Cell]
+    law: Callable[[Asked[P]], list[Sample]]
+    live: Callable[[Asked[P], Context], tuple[Outcome, list[Sample]]] | None = None
+    live_cell: Cell = field(default_factory=dict)
+    runs: int = 1
+    at_once: int | None = None
+    parameters: type[P] = Nothing  # type: ignore[assignment]
+    readings: Mapping[Reading, str] = field(default_factory=lambda: {"corrected": ""})
+    statistic: Statistic = "mean"
+    notes: Sequence[str] = ()
+    observed: Callable[[Found[P]], Sequence[str]] | None = None
+    picture: Picture = field(default_factory=Picture)
+    plot: Callable[[Sequence[Row]], Plot] | None = None
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Any, ...]]:
+        """The values of every name in the cells."""
+        names = dict.fromkeys(name for cell in self.cells for name in cell)
+        return {
+            name: tuple(dict.fromkeys(cell[name] for cell in self.cells if name in cell))
+            for name in names
+        }
+
+    def seeds(self, seed: int, cell: Cell) -> tuple[int, ...]:
+        """What decides a cell's draws: its place, whatever else is run."""
+        return seed, zlib.crc32(self.name.encode()), list(self.cells).index(cell)
+
+
+def grid(**axes: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+    """Every combination of values, the last axis the fastest."""
+    return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))

@@ -1,0 +1,170 @@
+"""The driver of experiments: cells, readings, pieces, runs by messages and printed figures."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from protocol.estimators.joint import JointEstimate
+from protocol.variants import RRIndependent
+from scenarios.datasets.town import town
+from scenarios.engines.processes import Processes
+from scenarios.engines.sweep import Sweep
+from scenarios.errors import UsageError
+from scenarios.reproductions.driver import scenarios_of
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
+from scenarios.reproductions.printed import Printed
+from scenarios.running.outcomes import Outcome
+from scenarios.running.reproduction import Reproduced
+from scenarios.running.scenario import Context
+
+
+class Own(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of the experiment of these tests."""
+
+    shift: float = 0.0
+
+
+def law(asked: Asked[Own]) -> list[Sample]:
+    """Two rows for each cell, one figure of which is exact."""
+    drawn = asked.generator().normal(asked.cell["p"] + asked.parameters.shift, size=asked.runs)
+    if asked.reading == "printed":
+        drawn = 2 * drawn
+    return [
+        Sample(
+            drawn={"value": drawn, "above": drawn > 0},
+            exact={"double": 2 * asked.cell["p"]},
+            settings={"row": row},
+        )
+        for row in ("a", "b")
+    ]
+
+
+def live(asked: Asked[Own], context: Context) -> tuple[Outcome, list[Sample]]:
+    """One small survey."""
+    records = town(40, seed=3)
+    variant = RRIndependent.with_keep(records.survey, asked.cell["p"])
+    outcome = context.simulate(variant, records, parties=2)
+    table = outcome.estimate_as(JointEstimate).table(records.survey.names[0])
+    return outcome, [Sample(drawn={"value": table.values[:1]}, settings={"row": "a"})]
+
+
+def observed(found: Found[Own]) -> list[str]:
+    """What notes can be made of."""
+    return [f"double {found.value('double', p=0.5):g}"]
+
+
+EXPERIMENT = Experiment(
+    paper="none",
+    item="Table 0",
+    name="none-table-0",
+    summary="An experiment of a test.",
+    cells=grid(**{"p": (0.1, 0.5, 0.9), "the town": ("near", "far")}),
+    law=law,
+    live=live,
+    live_cell={"p": 0.5},
+    runs=8,
+    at_once=3,
+    parameters=Own,
+    readings={"corrected": "as it should be", "printed": "twice as much"},
+    notes=("a note",),
+    observed=observed,
+)
+[SCENARIO] = scenarios_of(EXPERIMENT)
+
+
+def run(context: Context | None = None, **given: object) -> Reproduced:
+    done = SCENARIO.run(SCENARIO.configure(given), context or Context())
+    assert isinstance(done, Reproduced)
+    return done
+
+
+def test_every_cell_is_measured_and_every_run_counts() -> None:
+    told: list[tuple[int, int]] = []
+    done = run(Context(progress=lambda done, total: told.append((done, total))))
+    assert (done.runs, len(done.rows)) == (8, 12)
+    assert told[-1] == (18, 18)  # six cells in pieces of three runs
+    first = done.rows[0]
+    assert first.settings == {"p": 0.1, "the town": "near", "row": "a"}
+    figures = {figure.name: figure for figure in first.figures()}
+    assert list(figures) == ["value", "above", "double"]
+    assert figures["double"].standard_error is None
+    assert figures["value"].standard_error == pytest.approx(1 / math.sqrt(8), rel=0.5)
+    assert done.notes == ("reading = corrected: as it should be", "a note", "double 1")
+
+
+def test_a_cell_has_the_same_figures_whatever_else_is_run() -> None:
+    whole = {tuple(row.settings.values()): row.measured for row in run().rows}
+    part = run(p="0.5", **{"the-town": "far"})
+    assert [row.settings["row"] for row in part.rows] == ["a", "b"]
+    assert all(whole[tuple(row.settings.values())] == row.measured for row in part.rows)
+    # What is said of all cells is not said of some.
+    assert run(p=0.5).notes == run().notes[:-1]
+    assert run(Context(seed=2)).rows[0].measured != run().rows[0].measured
+    with pytest.raises(UsageError, match=r"'p' = 0.4: expected one of 0.1, 0.5, 0.9"):
+        run(p=0.4)
+
+
+def test_the_figures_are_the_same_on_an_engine_and_from_kept_pieces(tmp_path: Path) -> None:
+    plain = run(shift=1.0).result()
+    for _ in range(2):
+        with Sweep(lambda: Processes(2), path=tmp_path / "pieces", about={}) as sweep:
+            assert run(Context(sweep=sweep), shift=1.0).result() == plain
+
+
+def test_a_reading_is_chosen() -> None:
+    one, other = (run(reading=name, p=0.9).rows[0].measured for name in ("corrected", "printed"))
+    assert isinstance(one, dict)
+    assert isinstance(other, dict)
+    assert other["value"] == pytest.approx(2 * one["value"])
+    assert run(reading="printed").notes[0] == "reading = printed: twice as much"
+    with pytest.raises(UsageError, match="'reading'"):
+        run(reading="reconstruction")
+
+
+def test_by_messages_a_cell_is_chosen_and_repeated(tmp_path: Path) -> None:
+    context = Context(by_messages=True, transport="local", transcript=tmp_path / "transcript.svt")
+    done = run(context)
+    assert done.outcome is not None
+    assert [row.settings["p"] for row in done.rows] == [0.5]
+    assert math.isnan(done.rows[0].figures()[0].standard_error or 0.0)
+    assert "one run by messages: no standard error follows from it" in done.notes
+    again = run(Context(by_messages=True, transport="local"), repeats=3, p=0.9)
+    assert again.runs == 3
+    assert [row.settings["the town"] for row in again.rows] == ["near", "far"]
+    assert all((row.figures()[0].standard_error or 0) > 0 for row in again.rows)
+    assert (tmp_path / "transcript.svt").exists()
+
+
+def test_what_is_printed_is_found_by_its_settings() -> None:
+    known = Printed(
+        where="Table 0", runs=10, by=("p",), figures=("a", "b"), rows=((0.1, 1.5, math.nan),)
+    )
+    assert known.of({"p": 0.1, "more": 3}) == {"a": 1.5}
+    assert known.of({"p": 0.5}) == {}
+
+
+def test_figures_have_names_of_their_own() -> None:
+    clash = Experiment(
+        paper="none",
+        item="",
+        name="x",
+        summary="",
+        cells=grid(shift=(1, 2)),
+        law=law,
+        parameters=Own,
+    )
+    with pytest.raises(TypeError, match="two parameters of one name"):
+        scenarios_of(clash)
+
+
+def test_a_seed_is_the_cells_own() -> None:
+    seeds = [EXPERIMENT.seeds(1, cell) for cell in EXPERIMENT.cells]
+    assert len(set(seeds)) == 6
+    asked = Asked(cell={}, parameters=Own(), runs=1, reading="printed", seeds=seeds[0])
+    assert asked.generator().random() == asked.generator().random()
+    assert np.random.default_rng(seeds[0]).random() != np.random.default_rng(seeds[1]).random()
