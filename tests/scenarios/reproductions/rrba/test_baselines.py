@@ -14,7 +14,7 @@ from scipy import stats
 from protocol.estimators.dependence.association import naive_test
 from scenarios.reproductions.rrba.association import sampled_counts
 from scenarios.reproductions.rrba.baselines import laplace_scale, laplace_tables, mcindep
-from tests.scenarios.reproductions.test_association_mc import rate_of
+from tests.scenarios.reproductions.rrba.test_association_mc import rate_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
 LEVEL = 0.05
