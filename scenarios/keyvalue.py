@@ -26,7 +26,9 @@ from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets.keyvalue import Synthetic, synthetic
 from scenarios.datasets.ratings import Ratings, clothing, movielens
 from scenarios.errors import UsageError
-from scenarios.report.plots import draw_intervals
+from scenarios.report.formatting import cut
+from scenarios.report.pictures.shares import conditions, draw_intervals
+from scenarios.report.pictures.style import GREY, frame, literal
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
 
@@ -147,6 +149,7 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
                 ("mean value", valued, means, (-1.1, 1.1)),
             ),
             context.intervals,
+            conditions(outcome),
         ),
     )
 
@@ -228,6 +231,7 @@ def draw_keys(
     names: Sequence[str],
     columns: Sequence[tuple[str, Sequence[Shown], Floats, tuple[float, float]]],
     intervals: Intervals,
+    notes: Sequence[str],
 ) -> None:
     """Figures of the first keys with their intervals, beside the true ones.
 
@@ -236,23 +240,33 @@ def draw_keys(
         names: of the keys.
         columns: what is drawn, a panel each: its name, the figures, the true ones, the axis' ends.
         intervals: what the legend says of them.
+        notes: what stands below the title.
     """
-    figure.set_layout_engine("constrained")
     drawn = min(_SHOWN_KEYS, len(names))
-    figure.set_size_inches(9, max(4.0, 1.5 + 0.16 * drawn))
     places = np.arange(drawn)
     grid = figure.subplots(1, 2, sharey=True)
+    held, known = [], 0
     for axes, (label, figures, true, bounds) in zip(grid, columns, strict=True):
-        axes.plot(true[:drawn], places, "|", color="#999999", markersize=9, label="truth")
+        axes.plot(true[:drawn], places, "|", color=GREY, markersize=8, label="truth")
         draw_intervals(axes, places, figures[:drawn], intervals)
         axes.set_xlim(*bounds)
         axes.set_xlabel(label)
-    labels = [name.replace("$", r"\$") for name in names[:drawn]]
-    grid[0].set_yticks(places, labels, fontsize="x-small")
-    grid[0].margins(y=0.01)
-    grid[0].invert_yaxis()
-    grid[0].set_ylabel("key")
-    grid[1].legend(fontsize="small")
+        axes.grid(axis="y", visible=False)
+        pairs = list(zip(figures, true, strict=True))
+        known = sum(not math.isnan(found.low) for found, _ in pairs)
+        inside = sum(found.low <= value <= found.high for found, value in pairs)
+        held.append(f"{inside} of {known} intervals of a {label} hold the truth")
+    grid[0].set_yticks(places, [literal(cut(name, 24)) for name in names[:drawn]], fontsize=7)
+    grid[0].set_ylim(drawn - 0.4, -0.6)
+    handles, labels = grid[1].get_legend_handles_labels()
+    frame(
+        figure,
+        "; ".join(held),
+        (*notes, "" if drawn == len(names) else f"the first {drawn} of {len(names)} keys"),
+        size=(8.0, max(2.6, 0.6 + 0.165 * drawn)),
+        handles=handles,
+        labels=labels,
+    )
 
 
 _CURVES: tuple[tuple[str, Synthetic, str], ...] = (

@@ -33,6 +33,9 @@ from scenarios.datasets.taxi import (
     taxi_trips,
 )
 from scenarios.errors import UsageError
+from scenarios.report.formatting import count, cut
+from scenarios.report.pictures.shares import conditions
+from scenarios.report.pictures.style import COLOURS, GREY, frame, literal
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Part, Positive, Spread, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
 
 MethodName: TypeAlias = Literal["inp-rr", "inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"]
 Of = TypeVar("Of", bound="Trips")
+Said: TypeAlias = Sequence[str]
+
+LEAST_STATISTIC = 1e-2
+"""Smaller statistics are drawn here: they say no more than that nothing was found."""
 
 
 class Trips(Spread, frozen=True, kw_only=True):
@@ -140,7 +147,9 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
         extra={"independence": found, "level": level},
         error={"independence": rejections} if parameters.trips is None else {},
         notes=_judgement(found, rejections, level),
-        plot=lambda figure: draw_tests(figure, found, level),
+        plot=lambda figure: draw_tests(
+            figure, found, level, _most_important(found, level), conditions(outcome)
+        ),
     )
 
 
@@ -177,7 +186,7 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
             f"{likelihoods['best']:.5g}, with all bits independent {alone:.5g}. The private tree "
             f"has {part:.1%} of what a tree can gain.",
         ),
-        plot=lambda figure: draw_tree(figure, tree, best),
+        plot=lambda figure: draw_tree(figure, tree, best, conditions(outcome)),
     )
 
 
@@ -224,6 +233,18 @@ def _result(result: TestResult) -> dict[str, float]:
     return {"statistic": float(result.statistic), "p_value": float(result.p_value)}
 
 
+def _most_important(found: Sequence[Mapping[str, Any]], level: float) -> str:
+    """The finding that stands above the picture."""
+    rejected = {
+        test: sum(pair[test] is not None and pair[test]["p_value"] <= level for pair in found)
+        for test in ("wald", "naive", "exact")
+    }
+    return (
+        f"Of {count(len(found), 'pair')} the naive test calls {rejected['naive']} dependent, "
+        f"Wald's {rejected['wald']}, and Pearson's test of the true answers {rejected['exact']}"
+    )
+
+
 def _judgement(
     found: Sequence[Mapping[str, Any]],
     rejections: Mapping[str, Mapping[str, int]],
@@ -262,31 +283,52 @@ def _edges(tree: ChowLiuTree) -> list[dict[str, Any]]:
     ]
 
 
-def draw_tests(figure: Figure, found: Sequence[Mapping[str, Any]], level: float) -> None:
+def draw_tests(
+    figure: Figure, found: Sequence[Mapping[str, Any]], level: float, title: str, notes: Said
+) -> None:
     """The statistics of every pair by all tests, and where they begin to reject."""
     # Imported here: it takes longer than all of this package.
     from scipy.special import chdtri
 
-    figure.set_layout_engine("constrained")
     axes = figure.add_subplot()
     rows = np.arange(len(found))
-    for test, marker in (("exact", "|"), ("naive", "x"), ("wald", "o")):
+    for test, marker, colour, label in (
+        ("exact", "|", GREY, "Pearson's test of the true answers"),
+        ("naive", "x", COLOURS[1], "naive test: takes the private tables for exact"),
+        ("wald", "o", COLOURS[0], "Wald's test: knows of the noise"),
+    ):
         statistics = [
-            np.nan if pair[test] is None else max(pair[test]["statistic"], 1e-3) for pair in found
+            np.nan if pair[test] is None else max(pair[test]["statistic"], LEAST_STATISTIC)
+            for pair in found
         ]
-        axes.plot(statistics, rows, marker=marker, linestyle="", label=test)
+        axes.plot(statistics, rows, marker=marker, color=colour, linestyle="", label=label)
     critical = float(chdtri(1, level))
-    axes.axvline(critical, color="grey", linestyle=":", label=f"rejects at {level:g}")
+    axes.axvline(critical, color=GREY, linestyle=":", label=f"rejects at level {level:g}")
     axes.set_xscale("log")
+    axes.set_xlim(LEAST_STATISTIC / 2, None)
     said = {True: " (independent)", False: "", None: ""}
-    labels = [" - ".join(pair["attributes"]) + said[pair["independent"]] for pair in found]
-    axes.set_yticks(rows, labels, fontsize="x-small")
-    axes.invert_yaxis()
-    axes.set_xlabel("statistic, chi-squared with 1 degree of freedom if independent")
-    axes.legend(fontsize="small")
+    labels = [
+        cut(" and ".join(pair["attributes"]), 48) + said[pair["independent"]] for pair in found
+    ]
+    axes.set_yticks(rows, list(map(literal, labels)))
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(
+        "statistic: chi-squared with 1 degree of freedom if independent; "
+        f"below {LEAST_STATISTIC:g} drawn at {LEAST_STATISTIC:g}"
+    )
+    handles, words = axes.get_legend_handles_labels()
+    frame(
+        figure,
+        title,
+        notes,
+        size=(8.0, 0.8 + 0.18 * len(found)),
+        handles=handles,
+        labels=words,
+    )
 
 
-def draw_tree(figure: Figure, tree: ChowLiuTree, best: ChowLiuTree) -> None:
+def draw_tree(figure: Figure, tree: ChowLiuTree, best: ChowLiuTree, notes: Said) -> None:
     """A tree from its root down; edges that the best tree lacks are dashed."""
     axes = figure.add_subplot()
     children: dict[str, list[str]] = {name: [] for name in tree.survey.names}
@@ -308,22 +350,37 @@ def draw_tree(figure: Figure, tree: ChowLiuTree, best: ChowLiuTree) -> None:
     for (parent, child), information in zip(tree.edges, tree.information, strict=True):
         (x0, y0), (x1, y1) = places[parent], places[child]
         style = "-" if frozenset((parent, child)) in shared else "--"
-        axes.plot([x0, x1], [y0, y1], color="grey", linestyle=style, zorder=1)
-        middle = (x0 + x1) / 2, (y0 + y1) / 2
+        axes.plot([x0, x1], [y0, y1], color=GREY, linestyle=style, zorder=1)
         axes.annotate(
-            f"{information:.2g}", middle, (4, 0), textcoords="offset points", fontsize="x-small"
+            f"{information:.2g}",
+            ((x0 + x1) / 2, (y0 + y1) / 2),
+            (0, 0),
+            textcoords="offset points",
+            fontsize=7.5,
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"},
         )
     for name, (x, y) in places.items():
         axes.annotate(
-            name,
+            literal(cut(name, 16)),
             (x, y),
             ha="center",
             va="center",
-            bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "black"},
+            fontsize=8.5,
+            bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": COLOURS[0]},
         )
     axes.margins(0.15)
     axes.set_axis_off()
-    axes.set_title("Chow-Liu tree, mutual information in nats; dashed: not in the true tree")
+    true = sum(frozenset(edge) in shared for edge in tree.edges)
+    depth = 1 - min(y for _, y in places.values())
+    frame(
+        figure,
+        f"The Chow-Liu tree of the private tables has {true} of the {len(best.edges)} edges of the "
+        "true one",
+        ("on edges: mutual information in nats; dashed: not in the true tree", *notes),
+        size=(max(6.0, 1.1 * leaves), max(2.5, 0.85 * depth)),
+    )
 
 
 SCENARIOS = (

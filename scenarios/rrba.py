@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS, Streams
+from protocol.estimators.inference.laws import critical
+from protocol.estimators.inference.words import level_text
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex
+from protocol.randomizers.exact import Floats
 from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
@@ -22,6 +25,9 @@ from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA, Block
 from protocol.wire.codec import decode_envelope
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
+from scenarios.report.formatting import count, cut
+from scenarios.report.pictures.shares import conditions
+from scenarios.report.pictures.style import COLOURS, frame, literal
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import (
     Part,
@@ -115,7 +121,9 @@ def _run(
             "tables really cost.",
             *notes,
         ),
-        plot=lambda figure: draw_convergence(figure, variant, outcome, records),
+        plot=lambda figure: draw_convergence(
+            figure, variant, outcome, records, context.intervals.level
+        ),
     )
 
 
@@ -129,11 +137,15 @@ def _errors(estimate: GroupedEstimate, records: Records) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in distances.items()}
 
 
-def convergence(variant: RRBA, outcome: Outcome) -> NDArray[np.float64]:
-    """The running raw estimate after every block, (blocks, cells), from the record."""
+def convergence(variant: RRBA, outcome: Outcome) -> tuple[Floats, Floats]:
+    """The running raw estimate after every block and its standard errors, from the record.
+
+    Returns:
+        Both of shape (blocks, cells).
+    """
     plan = variant.plan
     running = Running(plan.cells, np.array(plan.thresholds) / WORDS, variant.update)
-    trace: list[NDArray[np.float64]] = []
+    trace: list[tuple[Floats, Floats]] = []
     for entry in outcome.transcript.entries():
         if not isinstance(entry, Sent):
             continue
@@ -144,32 +156,68 @@ def convergence(variant: RRBA, outcome: Outcome) -> NDArray[np.float64]:
         if isinstance(block, Block):
             tables = weights_of(plan.cells, running.tables(variant.mix)) / WORDS
             running.add(block.counts.astype(np.int64), tables)
-            trace.append(running.raw())
-    return np.array(trace)
+            trace.append((running.raw(), running.errors()))
+    raw, errors = zip(*trace, strict=True)
+    return np.array(raw), np.array(errors)
 
 
-def draw_convergence(figure: Figure, variant: RRBA, outcome: Outcome, records: Records) -> None:
+def draw_convergence(
+    figure: Figure, variant: RRBA, outcome: Outcome, records: Records, level: float
+) -> None:
     """The cells of the group with most of them, block by block, beside the true shares."""
-    from matplotlib.ticker import MaxNLocator
-
-    plan, trace = variant.plan, convergence(variant, outcome)
+    plan = variant.plan
+    trace, errors = convergence(variant, outcome)
     group = int(plan.cells.sizes.argmax())
     names = plan.group_names[group]
     true = records.distribution(names).reshape(-1)
     start = int(plan.cells.starts[group])
-    cells = np.argsort(-true)[:TRACED]
-    axes = figure.add_subplot()
+    cells = np.argsort(-true)[:TRACED].tolist()
+    columns = min(3, len(cells))
+    grid = figure.subplots(
+        math.ceil(len(cells) / columns), columns, squeeze=False, sharex=True, sharey=True
+    )
     blocks = np.arange(1, len(trace) + 1)
-    categories = list(product(*(variant.survey.attribute(name).categories for name in names)))
-    for cell in cells.tolist():
-        label = " / ".join(categories[cell]).replace("$", r"\$")
-        (line,) = axes.plot(blocks, trace[:, start + cell], marker=".", label=label)
-        axes.axhline(true[cell], color=line.get_color(), linestyle=":")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize="small")
-    axes.set_xlabel("blocks asked")
-    axes.set_ylabel(f"share of {' and '.join(names)}")
-    axes.set_title(f"{len(cells)} largest cells: estimate, and dotted the truth")
+    combinations = list(product(*(variant.survey.attribute(name).categories for name in names)))
+    held, z = 0, critical(level)
+    for axes, cell in zip(grid.ravel(), cells, strict=False):
+        found, error = 100 * trace[:, start + cell], 100 * errors[:, start + cell]
+        axes.fill_between(
+            blocks,
+            found - z * error,
+            found + z * error,
+            color=COLOURS[0],
+            alpha=0.2,
+            linewidth=0,
+            label=f"{level_text(level)} interval about the population",
+        )
+        axes.plot(blocks, found, color=COLOURS[0], label="estimate")
+        axes.axhline(100 * true[cell], color=COLOURS[1], linestyle="--", label="truth")
+        axes.set_title(literal(cut(" / ".join(combinations[cell]), 36)))
+        held += bool(abs(found[-1] - 100 * true[cell]) <= z * error[-1])
+    for axes in grid.ravel()[len(cells) :]:
+        axes.set_visible(False)
+    last = 100 * trace[len(trace) // 4 :, start + np.array(cells)]
+    wide = 100 * z * errors[len(trace) // 4 :, start + np.array(cells)]
+    wide = np.where(np.isfinite(wide), wide, 0.0)
+    grid[0, 0].set_ylim(
+        min(0.0, float((last - wide).min())),
+        1.05 * max(float((last + wide).max()), 100 * float(true.max())),
+    )
+    grid[0, 0].locator_params(axis="x", integer=True)
+    for axes in grid[-1]:
+        axes.set_xlabel("blocks asked")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share (%)")
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    frame(
+        figure,
+        f"After {count(len(trace), 'block')}, {held} of {count(len(cells), 'interval')} of "
+        f"{level_text(level)} {'hold' if held != 1 else 'holds'} the true share",
+        (f"the {len(cells)} largest cells of {' and '.join(names)}", *conditions(outcome)),
+        size=(8.6, 2.3 * len(grid)),
+        handles=handles,
+        labels=labels,
+    )
 
 
 def _scenario(

@@ -30,9 +30,9 @@ from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.targets import Target
 from scenarios.errors import UsageError
 from scenarios.files.comma_separated import csv_text
-from scenarios.report.curves import Curve, Point, plot_curves
 from scenarios.report.formatting import as_json, count
-from scenarios.report.plots import Plot
+from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
+from scenarios.report.pictures.drawing import Plot
 
 EXACT_RUNS = 3
 """How many runs there are of a variant that is predicted to have no error."""
@@ -408,5 +408,9 @@ def plot_comparison(done: Comparison) -> Plot:
                 [Point(each.epsilon, *each.raw) for each in of_it if each.raw is not None],
             )
         )
-    title = f"{done.title}: {done.target.says}, {count(done.respondents, 'respondent')}"
-    return plot_curves(curves, title=title, label="root mean squared error of a share")
+    return plot_curves(
+        curves,
+        title=f"{done.title}: {leader(curves)}",
+        label="root mean squared error of a share",
+        notes=(done.target.says, count(done.respondents, "respondent")),
+    )

@@ -45,7 +45,7 @@ class Beside(NamedTuple):
             OSError: a folder cannot be made.
         """
         if self.plot is not None:
-            from scenarios.report.plots import check_plot
+            from scenarios.report.pictures.drawing import check_plot
 
             check_plot(self.plot)
         for path in self.options.values():
@@ -67,7 +67,8 @@ class Beside(NamedTuple):
             OSError: a file cannot be written.
         """
         if self.plot is not None:
-            from scenarios.report.plots import plot_of, rendered
+            from scenarios.report.pictures.drawing import rendered
+            from scenarios.report.pictures.results import plot_of
 
             write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
             yield self.plot

@@ -151,7 +151,7 @@ def compare(
     from scenarios.report.terminal.comparison import comparison_report
 
     if plot is not None:
-        from scenarios.report.plots import check_plot
+        from scenarios.report.pictures.drawing import check_plot
 
         check_plot(plot)
         prepare_output(plot)
@@ -204,7 +204,7 @@ def compare(
             sweep.finish()
         if plot is not None:
             from scenarios.comparing.comparison import plot_comparison
-            from scenarios.report.plots import rendered
+            from scenarios.report.pictures.drawing import rendered
 
             write_whole(plot, rendered(plot_comparison(done), plot.suffix))
             written.append(plot)

@@ -205,7 +205,7 @@ def _check_files(out: Path | None, plot: Path | None) -> None:
             raise UsageError(f"--out {out}: expected a name that ends in .csv")
         prepare_output(out)
     if plot is not None:
-        from scenarios.report.plots import check_plot
+        from scenarios.report.pictures.drawing import check_plot
 
         check_plot(plot)
         prepare_output(plot)
@@ -267,8 +267,9 @@ def _design(
 
 
 def _draw(found: Designed, plot: Path) -> None:
-    from scenarios.report.curves import Curve, plot_curves
-    from scenarios.report.plots import COLOURS, rendered
+    from scenarios.report.pictures.curves import Curve, leader, plot_curves
+    from scenarios.report.pictures.drawing import rendered
+    from scenarios.report.pictures.style import COLOURS
 
     best = [row for row in found.rows if row.best and row.is_bounded]
     ranked = sorted(best, key=lambda row: row.prediction.rmse)
@@ -282,10 +283,13 @@ def _draw(found: Designed, plot: Path) -> None:
     ]
     setup = found.setup
     people = count(setup.answering, "respondent")
-    title = f"{setup.target.says}, {people} who answer, if\n{setup.shares.says}"
-    write_whole(
-        plot, rendered(plot_curves(curves, title=title, label="predicted error"), plot.suffix)
+    picture = plot_curves(
+        curves,
+        title=leader(curves),
+        label="predicted error of a share",
+        notes=(setup.target.says, f"{people} who answer", f"if {setup.shares.says}"),
     )
+    write_whole(plot, rendered(picture, plot.suffix))
 
 
 def _need(

@@ -352,7 +352,7 @@ def test_tables_are_drawn() -> None:
     done.plot(picture)
     picture.draw_without_rendering()
     assert [axes.get_ylabel() for axes in picture.axes] == list(METHODS)
-    assert {axes.get_xlabel() for axes in picture.axes} == {"n"}
+    assert picture.axes[-1].get_xlabel() == "n"
 
 
 @pytest.mark.parametrize("figure", [0, 9, 10, 14, "x"])

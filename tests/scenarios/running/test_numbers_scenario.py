@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from protocol.estimators.inference.words import Intervals
-from scenarios.report.plots import plot_finished
+from scenarios.report.pictures.drawing import drawn
+from scenarios.report.pictures.shares import plot_finished
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
@@ -63,8 +63,7 @@ def test_the_intervals_of_means_are_drawn_on_axes_of_their_own() -> None:
     asked = Intervals(0.8, "population")
     done = scenario.run(scenario.configure({"residents": 500}), Context(transport="local"))
     assert isinstance(done, Finished)
-    figure = Figure()
-    plot_finished(done, asked)(figure)
+    figure = drawn(plot_finished(done, asked))
     for axes, mean in zip(figure.axes, done.reported.attribute_means().values(), strict=True):
         lines = [np.asarray(line.get_xdata(), float).tolist() for line in axes.get_lines()]
         assert [mean.value] in lines

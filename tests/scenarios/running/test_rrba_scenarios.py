@@ -99,10 +99,12 @@ def test_the_convergence_is_read_from_the_record() -> None:
     assert isinstance(finished, Finished)
     variant = finished.outcome.variant
     assert isinstance(variant, RRBA)
-    trace = convergence(variant, finished.outcome)
+    trace, errors = convergence(variant, finished.outcome)
     assert trace.shape == (12, variant.plan.layout.cells)
     result: Any = finished.outcome.result
     assert np.allclose(trace[-1], result.shares, atol=1e-12)
+    assert errors.shape == trace.shape
+    assert errors[-1].mean() < errors[2].mean()  # They shrink as blocks arrive.
 
 
 def _scenario(name: str) -> Scenario[Any]:

@@ -12,7 +12,8 @@ import pytest
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from scenarios.errors import UsageError
-from scenarios.report.plots import plot_of, rendered
+from scenarios.report.pictures.drawing import rendered
+from scenarios.report.pictures.results import plot_of
 from scenarios.reproductions.rrba import accuracy as rrba_errors
 from scenarios.reproductions.rrba import convergence as rrba_convergence
 from scenarios.reproductions.rrba import honest as rrba_honest

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scenarios.report.plots import COLOURS, GREY, MARKERS, WHISKERS, Plot, literal
+from protocol.estimators.inference.laws import LEVEL, critical
+from protocol.estimators.inference.words import level_text
+from scenarios.report.pictures.drawing import Plot
+from scenarios.report.pictures.style import GREY, End, frame, literal, name_ends, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_APART = 0.045
-"""How far apart two names are at least, as a share of the axis."""
 
 _ASIDE = 0.003
 """How far aside of each other measured points of neighbouring curves are, as such a share."""
@@ -45,71 +45,91 @@ class Curve(NamedTuple):
     points: Sequence[Point] = ()
 
 
-def plot_curves(curves: Sequence[Curve], *, title: str, label: str) -> Plot:
+def plot_curves(
+    curves: Sequence[Curve], *, title: str, label: str, notes: Sequence[str] = ()
+) -> Plot:
     """All curves on one pair of logarithmic axes, each named at its right end.
 
-    What is 0 or unknown has no place on such an axis: a curve with nothing else is named below.
+    What is 0 or unknown has no place on such an axis: a curve with nothing else is named above.
 
     Args:
         curves: in the order of their colours.
         title: above all.
         label: what the errors are.
+        notes: what else has to be known.
     """
 
     def plot(figure: Figure) -> None:
-        figure.set_layout_engine("constrained")
-        figure.set_size_inches(8.0, 5.0)
         axes = figure.subplots()
-        axes.set_title(literal(title))
         axes.set_xscale("log")
         axes.set_yscale("log")
         left, right = _set_ticks(axes, curves)
-        ends: list[tuple[float, int]] = []
+        ends: list[End] = []
         absent = []
         for place, curve in enumerate(curves):
             aside = (place - (len(curves) - 1) / 2) * _ASIDE
             drawn = _draw(axes, curve, place, aside=(right / left) ** aside)
             if drawn:
-                ends.append((max(drawn)[1], place))
+                ends.append(End(*max(drawn), curve.name, place))
             else:
                 absent.append(curve.name)
         low, high = axes.get_ylim()
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(functools.partial(_tick, narrow=high < _NARROW * low))
         axes.set_ylabel(literal(label))
-        below = (literal(f"{name}: no error to draw") for name in absent)
-        axes.set_xlabel("\n".join(("epsilon", *below)))
-        axes.grid(color="#DDDDDD", linewidth=0.5)
-        _name(axes, curves, ends)
-        _legend(figure, curves)
+        axes.set_xlabel("ε per respondent")
+        handles, labels = _marks(curves)
+        spread = any(math.isfinite(p.spread) for curve in curves for p in curve.points)
+        frame(
+            figure,
+            title,
+            (
+                *notes,
+                f"whiskers: {level_text(LEVEL)} intervals over the runs" if spread else "",
+                *(f"{name}: no error to draw" for name in absent),
+            ),
+            size=(8.0, 4.4),
+            handles=handles,
+            labels=labels,
+        )
+        name_ends([(axes, ends)])
 
     return plot
 
 
-def _style(place: int) -> tuple[str, str]:
-    """The colour and the marker of a curve; where a colour comes again, the marker is another."""
-    marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
-    return COLOURS[place % len(COLOURS)], marker
+def leader(curves: Sequence[Curve]) -> str:
+    """Which curve is lowest, and at how many epsilons, by measured errors where there are any."""
+    errors: dict[float, dict[str, float]] = {}
+    for curve in curves:
+        shown = [(point.epsilon, point.error) for point in curve.points] or curve.line
+        for epsilon, error in shown:
+            if math.isfinite(error):
+                errors.setdefault(epsilon, {})[curve.name] = error
+    firsts = [min(of, key=lambda name, of=of: of[name]) for of in errors.values()]  # type: ignore[misc]
+    if not firsts:
+        return "no errors to compare"
+    best = max(dict.fromkeys(firsts), key=firsts.count)
+    where = "every" if len(set(firsts)) == 1 else f"{firsts.count(best)} of {len(firsts)}"
+    return f"{best} has the smallest error at {where} ε"
 
 
 def _draw(axes: Axes, curve: Curve, place: int, *, aside: float) -> list[tuple[float, float]]:
     """Draw a curve, its points a little aside of those of others; returns what was drawn."""
-    colour, marker = _style(place)
+    colour, marker = style(place)
+    z = critical(LEVEL)
     line = sorted((epsilon, error) for epsilon, error in curve.line if _is_shown(error))
     points = sorted(point for point in curve.points if _is_shown(point.error))
     if len(line) == 1:
         axes.plot(*zip(*line, strict=True), marker="_", markersize=24, color=colour)
     elif line:
-        axes.plot(*zip(*line, strict=True), "-", color=colour, linewidth=1.2)
+        axes.plot(*zip(*line, strict=True), "-", color=colour)
     if points:
         axes.errorbar(
             [point.epsilon * aside for point in points],
             [point.error for point in points],
-            yerr=[point.spread if math.isfinite(point.spread) else 0.0 for point in points],
+            yerr=[z * point.spread if math.isfinite(point.spread) else 0.0 for point in points],
             fmt=marker,
             color=colour,
-            markersize=5,
-            capsize=3,
         )
     return line + [(point.epsilon, point.error) for point in points]
 
@@ -144,39 +164,7 @@ def _tick(error: float, place: int | None, *, narrow: bool) -> str:
     return f"{error:g}" if narrow or f"{error:.0e}"[0] in "25" else ""
 
 
-def _name(axes: Axes, curves: Sequence[Curve], ends: Sequence[tuple[float, int]]) -> None:
-    """Write each name at the height of its curve's end, moved up where another is too near."""
-    low, high = axes.get_ylim()
-    last = -math.inf
-    for end, place in sorted(ends):
-        height = math.log(end / low) / math.log(high / low)
-        last = max(height, last + _APART)
-        colour, marker = _style(place)
-        axes.annotate(
-            literal(curves[place].name),
-            (1.0, last),
-            xycoords="axes fraction",
-            xytext=(16, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            fontsize=9,
-            annotation_clip=False,
-        )
-        if curves[place].points:
-            axes.plot(
-                [1.015],
-                [last],
-                marker,
-                color=colour,
-                markersize=5,
-                transform=axes.transAxes,
-                clip_on=False,
-            )
-    axes.set_ylim(low, high)
-
-
-def _legend(figure: Figure, curves: Sequence[Curve]) -> None:
+def _marks(curves: Sequence[Curve]) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
 
     handles, labels = [], []
@@ -186,12 +174,4 @@ def _legend(figure: Figure, curves: Sequence[Curve]) -> None:
     if any(curve.line for curve in curves):
         handles.append(Line2D([], [], color=GREY))
         labels.append("predicted")
-    spread = any(math.isfinite(p.spread) for curve in curves for p in curve.points)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=2,
-        fontsize=9,
-        title=WHISKERS if spread else None,
-    )
+    return handles, labels

@@ -1,0 +1,1 @@
+"""Pictures for ``--plot``, drawn by matplotlib, which is imported only to draw."""

@@ -1,0 +1,67 @@
+"""A picture as a file, and what draws the result of a run."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from scenarios.errors import UsageError
+from scenarios.report.pictures.style import DPI, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Plot: TypeAlias = "Callable[[Figure], None]"
+"""Draws into an empty figure."""
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+
+def check_plot(path: Path) -> None:
+    """That a picture can be drawn into this file, before anything runs.
+
+    Raises:
+        UsageError: matplotlib is not installed, or no picture's name ends so.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"--plot {path}: expected a name that ends in {', '.join(ENDINGS)}")
+    try:
+        import matplotlib.figure  # noqa: F401  # only asked whether it is there
+    except ImportError as error:
+        raise UsageError("--plot needs matplotlib: pip install 'sottovoce[plots]'") from error
+
+
+def drawn(plot: Plot) -> Figure:
+    """A picture as a figure of matplotlib, in the style of all pictures."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(8, 5), dpi=DPI)
+        plot(figure)
+    return figure
+
+
+def rendered(plot: Plot, ending: str) -> bytes:
+    """A picture as a file's content; the same from the same plot.
+
+    Args:
+        plot: draws it.
+        ending: one of ``ENDINGS``.
+    """
+    from matplotlib import rc_context
+
+    kind = ending.lower().removeprefix(".")
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure = drawn(plot)
+    # Whoever cannot see the picture is told its title.
+    titles = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
+    title = next(filter(None, titles), "").replace(r"\$", "$").replace("\n", " ")
+    content = io.BytesIO()
+    with rc_context(STYLE):
+        figure.savefig(
+            content, format=kind, dpi=DPI, metadata={**undated.get(kind, {}), "Title": title}
+        )
+    return content.getvalue()

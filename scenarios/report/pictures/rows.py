@@ -1,0 +1,489 @@
+"""Rows of a reproduction: curves along a setting, or a line for each row; and ratios to print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.laws import LEVEL, critical
+from protocol.estimators.inference.words import level_text
+from scenarios.report.formatting import count, cut
+from scenarios.report.pictures.drawing import Plot
+from scenarios.report.pictures.style import (
+    COLOURS,
+    GREY,
+    LONGEST,
+    End,
+    frame,
+    literal,
+    name_ends,
+    style,
+)
+from scenarios.running.reproduction import Compared, Picture, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_PANELS, _MOST_COLUMNS = 6, 3
+_MOST_LINES = 44
+"""Up to so many rows are a line each."""
+
+_LOGARITHMIC = 100
+"""From what ratio of largest to smallest on an axis is logarithmic."""
+
+_DECADES = 8
+"""A logarithmic axis shows so many at most: what is smaller is the round-off of a zero."""
+
+_ASIDE = 0.006
+"""How far aside of each other points of neighbouring curves are, as a share of the axis."""
+
+PRINTED = "printed in the paper"
+
+
+class _Point(NamedTuple):
+    """One figure of a row, where it is drawn.
+
+    Args:
+        x: along the horizontal axis.
+        panel: the column of panels.
+        line: the row of panels: what the vertical axis is.
+        series: what tells colours apart.
+        computed: whether it is a closed form.
+    """
+
+    x: float
+    panel: str
+    line: str
+    series: str
+    found: Compared
+    computed: bool
+
+
+def plot_rows(
+    rows: Sequence[Row],
+    picture: Picture | None = None,
+    *,
+    runs: int | None = None,
+    level: float = LEVEL,
+) -> Plot:
+    """Curves of measured and printed figures along one setting; without such, a row a line.
+
+    Args:
+        rows: of a reproduction, at least one.
+        picture: what is shown of them, in which words.
+        runs: how often the experiment was repeated.
+        level: of the intervals.
+
+    Raises:
+        ValueError: there are no rows, or ``x`` is not a number in any.
+    """
+    if not rows:
+        raise ValueError("expected at least one row to draw")
+    shown = Picture() if picture is None else picture
+    figures = shown.figures or tuple(
+        dict.fromkeys(figure.name for row in rows for figure in row.figures())
+    )
+    varying = _varying(rows)
+    along = _longest(rows, varying) if shown.x is None else shown.x
+    if shown.x is not None and not any(_is_number(row.settings.get(shown.x)) for row in rows):
+        raise ValueError(f"x={shown.x!r}: expected a setting whose values are numbers")
+    others = [name for name in varying if name != along] if shown.by is None else list(shown.by)
+
+    def plot(figure: Figure) -> None:
+        points = [] if along is None else _points(rows, shown, figures, along, others)
+        few = len({p.series for p in points}) <= len(COLOURS)
+        if points and few and len({p.panel for p in points}) <= _MOST_PANELS:
+            _draw_curves(figure, points, rows, shown, str(along), _Notes(runs, level))
+        else:
+            _draw_lines(figure, rows, shown, figures, varying, _Notes(runs, level))
+
+    return plot
+
+
+def finding(rows: Sequence[Row]) -> str:
+    """How many of the printed figures agree with the measured ones; empty if none is printed."""
+    compared = [figure for row in rows for figure in row.figures() if figure.printed is not None]
+    agree = sum(not figure.differs for figure in compared)
+    if not compared:
+        return ""
+    if agree == len(compared):
+        return f"All {count(agree, 'printed figure')} agree with the measured ones"
+    return f"{agree:,} of {count(len(compared), 'printed figure')} agree with the measured ones"
+
+
+class _Notes(NamedTuple):
+    """What the notes of a picture say besides its conditions."""
+
+    runs: int | None
+    level: float
+
+    @property
+    def z(self) -> float:
+        return critical(self.level)
+
+    def of(self, picture: Picture, found: Sequence[Compared]) -> list[str]:
+        notes = [picture.conditions]
+        if self.runs is not None:
+            notes.append(count(self.runs, "run"))
+        if any(figure.standard_error and not figure.unknown for figure in found):
+            over = " over the runs" if self.runs is None or self.runs > 1 else ""
+            notes.append(f"whiskers: {level_text(self.level)} intervals{over}")
+        return notes
+
+
+# Words
+
+
+def named(picture: Picture, name: str, otherwise: str = "measured figure") -> str:
+    """What a setting, a figure or a value is called."""
+    return picture.names.get(name) or name.replace("_", " ") or otherwise
+
+
+def settings_words(picture: Picture, row: Row, names: Sequence[str]) -> str:
+    """Some settings of a row in words: texts by themselves, numbers with what they are."""
+    parts = []
+    for name in names:
+        value = row.shown(name)
+        if not value:
+            continue
+        own = picture.names.get(value)
+        if own is not None or not _is_number(row.settings[name]):
+            parts.append(own or value)
+        else:
+            parts.append(f"{named(picture, name)} = {value}")
+    return ", ".join(parts)
+
+
+# Curves
+
+
+def _points(
+    rows: Sequence[Row],
+    picture: Picture,
+    figures: Sequence[str],
+    along: str,
+    others: Sequence[str],
+) -> list[_Point]:
+    """Every figure that is drawn, with its place."""
+    measured = [name for name in figures if name not in picture.computed]
+    together = bool(picture.axis) or not measured
+    paneled, coloured = (others[:1], others[1:]) if len(others) > 1 else ([], others)
+    if together and len(figures) > 1 and others:
+        paneled, coloured = others[:1], others[1:]
+    line_of, last = {}, ""
+    for name in figures:
+        last = name if name not in picture.computed or not measured else last
+        line_of[name] = last
+    points = []
+    for row in rows:
+        if not _is_number(row.settings.get(along)):
+            continue
+        panel = settings_words(picture, row, paneled)
+        series = settings_words(picture, row, coloured)
+        for found in row.figures():
+            if found.name not in line_of:
+                continue
+            own = (
+                [series, named(picture, found.name)] if together and len(figures) > 1 else [series]
+            )
+            line = picture.axis if together else named(picture, line_of[found.name])
+            points.append(
+                _Point(
+                    float(row.settings[along]),
+                    panel,
+                    line or named(picture, ""),
+                    ", ".join(filter(None, own)),
+                    found,
+                    found.name in picture.computed,
+                )
+            )
+    return points
+
+
+def _draw_curves(
+    figure: Figure,
+    points: Sequence[_Point],
+    rows: Sequence[Row],
+    picture: Picture,
+    along: str,
+    notes: _Notes,
+) -> None:
+    panels, lines, series = (
+        list(dict.fromkeys(getattr(p, name) for p in points))
+        for name in ("panel", "line", "series")
+    )
+    xs = [p.x for p in points]
+    logarithmic = min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs)
+    grid = figure.subplots(len(lines), len(panels), squeeze=False, sharex=True, sharey="row")
+    for (i, line), (j, panel) in product(enumerate(lines), enumerate(panels)):
+        axes: Axes = grid[i, j]
+        for place, name in enumerate(series):
+            drawn = [p for p in points if (p.panel, p.line, p.series) == (panel, line, name)]
+            aside = (place - (len(series) - 1) / 2) * _ASIDE
+            _draw_series(axes, drawn, place, notes.z, _Aside(aside, min(xs), max(xs), logarithmic))
+        if not i:
+            axes.set_title(literal(cut(panel, 40)))
+        if i == len(lines) - 1:
+            axes.set_xlabel(literal(named(picture, along)))
+        if not j:
+            axes.set_ylabel(literal("\n".join(_halved(line))))
+    _set_scales(grid, xs, points, lines, notes.z)
+    direct = len(series) > 1 and all(
+        any((p.panel, p.line, p.series) == (panels[-1], lines[i], name) for p in points)
+        for i in range(len(lines))
+        for name in series
+    )
+    high = min(2.9, (LONGEST - 1.8) / len(lines))
+    width = 2.9 if len(panels) > 3 else 3.3
+    handles, labels = _marks(points, [] if direct or len(series) < 2 else series)
+    frame(
+        figure,
+        picture.title or finding(rows),
+        notes.of(picture, [p.found for p in points]),
+        size=(max(6.5, 0.6 + width * len(panels) + 1.6 * direct), max(3.2, high * len(lines))),
+        handles=handles,
+        labels=labels,
+    )
+    if direct:
+        named_ends = []
+        for i, line in enumerate(lines):
+            at = [p for p in points if (p.panel, p.line) == (panels[-1], line)]
+            ends = []
+            for place, name in enumerate(series):
+                own = [p for p in at if p.series == name and math.isfinite(p.found.measured)]
+                if own:
+                    end = max(own, key=lambda p: p.x)
+                    ends.append(End(end.x, end.found.measured, name, place))
+            named_ends.append((grid[i, -1], ends))
+        name_ends(named_ends)
+
+
+def _halved(text: str) -> list[str]:
+    """A long label of an axis in two lines."""
+    if len(text) <= 34:
+        return [text]
+    spaces = [i for i, letter in enumerate(text) if letter == " "]
+    if not spaces:
+        return [cut(text, 34)]
+    middle = min(spaces, key=lambda i: abs(i - len(text) / 2))
+    return [cut(text[:middle], 40), cut(text[middle + 1 :], 40)]
+
+
+class _Aside(NamedTuple):
+    """By how much points are moved, so that curves do not hide each other."""
+
+    share: float
+    low: float
+    high: float
+    logarithmic: bool
+
+    def of(self, x: float) -> float:
+        if self.logarithmic:
+            return x * math.pow(self.high / self.low, self.share)
+        return x + (self.high - self.low) * self.share
+
+
+def _draw_series(axes: Axes, points: Sequence[_Point], place: int, z: float, aside: _Aside) -> None:
+    colour, marker = style(place)
+    points = sorted(points, key=lambda point: point.x)
+    measured = [point for point in points if not point.computed]
+    computed = [point for point in points if point.computed]
+    if measured:
+        xs = [aside.of(point.x) for point in measured]
+        values = _finite([point.found.measured for point in measured])
+        errors = z * _finite([point.found.standard_error for point in measured])
+        line = "" if computed else "-"
+        axes.errorbar(xs, values, yerr=errors, fmt=f"{marker}{line}", color=colour)
+        printed = _finite([point.found.printed for point in measured])
+        if not np.isnan(printed).all():
+            axes.plot(xs, printed, f"{marker}--", color=colour, markerfacecolor="white", alpha=0.85)
+    for name in dict.fromkeys(point.found.name for point in computed):
+        own = [point for point in computed if point.found.name == name]
+        axes.plot([p.x for p in own], _finite([p.found.measured for p in own]), color=colour)
+
+
+def _set_scales(
+    grid: NDArray[Any],
+    xs: Sequence[float],
+    points: Sequence[_Point],
+    lines: Sequence[str],
+    z: float,
+) -> None:
+    """Logarithmic axes where they have to be; points decide on the ends, whiskers follow."""
+    if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
+        grid[0, 0].set_xscale("log")
+    elif all(x == int(x) for x in xs) and len(set(xs)) <= 8:
+        grid[0, 0].set_xticks(sorted(set(xs)))
+    for axes, line in zip(grid[:, 0], lines, strict=True):
+        own = [point.found for point in points if point.line == line]
+        set_ends(axes.set_yscale, axes.set_ylim, own, z)
+
+
+def set_ends(set_scale: Any, set_limits: Any, found: Sequence[Compared], z: float) -> None:
+    """Set the scale and the ends of an axis for some figures.
+
+    A whisker may leave the axis: one that is much longer than the figures lie apart would
+    otherwise hide all else.
+    """
+    values = _finite([v for f in found for v in (f.measured, f.printed)])
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return
+    low, high = float(values.min()), float(values.max())
+    ends = [
+        (f.measured - z * (f.standard_error or 0.0), f.measured + z * (f.standard_error or 0.0))
+        for f in found
+        if math.isfinite(f.measured) and not f.unknown
+    ]
+    positive = values[values > 0]
+    if low >= 0 and positive.size and high >= _LOGARITHMIC * float(positive.min()):
+        set_scale("log")
+        low = max(float(positive.min()), high * 10.0**-_DECADES)
+        set_limits(low / 1.6, high * 1.6)
+        return
+    span = (high - low) or abs(high) or 1.0
+    least = max(min([low, *(end for end, _ in ends)]), low - span)
+    most = min(max([high, *(end for _, end in ends)]), high + span)
+    room = 0.06 * ((most - least) or 1.0)
+    bottom = least - room
+    if low >= 0 and bottom < 0:
+        bottom = -0.02 * (most - least)
+    set_limits(bottom, most + room)
+
+
+def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """What the legend shows: series that are not named at their ends, and kinds of marks."""
+    from matplotlib.lines import Line2D
+
+    handles: list[Any] = []
+    labels: list[str] = []
+    for place, name in enumerate(series):
+        colour, marker = style(place)
+        handles.append(Line2D([], [], color=colour, marker=marker))
+        labels.append(name)
+    measured = any(not p.computed for p in points)
+    computed = any(p.computed for p in points)
+    printed = any(p.found.printed is not None for p in points)
+    if measured + computed + printed > 1:
+        if measured:
+            handles.append(
+                Line2D([], [], color=GREY, marker="o", linestyle="" if computed else "-")
+            )
+            labels.append("measured")
+        if computed:
+            handles.append(Line2D([], [], color=GREY))
+            labels.append("in closed form")
+        if printed:
+            handles.append(
+                Line2D([], [], color=GREY, marker="o", linestyle="--", markerfacecolor="white")
+            )
+            labels.append(PRINTED)
+    return handles, labels
+
+
+# Lines
+
+
+def _draw_lines(
+    figure: Figure,
+    rows: Sequence[Row],
+    picture: Picture,
+    figures: Sequence[str],
+    varying: Sequence[str],
+    notes: _Notes,
+) -> None:
+    """Every row a line, with its measured and its printed figure on it."""
+    drawn = rows[:_MOST_LINES]
+    columns = min(_MOST_COLUMNS, len(figures))
+    high = math.ceil(len(figures) / columns)
+    fits = max(1, int((LONGEST - 1.6 - 0.6 * high) / 0.19 / high))
+    drawn = drawn[:fits]
+    grid = figure.subplots(high, columns, squeeze=False, sharey=True)
+    panels = grid.ravel()
+    everything = []
+    for axes, name in zip(panels, figures, strict=False):
+        found = [(i, f) for i, row in enumerate(drawn) for f in row.figures() if f.name == name]
+        everything += [f for _, f in found]
+        draw_compared(axes, found, notes.z)
+        axes.set_xlabel(literal("\n".join(_halved(named(picture, name)))))
+        axes.grid(axis="y", visible=False)
+    keys = [cut(settings_words(picture, row, varying), 60) for row in drawn]
+    panels[0].set_yticks(range(len(drawn)), list(map(literal, keys)))
+    panels[0].set_ylim(len(drawn) - 0.5, -0.5)
+    for axes in panels[len(figures) :]:
+        axes.set_visible(False)
+    said = notes.of(picture, everything)
+    if len(drawn) < len(rows):
+        said.append(f"the first {len(drawn):,} of {count(len(rows), 'row')}")
+    handles, labels = compared_marks(everything)
+    letters = max(map(len, keys), default=0)
+    frame(
+        figure,
+        picture.title or finding(rows),
+        said,
+        size=(
+            max(6.5, 0.4 + 0.068 * letters + (2.6 if columns > 1 else 4.5) * columns),
+            high * max(1.1, 0.6 + 0.19 * len(drawn)),
+        ),
+        handles=handles,
+        labels=labels,
+    )
+
+
+def draw_compared(axes: Axes, found: Sequence[tuple[int, Compared]], z: float) -> None:
+    """Measured figures with their intervals and printed ones, each on its line."""
+    places = [i for i, _ in found]
+    measured = _finite([f.measured for _, f in found])
+    errors = z * _finite([f.standard_error for _, f in found])
+    printed = _finite([f.printed for _, f in found])
+    set_ends(axes.set_xscale, axes.set_xlim, [f for _, f in found], z)
+    if axes.get_xscale() == "linear":
+        axes.locator_params(axis="x", nbins=4)
+    if not np.isnan(printed).all():
+        axes.plot(printed, places, "D", color=COLOURS[1], markerfacecolor="none", markersize=7.5)
+    axes.errorbar(measured, places, xerr=errors, fmt="o", color=COLOURS[0])
+
+
+def compared_marks(found: Sequence[Compared]) -> tuple[list[Any], list[str]]:
+    """The legend of ``draw_compared``, if anything is printed."""
+    from matplotlib.lines import Line2D
+
+    if all(figure.printed is None for figure in found):
+        return [], []
+    measured = Line2D([], [], color=COLOURS[0], marker="o", linestyle="")
+    printed = Line2D([], [], color=COLOURS[1], marker="D", linestyle="", markerfacecolor="none")
+    return [measured, printed], ["measured", PRINTED]
+
+
+# Settings
+
+
+def _varying(rows: Sequence[Row]) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row.settings)
+    return [name for name in names if len({row.shown(name) for row in rows}) > 1]
+
+
+def _longest(rows: Sequence[Row], varying: Sequence[str]) -> str | None:
+    """The setting of numbers, in every row, that has the most values; else None."""
+    found = {
+        name: len({row.shown(name) for row in rows})
+        for name in varying
+        if all(_is_number(row.settings.get(name)) for row in rows)
+    }
+    return max(found, key=lambda name: found[name]) if found else None
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and math.isfinite(value)  # type: ignore[arg-type]  # it is a number
+
+
+def _finite(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Numbers to draw, with gaps where there are none."""
+    return np.array([v if v is not None and math.isfinite(v) else np.nan for v in values], float)

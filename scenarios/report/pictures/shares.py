@@ -1,0 +1,317 @@
+"""The result of a survey: shares and means with their intervals, beside the truth if known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.inference.words import (
+    USUAL,
+    Intervals,
+    Shown,
+    figures_of,
+    level_text,
+    made_by,
+)
+from protocol.estimators.projection import Projection
+from scenarios.report.formatting import MINUS, count, cut, epsilon
+from scenarios.report.pictures.drawing import Plot
+from scenarios.report.pictures.style import COLOURS, GREY, PALE, frame, literal
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Finished
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CATEGORIES = 20
+"""Up to so many categories of an attribute are drawn."""
+
+_MOST_MEANS = 14
+_COLUMN = 56
+"""Up to so many lines a column has."""
+
+_MOST_COLUMNS = 3
+_SHORT = 24
+"""Columns that are no longer are not split."""
+
+_GAP = 1.7
+"""Lines that the name of an attribute takes."""
+
+_HIGH = 0.19
+"""Inches of a line."""
+
+_VANISHES = 0.012
+"""Half an interval below this part of the axis can hardly be seen."""
+
+
+class _Block(NamedTuple):
+    """An attribute, and the lines of its categories.
+
+    Args:
+        name: of the attribute.
+        labels: of its categories.
+        figures: their shares with intervals.
+        true: the true shares, if they are known.
+    """
+
+    name: str
+    labels: Sequence[str]
+    figures: Sequence[Shown]
+    true: Sequence[float]
+
+
+def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
+    """Every attribute's estimated shares or means with their intervals, beside the true ones.
+
+    Where intervals of shares are too short to be seen, estimates less the truth stand beside them.
+    """
+
+    def plot(figure: Figure) -> None:
+        if finished.reported.attribute_means():
+            _draw_means(figure, finished, intervals)
+        else:
+            _draw_shares(figure, finished, intervals)
+
+    return plot
+
+
+def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> None:
+    records, survey = finished.outcome.records, finished.outcome.variant.survey
+    if records is not None:
+        records = finished.reported.recoded(records)
+    blocks = []
+    for name, table in finished.reported.marginals(finished.projection).items():
+        true = [] if records is None else records.distribution([name]).tolist()
+        found = figures_of(table.values, intervals.of(table))
+        blocks.append(
+            _Block(name, table.categories[0][:CATEGORIES], found[:CATEGORIES], true[:CATEGORIES])
+        )
+    columns = list(_columns(blocks))
+    shown = [block for column in columns for block in column]
+    figures = [found for block in shown for found in block.figures]
+    trues = [true for block in shown for true in block.true]
+    ends = np.array([[f.low, f.high] for f in figures])
+    high = float(np.nanmax([1e-6, *trues, *(f.value for f in figures), *ends[:, 1]]))
+    low = float(np.nanmin([0.0, *(f.value for f in figures), *ends[:, 0]]))
+    halves = (ends[:, 1] - ends[:, 0]) / 2
+    halves = halves[np.isfinite(halves)]
+    beside = bool(trues and halves.size and np.median(halves) < _VANISHES * (high - low))
+    lines = [sum(len(block.labels) + _GAP for block in column) for column in columns]
+    grid: Any = figure.subplots(
+        1,
+        len(columns) * (1 + beside),
+        squeeze=False,
+        width_ratios=[3, 2] * len(columns) if beside else None,
+    )[0]
+    for place, column in enumerate(columns):
+        own = grid[place * (1 + beside) : (place + 1) * (1 + beside)]
+        _draw_column(own, column, max(lines), (low, high), finished.projection, intervals)
+    said = [
+        *conditions(finished.outcome),
+        "" if len(shown) == len(blocks) else f"the first {len(shown)} of {len(blocks)} attributes",
+        f"at most {CATEGORIES} categories each"
+        if any(size > CATEGORIES for size in survey.sizes)
+        else "",
+    ]
+    handles, labels = grid[0].get_legend_handles_labels()
+    frame(
+        figure,
+        _title(survey.title, figures, trues, intervals, "share"),
+        said,
+        size=(
+            max(6.0, (4.3 + 1.6 * beside) * len(columns)) if len(columns) > 1 else 7.5,
+            max(2.6, 0.5 + _HIGH * max(lines)),
+        ),
+        handles=handles,
+        labels=labels,
+    )
+
+
+def _columns(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
+    """Attributes by column, in their order, nearly even; what has no room is left out."""
+    total = sum(len(block.labels) + _GAP for block in blocks)
+    number = min(_MOST_COLUMNS, max(1, math.ceil(total / _SHORT)), len(blocks))
+    goal = min(_COLUMN, total / number)
+    column: list[_Block] = []
+    lines = 0.0
+    done = 0
+    for block in blocks:
+        size = len(block.labels) + _GAP
+        # Over the goal by more than what is missing without it.
+        if column and (lines + size / 2 > goal or lines + size > _COLUMN):
+            if done + 1 < number:
+                yield column
+                column, lines, done = [], 0.0, done + 1
+            elif lines + size > _COLUMN:
+                break
+        column.append(block)
+        lines += size
+    if column:
+        yield column
+
+
+def _draw_column(
+    grid: Sequence[Axes],
+    blocks: Sequence[_Block],
+    lines: float,
+    ends: tuple[float, float],
+    projection: Projection,
+    intervals: Intervals,
+) -> None:
+    """Attributes below each other; estimates less the truth on a second pair of axes, if given."""
+    axes = grid[0]
+    places: list[float] = []
+    labels: list[str] = []
+    y = 0.0
+    for block in blocks:
+        for each in grid:
+            words = literal(cut(block.name, 40)) if each is axes else ""
+            each.text(
+                0.0,
+                y + _GAP / 2 - 0.1,
+                words,
+                transform=each.get_yaxis_transform(),
+                fontweight="bold",
+                va="center",
+                fontsize=8.5,
+            )
+        y += _GAP
+        places += [y + i for i in range(len(block.labels))]
+        labels += [cut(label, 30) for label in block.labels]
+        y += len(block.labels)
+    figures = [found for block in blocks for found in block.figures]
+    trues = [true for block in blocks for true in block.true]
+    if trues:
+        axes.barh(places, 100 * np.array(trues), 0.8, color=PALE, label="truth")
+    draw_intervals(axes, places, _times(figures, 100), intervals, projection)
+    room = 0.04 * (ends[1] - ends[0])
+    axes.set_xlim(100 * (ends[0] - room * (ends[0] < 0)), 100 * (ends[1] + room))
+    axes.set_yticks(places, list(map(literal, labels)))
+    axes.set_ylim(lines - 0.4, -0.1)
+    axes.set_xlabel(f"share of {intervals.about} (%)")
+    axes.axvline(0, color=GREY, linewidth=0.6)
+    for each in grid:
+        each.grid(axis="y", visible=False)
+        each.tick_params(axis="y", length=0)
+    if len(grid) > 1:
+        less = [
+            Shown(*(value - true for value in found))
+            for found, true in zip(figures, trues, strict=True)
+        ]
+        grid[1].axvline(0, color=GREY, linewidth=0.8)
+        draw_intervals(grid[1], places, _times(less, 100), intervals, projection)
+        grid[1].set_yticks(places, [])
+        grid[1].set_ylim(*axes.get_ylim())
+        grid[1].locator_params(axis="x", nbins=5)
+        grid[1].set_xlabel(f"estimate {MINUS} truth\n(percentage points)")
+
+
+def _times(figures: Sequence[Shown], factor: float) -> list[Shown]:
+    return [Shown(*(factor * value for value in found)) for found in figures]
+
+
+def _draw_means(figure: Figure, finished: Finished, intervals: Intervals) -> None:
+    """Each mean on an axis of its own, as every attribute has a scale of its own."""
+    means, records = finished.reported.attribute_means(), finished.outcome.records
+    true = {} if records is None else finished.reported.true_means(records)
+    shown = list(means.items())[:_MOST_MEANS]
+    grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
+    figures: list[Shown] = []
+    for axes, (name, mean) in zip(grid, shown, strict=True):
+        if true:
+            axes.plot([true[name]], [0], "|", color=GREY, markersize=18, label="truth")
+        found = figures_of(mean.value, intervals.of(mean))
+        figures += found
+        draw_intervals(axes, [0], found, intervals, what="estimated mean")
+        axes.set_yticks([0], [literal(cut(name, 40))])
+        axes.margins(x=0.3)
+        axes.grid(axis="y", visible=False)
+    grid[-1].set_xlabel(f"mean of the {intervals.about}, each attribute on its own scale")
+    handles, labels = grid[0].get_legend_handles_labels()
+    said = conditions(finished.outcome)
+    if len(shown) < len(means):
+        said.append(f"the first {len(shown)} of {len(means)} attributes")
+    title = finished.outcome.variant.survey.title
+    trues = [true[name] for name, _ in shown] if true else []
+    frame(
+        figure,
+        _title(title, figures, trues, intervals, "mean"),
+        said,
+        size=(7.5, 0.4 + 0.75 * len(shown)),
+        handles=handles,
+        labels=labels,
+    )
+
+
+def _title(
+    survey: str, figures: Sequence[Shown], trues: Sequence[float], intervals: Intervals, what: str
+) -> str:
+    """What was found: how many intervals hold the truth, if it is known."""
+    known = [
+        (found, true)
+        for found, true in zip(figures, trues, strict=False)
+        if not math.isnan(found.low + found.high)
+    ]
+    if not known:
+        return f"{survey}: {count(len(figures), f'estimated {what}')}"
+    if all(found.exact for found, _ in known):
+        return f"{survey}: {count(len(known), f'exact {what}')}"
+    held = sum(found.low <= true <= found.high for found, true in known)
+    return (
+        f"{survey}: {held:,} of {count(len(known), 'interval')} of {level_text(intervals.level)} "
+        f"{'hold' if held != 1 else 'holds'} the true {what}"
+    )
+
+
+def conditions(outcome: Outcome) -> list[str]:
+    """How many answered, and what it cost them."""
+    loss = outcome.ledger.record_epsilon
+    return [
+        count(outcome.estimate.n, "respondent"),
+        f"ε {epsilon(loss)} per respondent" if math.isfinite(loss) else "no bound on ε",
+        "one run",
+    ]
+
+
+def draw_intervals(
+    axes: Axes,
+    places: Sequence[float] | NDArray[Any],
+    figures: Sequence[Shown],
+    intervals: Intervals,
+    projection: Projection = "none",
+    *,
+    what: str = "estimate",
+) -> None:
+    """Estimates as points, each with its interval, which may lie beside it.
+
+    Args:
+        axes: values go along, lines across.
+        places: the line of each estimate.
+        figures: the estimates and the ends of their intervals; unknown ones are not drawn.
+        intervals: what the legend says of them.
+        projection: what was done to the estimates, but not to the intervals.
+        what: what the legend calls the estimates.
+    """
+    raw = projection == "none"
+    values, low, high = np.array(figures, np.float64).reshape(-1, 3).T
+    axes.plot(
+        values,
+        places,
+        "o",
+        markersize=4,
+        color=COLOURS[0],
+        label=what if raw else f"{what}, {made_by(projection)}",
+    )
+    axes.errorbar(
+        (low + high) / 2,
+        places,
+        xerr=(high - low) / 2,
+        fmt="none",
+        ecolor=COLOURS[0],
+        label=intervals.legend if raw else f"{intervals.legend}, of the raw estimate",
+    )

@@ -1,0 +1,402 @@
+"""What pictures show: axes, labels, legends, and the values that were given."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from protocol.estimators.inference.words import Intervals, Shown
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import RRIndependent
+from scenarios.datasets.town import town
+from scenarios.errors import UsageError
+from scenarios.report.formatting import MINUS
+from scenarios.report.pictures.drawing import drawn, rendered
+from scenarios.report.pictures.results import plot_of
+from scenarios.report.pictures.rows import finding, plot_rows
+from scenarios.report.pictures.shares import draw_intervals, plot_finished
+from scenarios.report.pictures.style import DPI, spread
+from scenarios.running.reproduction import Picture, Reproduced, Row
+from scenarios.running.scenario import Context, Finished
+
+
+def finished(records: Records | None = None, **extra: Any) -> Finished:
+    records = town(60, seed=1) if records is None else records
+    variant = RRIndependent.with_keep(records.survey, 0.5)
+    return Finished(outcome=Context(transport="local").simulate(variant, records), extra=extra)
+
+
+def texts_of(svg: bytes) -> set[str]:
+    """The texts of a picture: matplotlib draws each, and names it in a comment."""
+    builder = ElementTree.TreeBuilder(insert_comments=True)
+    tree = ElementTree.fromstring(svg, ElementTree.XMLParser(target=builder))
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+    comments = [e for e in tree.iter() if not isinstance(e.tag, str)]
+    return {(comment.text or "").strip() for comment in comments}
+
+
+def legend_of(figure: Figure) -> list[str]:
+    [legend] = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def notes_of(figure: Figure) -> str:
+    """What stands below the title."""
+    notes = figure.texts[-1]
+    return notes.get_text().replace("\n", " ")
+
+
+def table(ps: Sequence[float] = (0.1, 0.3, 0.5), tvs: Sequence[int] = (50, 100)) -> list[Row]:
+    return [
+        Row(
+            settings={"p": p, "td": td, "tv": tv},
+            measured=p + td + tv,
+            standard_error=0.01,
+            printed=p + td,
+        )
+        for p in ps
+        for td in (0.1, 0.2)
+        for tv in tvs
+    ]
+
+
+NAMES = {"p": "keep probability p", "tv": "T_v", "td": "T_d", "": "relative error"}
+
+
+def test_curves_by_panel_and_colour() -> None:
+    figure = drawn(plot_rows(table(), Picture(names=NAMES, title="Errors fall with p"), runs=7))
+    left, right = figure.axes
+    assert [axes.get_title() for axes in (left, right)] == ["T_d = 0.1", "T_d = 0.2"]
+    assert (left.get_xlabel(), left.get_ylabel()) == ("keep probability p", "relative error")
+    assert figure.get_suptitle() == "Errors fall with p"
+    assert notes_of(figure) == "7 runs; whiskers: 95 % intervals over the runs"
+    assert legend_of(figure) == ["measured", "printed in the paper"]
+    assert {text.get_text() for text in right.texts} == {"T_v = 50", "T_v = 100"}
+    lines = {
+        (tuple(np.round(np.asarray(line.get_ydata(), float), 6)), line.get_linestyle())
+        for line in right.get_lines()
+        if len(np.asarray(line.get_xdata())) == 3
+    }
+    # The caps of error bars are lines without a line.
+    assert {(ys, style) for ys, style in lines if style != "None"} == {
+        ((50.3, 50.5, 50.7), "-"),
+        ((100.3, 100.5, 100.7), "-"),
+        ((0.3, 0.5, 0.7), "--"),
+    }
+    bars: Any = right.collections
+    lengths = [np.ptp(segment[:, 1]) for some in bars for segment in some.get_segments()]
+    assert lengths == pytest.approx([2 * 1.96 * 0.01] * 6, rel=1e-3)
+    colours = {line.get_color() for line in right.get_lines() if line.get_linestyle() == "-"}
+    assert len(colours) == 2
+
+
+def test_whiskers_are_as_long_as_the_level_says() -> None:
+    figure = drawn(plot_rows(table(), level=0.5))
+    bars: Any = figure.axes[0].collections
+    lengths = [np.ptp(segment[:, 1]) for some in bars for segment in some.get_segments()]
+    assert lengths == pytest.approx([2 * 0.6745 * 0.01] * 6, rel=1e-3)
+    assert "whiskers: 50 % intervals" in notes_of(figure)
+
+
+def test_curves_do_not_hide_each_other() -> None:
+    rows = [Row(settings={"p": p, "of": of}, measured=p) for p in (0.1, 0.5, 0.9) for of in "abc"]
+    figure = drawn(plot_rows(rows))
+    starts = [float(np.asarray(line.get_xdata(), float)[0]) for line in figure.axes[0].get_lines()]
+    assert len({round(start, 6) for start in starts}) == 3
+
+
+def test_settings_are_chosen_by_the_caller() -> None:
+    figure = drawn(plot_rows(table(), Picture(x="tv", by=("p", "td"), names=NAMES)))
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [f"keep probability p = {p}" for p in (0.1, 0.3, 0.5)]
+    assert figure.axes[0].get_xlabel() == "T_v"
+    assert {text.get_text() for text in figure.axes[-1].texts} == {"T_d = 0.1", "T_d = 0.2"}
+    with pytest.raises(ValueError, match="sigma"):
+        plot_rows(table(), Picture(x="sigma"))
+    with pytest.raises(ValueError, match="at least one row"):
+        plot_rows([])
+
+
+def test_points_are_joined_in_order() -> None:
+    figure = drawn(plot_rows(table(ps=(0.5, 0.1, 0.3))))
+    for line in figure.axes[0].get_lines():
+        xs = list(np.asarray(line.get_xdata(), float))
+        assert xs == sorted(xs)
+
+
+def test_every_named_figure_has_a_panel_of_its_own() -> None:
+    figure = drawn(plot_rows(errors()))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["mse", "v"]
+    mse, v = figure.axes
+    assert (mse.get_xscale(), mse.get_yscale(), v.get_yscale()) == ("log", "log", "linear")
+    assert np.isnan(np.asarray(v.get_lines()[0].get_ydata(), float)).tolist() == [
+        *[True, False, False, False]
+    ]
+    assert legend_of(figure) == ["measured", "printed in the paper"]
+    chosen = drawn(plot_rows(errors(), Picture(figures=("v",))))
+    assert [axes.get_ylabel() for axes in chosen.axes] == ["v"]
+
+
+def errors() -> list[Row]:
+    return [
+        Row(
+            settings={"n": n},
+            measured={"mse": 1 / n, "v": math.inf if n == 10 else 0.5},
+            printed={"mse": 1 / n},
+        )
+        for n in (10, 100, 1000, 10_000)
+    ]
+
+
+def test_figures_of_one_unit_share_a_panel() -> None:
+    rows = [Row(settings={"n": n}, measured={"a": 1.0, "b": 2.0}) for n in (1, 2, 3)]
+    figure = drawn(plot_rows(rows, Picture(axis="error", names={"a": "first", "b": "second"})))
+    [axes] = figure.axes
+    assert axes.get_ylabel() == "error"
+    assert {text.get_text() for text in axes.texts} == {"first", "second"}
+
+
+def test_a_closed_form_is_a_line_and_never_called_measured() -> None:
+    rows = [
+        Row(
+            settings={"n": n},
+            measured={"error": 1.1 / n, "law": 1 / n},
+            standard_error={"error": 0.1},
+        )
+        for n in (1, 2, 3)
+    ]
+    figure = drawn(plot_rows(rows, Picture(computed=("law",))))
+    [axes] = figure.axes
+    styles = [(line.get_marker(), line.get_linestyle()) for line in axes.get_lines()]
+    assert (styles[0], styles[-1]) == (("o", "None"), ("None", "-"))
+    assert legend_of(figure) == ["measured", "in closed form"]
+    alone = drawn(plot_rows(rows, Picture(computed=("law",), figures=("law",))))
+    assert not alone.legends
+
+
+def test_a_long_whisker_does_not_flatten_the_figures() -> None:
+    rows = [
+        Row(settings={"p": p}, measured=0.1 + p / 10, standard_error=50.0 if p == 0.1 else 0.01)
+        for p in (0.1, 0.2, 0.3)
+    ]
+    low, high = drawn(plot_rows(rows)).axes[0].get_ylim()
+    assert high - low < 0.1
+
+
+def test_the_round_off_of_a_zero_takes_no_decades() -> None:
+    rows = [Row(settings={"n": n}, measured=10.0**-n, printed=1e-33) for n in (1, 2, 3)]
+    low, _ = drawn(plot_rows(rows)).axes[0].get_ylim()
+    assert low > 1e-10
+
+
+def test_the_finding_is_how_many_figures_agree() -> None:
+    rows = [
+        Row(settings={"p": p}, measured=1.0, standard_error=0.1, printed=printed)
+        for p, printed in ((0.1, 1.05), (0.2, 2.05), (0.3, None))
+    ]
+    assert finding(rows) == "1 of 2 printed figures agree with the measured ones"
+    assert finding(rows[:1]) == "All 1 printed figure agree with the measured ones"
+    assert finding(rows[2:]) == ""
+    assert drawn(plot_rows(rows)).get_suptitle() == finding(rows)
+
+
+def test_without_a_number_to_go_along_every_row_is_a_line() -> None:
+    rows = [
+        Row(settings={"of": of, "d": [2, 3]}, measured=value, standard_error=e, printed=printed)
+        for of, value, e, printed in (("reports", 0.2, 0.125, 0.3), ("data", 0.6, None, None))
+    ]
+    figure = drawn(plot_rows(rows, Picture(names={"": "V", "data": "the data"})))
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["reports", "the data"]
+    assert axes.get_xlabel() == "V"
+    printed, measured, low, high = (
+        np.asarray(line.get_xdata(), float) for line in axes.get_lines()
+    )
+    assert measured.tolist() == [0.2, 0.6]
+    assert (high - low)[0] == pytest.approx(2 * 1.96 * 0.125, rel=1e-3)
+    assert printed.tolist() == [0.3, pytest.approx(math.nan, nan_ok=True)]
+    assert legend_of(figure) == ["measured", "printed in the paper"]
+
+
+def test_many_colours_or_panels_become_lines() -> None:
+    for tvs in (range(1, 20), range(1, 3)):
+        plot = plot_rows(table(ps=(0.1, 0.2, 0.3), tvs=tvs), Picture(x="p", by=("tv",)))
+        assert (len(drawn(plot).axes[0].get_yticklabels()) > 30) == (len(tvs) > 7)
+    panels = drawn(plot_rows(table(tvs=range(1, 20)), Picture(x="p", by=("tv", "td"))))
+    assert len(panels.axes[0].get_yticklabels()) == 44
+    assert "the first 44 of 114 rows" in notes_of(panels)
+    assert panels.get_figheight() * DPI < 2_000
+
+
+def test_marginals_beside_the_truth() -> None:
+    done = finished()
+    figure = drawn(plot_finished(done))
+    estimate, records = done.outcome.estimate, done.outcome.records
+    assert records is not None
+    [axes] = figure.axes
+    assert axes.get_xlabel() == "share of respondents (%)"
+    assert {text.get_text() for text in axes.texts} == set(records.survey.names)
+    attributes = records.survey.attributes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [category for one in attributes for category in one.categories]
+    true = [share for one in attributes for share in records.distribution([one.name])]
+    assert [patch.get_width() for patch in axes.patches] == pytest.approx(100 * np.array(true))
+    tables = [estimate.table(one.name) for one in attributes]
+    values = np.concatenate([table.values for table in tables])
+    assert np.asarray(axes.get_lines()[0].get_xdata()) == pytest.approx(100 * values)
+    for place, ends in enumerate(ends_in(axes)):
+        expected = np.concatenate([table.interval()[place] for table in tables])
+        assert ends == pytest.approx(100 * expected)
+    assert legend_of(figure) == ["estimate", "truth", "95 % interval about the respondents"]
+    held = sum(
+        ((table.interval().low <= share) & (share <= table.interval().high)).sum()
+        for table in tables
+        for share in [records.distribution(table.names)]
+    )
+    title = f"Town: {held} of 13 intervals of 95 % hold the true share"
+    assert figure.get_suptitle() == title
+    assert notes_of(figure).startswith("60 respondents; ε ")
+
+
+def test_intervals_that_can_hardly_be_seen_stand_less_the_truth() -> None:
+    records = town(2_000, seed=3)
+    variant = RRIndependent.with_keep(records.survey, 0.999)
+    done = Finished(outcome=Context(transport="local").simulate(variant, records, parties=4))
+    figure = drawn(plot_finished(done))
+    shares, less = figure.axes
+    assert less.get_xlabel() == f"estimate {MINUS} truth\n(percentage points)"
+    table = done.outcome.estimate.table("district")
+    expected = 100 * (table.values - records.distribution(["district"]))
+    points = next(line for line in less.get_lines() if len(np.asarray(line.get_xdata())) == 13)
+    assert np.asarray(points.get_xdata(), float)[:3] == pytest.approx(expected)
+    assert shares.get_ylim() == less.get_ylim()
+
+
+def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
+    categories = tuple(f"c{i}" for i in range(30))
+    names = [f"attribute {i}" for i in range(20)]
+    survey = Survey("Long", tuple(Attribute(name=name, categories=categories) for name in names))
+    codes = np.random.default_rng(1).integers(0, 30, (40, 20)).astype(np.uint8)
+    figure = drawn(plot_finished(finished(Records(survey, codes))))
+    assert len(figure.axes) == 3
+    assert figure.get_figheight() * DPI < 2_000
+    drawn_names = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert drawn_names == names[: len(drawn_names)]
+    assert f"the first {len(drawn_names)} of 20 attributes" in notes_of(figure)
+    assert "at most 20 categories each" in notes_of(figure)
+
+
+def test_intervals_are_those_that_were_asked_for() -> None:
+    done = finished()
+    table, widths = done.outcome.estimate.table("district"), set()
+    for asked in (Intervals(0.5), Intervals(0.99), Intervals(0.99, "population")):
+        figure = drawn(plot_finished(done, asked))
+        low, high = ends_in(figure.axes[0])
+        for ends, expected in zip((low, high), table.interval(*asked), strict=True):
+            assert ends[:3] == pytest.approx(100 * expected)
+        widths.add(round(float(np.sum(high - low)), 4))
+        assert legend_of(figure)[-1] == asked.legend
+        assert figure.axes[0].get_xlabel() == f"share of {asked.about} (%)"
+    assert len(widths) == 3
+
+
+def test_a_projected_share_stands_beside_the_interval_of_the_raw_one() -> None:
+    done = replace(finished(), projection="simplex")
+    figure = drawn(plot_finished(done))
+    table = done.outcome.estimate.table("district")
+    points = np.asarray(figure.axes[0].get_lines()[0].get_xdata(), float)
+    assert points[:3] == pytest.approx(100 * table.projected("simplex").values)
+    assert ends_in(figure.axes[0])[0][:3] == pytest.approx(100 * table.interval().low)
+    assert legend_of(figure) == [
+        "estimate, projected (simplex)",
+        "truth",
+        "95 % interval about the respondents, of the raw estimate",
+    ]
+
+
+def test_names_at_ends_keep_apart_and_inside() -> None:
+    found = spread([0.5, 0.5, 0.99, 1.0, 0.0], 0.1)
+    places = [found[i] for i in sorted(found, key=lambda i: found[i])]
+    assert min(np.diff(places)) >= 0.1 - 1e-9
+    assert min(places) >= 0
+    assert max(places) <= 1
+    assert found[4] < min(found[0], found[1]) < max(found[0], found[1]) < found[2] < found[3]
+
+
+def test_what_is_unknown_has_a_point_and_no_ink_around_it() -> None:
+    figures = [Shown(-0.1, 0.0, 0.3), Shown(0.5, math.nan, math.nan)]
+    figure = drawn(lambda figure: draw_intervals(figure.subplots(), [0, 1], figures, Intervals()))
+    [axes] = figure.axes
+    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [-0.1, 0.5]
+    low, high = ends_in(axes)
+    assert (low[0], high[0]) == (0.0, pytest.approx(0.3))
+    assert np.isnan([low[1], high[1]]).all()
+
+
+def ends_in(axes: Axes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where the drawn intervals begin and end."""
+    low, high = (np.asarray(line.get_xdata(), float) for line in axes.get_lines()[1:3])
+    return low, high
+
+
+def test_labels_are_in_the_file() -> None:
+    texts = texts_of(rendered(plot_of("quickstart", finished()), ".svg"))
+    assert {"share of respondents (%)", "district", "clinic", "heart disease", "truth"} <= texts
+    assert "intervals of 95 % hold" in " ".join(texts)
+
+
+def test_texts_are_no_formulas_and_drive_nothing() -> None:
+    prices = ("$1-$2", "$\\frac$", "a_b^c")
+    survey = Survey("A $survey$", (Attribute(name="$x$", categories=prices),))
+    records = Records(survey, np.array([[0], [1], [2]], np.uint8))
+    picture = rendered(plot_finished(finished(records)), ".svg")
+    assert b"<title>A $survey$: " in picture
+    texts = texts_of(picture)
+    assert {"$x$", "$1-$2", "$\\frac$", "a_b^c"} <= texts
+    row = Row(settings={"$p$": 0.1, "of": "$y$"}, measured={"$v$": 1.0})
+    other = Row(settings={"$p$": 0.2, "of": "\x1b[31m"}, measured={"$v$": 1.0})
+    texts = texts_of(rendered(plot_rows([row, other]), ".svg"))
+    assert {"$p$", "$v$", "$y$", "\\x1b[31m"} <= texts
+
+
+def test_what_is_reported_is_what_is_drawn() -> None:
+    done, other = finished(), finished(town(90, seed=2))
+    done = Finished(outcome=done.outcome, estimate=other.outcome.estimate)
+    axes = drawn(plot_finished(done)).axes[0]
+    expected = 100 * other.outcome.estimate.table("district").values
+    assert np.asarray(axes.get_lines()[0].get_xdata())[:3] == pytest.approx(expected)
+
+
+def test_nothing_to_draw_is_told() -> None:
+    with pytest.raises(UsageError, match="no rows"):
+        plot_of("x", Reproduced(reproduction="x", runs=1, rows=()))
+
+
+@pytest.mark.parametrize("ending", [".svg", ".pdf", ".png"])
+def test_pictures_hold_no_date(ending: str) -> None:
+    content = rendered(plot_rows(table()), ending)
+    assert not re.search(rb"dc:date|CreationDate", content)
+    assert content == rendered(plot_rows(table()), ending)
+
+
+def test_the_command_line_does_not_import_matplotlib() -> None:
+    code = (
+        "import sys; from scenarios.cli import main\n"
+        "try: main(['list'])\n"
+        "except SystemExit: pass\n"
+        "import scenarios.report.pictures.results\n"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
