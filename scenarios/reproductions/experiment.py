@@ -23,7 +23,7 @@ from scenarios.running.reproduction import Picture, Row
 from scenarios.running.scenario import Context
 
 if TYPE_CHECKING:
-    from scenarios.report.plots import Plot
+    from scenarios.report.pictures.drawing import Plot
 
 P = TypeVar("P", bound=msgspec.Struct)
 

@@ -1,4 +1,4 @@
-"""Every picture that the program draws by itself is legible: what ``tests.pictures`` finds."""
+"""Every picture that the program draws by itself is legible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.report.pictures.results import plot_of
 from scenarios.report.pictures.style import frame
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.scenario import Context
-from tests.pictures import faults
+from tests.scenarios.pictures import faults
 
 NAMES = tuple(scenario.name for scenario in all_scenarios())
 RUNS = 10
