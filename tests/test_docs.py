@@ -173,6 +173,20 @@ def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str])
                 value()
 
 
+@pytest.mark.slow
+def test_the_respondent_in_the_readme_is_of_the_quickstart(folder: Path) -> None:
+    for block in blocks_of("docs/README.md"):
+        if block.language == "python":
+            exec(compile(block.text, "docs/README.md", "exec"), {})
+    for drawn, shown in zip(
+        (folder / "respondent.svg").read_text().split("<text"),
+        (ROOT / "docs" / "respondent.svg").read_text().split("<text"),
+        strict=True,
+    ):
+        # In which order parties are heard differs from run to run.
+        assert drawn == shown or "Her receipt" in shown
+
+
 def lines_of(text: str) -> list[str]:
     """Its lines, with one blank where there are some."""
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]

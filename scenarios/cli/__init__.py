@@ -48,6 +48,7 @@ COMMANDS = {
     "compose": Place("composition", "Compute what randomized reports cost together."),
     "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
     "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
+    "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
     "export": Place("inspect", "Write the tables of a transcript as Parquet files."),
     "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
     "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),

@@ -1,0 +1,90 @@
+"""What an observer of one respondent's reports concludes: from what is published of all, by Bayes.
+
+The ledger bounds this for whatever may be known before. Here is what one prior becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.estimators.joint import Block
+from protocol.randomizers import CodeRandomizer
+from protocol.randomizers.exact import Floats
+from protocol.surveys.survey import Survey
+
+
+class Conclusion(msgspec.Struct, frozen=True):
+    """How likely each category of an attribute is, before and after the reports.
+
+    Args:
+        attribute: its name.
+        before, after: probabilities, shape (r,), in the order of the categories.
+    """
+
+    attribute: str
+    before: Floats
+    after: Floats
+
+
+def likelihoods(randomizer: CodeRandomizer, report: NDArray[np.unsignedinteger]) -> Floats:
+    """The likelihood of every input given one report, relative to the likeliest one.
+
+    Args:
+        randomizer: what drew the report.
+        report: shape (1,).
+
+    Returns:
+        Shape ``(size,)``; the largest is 1.
+    """
+
+    def ratios(first: int) -> Floats:
+        codes = range(randomizer.size)
+        return np.array(
+            [0.0 if one == first else randomizer.log_ratios(report, first, one)[0] for one in codes]
+        )
+
+    # Relative to an input that cannot give the report, all others are alike: so once more.
+    found: Floats = np.exp(ratios(int(np.argmax(ratios(0)))))
+    found /= found.max()
+    return found
+
+
+def conclusions(
+    survey: Survey,
+    blocks: Sequence[Block],
+    reports: NDArray[np.unsignedinteger],
+    prior: Floats,
+) -> tuple[Conclusion, ...]:
+    """What one respondent's reports make of a prior, attribute by attribute.
+
+    Args:
+        survey: what was asked.
+        blocks: how, a partition of its attributes.
+        reports: one cell of each block, shape (b,).
+        prior: of her answers, shape ``survey.sizes``, not negative, with a total of 1. With what
+            is known of all attributes together, a report on one of them tells about the others.
+    """
+    posterior = prior.copy()
+    for place, block in enumerate(blocks):
+        axes = survey.axes(block.attributes)
+        each = likelihoods(block.randomizer, reports[place : place + 1])
+        shaped = each.reshape([survey.sizes[axis] for axis in axes])
+        # The block's order of attributes need not be the survey's.
+        shaped = shaped.transpose(np.argsort(axes))
+        posterior *= shaped.reshape(
+            [size if axis in axes else 1 for axis, size in enumerate(survey.sizes)]
+        )
+    posterior /= posterior.sum()
+
+    def margin(table: Floats, axis: int) -> Floats:
+        found: Floats = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))
+        return found
+
+    return tuple(
+        Conclusion(name, margin(prior, axis), margin(posterior, axis))
+        for axis, name in enumerate(survey.names)
+    )

@@ -1,0 +1,118 @@
+"""``explain``: one respondent's picture, from a record that is accepted."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protocol.surveys.records import Records
+from protocol.variants import RRIndependent, RRJoint
+from scenarios import simulate, town
+from scenarios.running.outcomes import Outcome
+from tests.scenarios.command import complaint, sottovoce
+
+N = 60
+
+
+def csv_of(records: Records, path: Path) -> Path:
+    attributes = records.survey.attributes
+    rows = [
+        ",".join(a.categories[code] for a, code in zip(attributes, row, strict=True))
+        for row in records.codes
+    ]
+    path.write_text("\n".join((",".join(records.survey.names), *rows)) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return town(N, seed=3)
+
+
+@pytest.fixture(scope="module")
+def table(records: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return csv_of(records, tmp_path_factory.mktemp("records") / "town.csv")
+
+
+@pytest.fixture(scope="module")
+def path(records: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return of(RRIndependent.with_keep(records.survey, p=1 - 2**-30), records, tmp_path_factory)
+
+
+def of(variant: object, records: Records, folders: pytest.TempPathFactory, k: int = 1) -> Path:
+    path = folders.mktemp("explain") / "transcript.svt"
+    parties = N // k
+    done: Outcome = simulate(variant, records, path=path, transport="local", parties=parties)
+    assert done.digest
+    return path
+
+
+def texts(path: Path) -> list[str]:
+    tree = ElementTree.parse(path)
+    return [node.text or "" for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_report_that_tells_the_answer(
+    records: Records, path: Path, table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "one.svg"
+    said = sottovoce("explain", path, "party-07", "--records", table, "--out", out)
+    assert (said.code, said.err, said.out) == (0, "", f"written: {out}\n")
+    shown = texts(out)
+    for attribute, code in zip(records.survey.attributes, records.codes[6], strict=True):
+        # Answered, sent, and sure: beside the category that it is.
+        assert shown.count(attribute.categories[code]) >= 3
+        at = np.flatnonzero([text == attribute.categories[code] for text in shown])
+        assert any(shown[place + 1].endswith("\N{RIGHTWARDS ARROW} 100 %") for place in at)
+    assert "One respondent of 60: party-07" in shown
+    assert any(text.startswith("Her receipt: the report is entry ") for text in shown)
+
+
+def test_without_records_the_answer_is_hers_alone(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.svg"
+    assert sottovoce("explain", path, "party-07", "--out", out).code == 0
+    shown = texts(out)
+    assert "only she knows" in shown
+    assert "the truth" not in shown
+    assert shown.count("?") == 4
+
+
+def test_one_of_many_respondents_of_a_party(
+    records: Records, table: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    joint = RRJoint.with_keep(records.survey, p=1 - 2**-30)
+    path, out = of(joint, records, tmp_path_factory, k=5), tmp_path / "one.svg"
+    given = ("--records", table, "--out", out)
+    assert sottovoce("explain", path, "party-03", "--respondent", 4, *given).code == 0
+    shown = texts(out)
+    assert "One respondent of 60: respondent 4 of party-03" in shown
+    # The fourth of the third five.
+    for attribute, code in zip(records.survey.attributes, records.codes[13], strict=True):
+        assert shown.count(attribute.categories[code]) >= 3
+    refused = complaint(sottovoce("explain", path, "party-03", "--respondent", 6, *given))
+    assert refused == "--respondent 6: party-03 speaks for 5 respondents"
+
+
+def test_what_is_refused(path: Path, table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.svg"
+    assert "no report of a party 'nobody'" in complaint(
+        sottovoce("explain", path, "nobody", "--out", out)
+    )
+    short = tmp_path / "short.csv"
+    short.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
+    assert "59 rows; expected one for each of the 60 respondents that have reported" in complaint(
+        sottovoce("explain", path, "party-07", "--records", short, "--out", out)
+    )
+    assert not out.exists()
+
+
+def test_no_picture_of_a_broken_record(path: Path, tmp_path: Path) -> None:
+    forged, out = tmp_path / "forged.svt", tmp_path / "one.svg"
+    forged.write_bytes(path.read_bytes()[:-40])
+    said = sottovoce("explain", forged, "party-07", "--out", out)
+    assert said.code == 1
+    assert "its audit does not accept it" in said.err
+    assert not out.exists()
