@@ -220,16 +220,14 @@ class JointEstimate(Estimate):
         def arranged(cells: Floats) -> Floats:
             return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
 
+        # The largest of all cells: a cell of 0 is so up to the rounding of the others.
+        scale = np.broadcast_to(np.abs(squares).max() / self.n, squares.shape)
         return self._table(
             names,
             projection,
             arranged(estimate),
-            standard_errors=arranged(
-                standard_errors((squares - estimate) / self.n, squares / self.n)
-            ),
-            population_errors=arranged(
-                standard_errors((squares - estimate**2) / self.n, squares / self.n)
-            ),
+            standard_errors=arranged(standard_errors((squares - estimate) / self.n, scale)),
+            population_errors=arranged(standard_errors((squares - estimate**2) / self.n, scale)),
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
         )
 

@@ -44,6 +44,9 @@ RESTARTING = 60.0
 
 _POLL, _SOON = 0.05, 0.002
 
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""The signals that end a process as Ctrl-C does."""
+
 
 class Rehearsed(NamedTuple):
     """How a rehearsal went.
@@ -209,9 +212,8 @@ def _heeding_signals() -> Iterator[None]:
     They are in groups of their own, where neither Ctrl-C nor a closed terminal reaches them.
     """
     before = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
             before[number] = signal.signal(number, signal.default_int_handler)
     try:
         yield
@@ -223,25 +225,44 @@ def _heeding_signals() -> Iterator[None]:
 def _start(
     running: contextlib.ExitStack, command: str, *arguments: object
 ) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scenarios", command, *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Ctrl-C is for the rehearsal alone, which ends them.
-        process_group=0,
-    )
+    with _held_back():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scenarios", command, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Ctrl-C is for the rehearsal alone, which ends them.
+            process_group=0,
+        )
 
-    def end() -> None:
-        process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        @running.callback
+        def end() -> None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
 
-    running.callback(end)
     return process
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """Signals that come in the block are raised at its end: no process starts unnoticed."""
+    came: list[bool] = []
+    before = {
+        number: signal.signal(number, lambda *_: came.append(True))
+        for number in (signal.SIGINT, *_ENDING)
+        if callable(signal.getsignal(number))
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 class _Reading:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from protocol.audit.conclusions import Conclusion
+from protocol.estimators.conclusions import Conclusion
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats

@@ -10,9 +10,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audit.conclusions import conclusions
 from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError
+from protocol.estimators.conclusions import conclusions
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.joint import Block

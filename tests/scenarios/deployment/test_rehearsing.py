@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,6 +141,22 @@ def test_ctrl_c_is_for_the_rehearsal_and_not_for_its_members() -> None:
     with contextlib.ExitStack() as running:
         process = rehearsing._start(running, "list")
         assert os.getpgid(process.pid) == process.pid
+
+
+def test_a_signal_while_a_member_starts_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[str]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt), contextlib.ExitStack() as running:
+        rehearsing._start(running, "list")
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def members_of(out: Path) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.audit.conclusions import conclusions, likelihoods
+from protocol.estimators.conclusions import conclusions, likelihoods
 from protocol.estimators.joint import Block
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.matrix import MatrixRandomizer
