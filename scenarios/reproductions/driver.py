@@ -8,9 +8,10 @@ whatever engine runs it.
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -66,12 +67,10 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     """How many runs, what is computed, which cells, and the experiment's own."""
     kind: Any
     fields: list[tuple[str, Any, Any]] = [("runs", Runs, experiment.runs)]
-    readings = tuple(experiment.readings)
-    if len(readings) > 1:
+    if len(experiment.readings) > 1:
         told = "; ".join(f"{name}: {words}" for name, words in experiment.readings.items())
-        literal: Any = operator.getitem(Literal, readings)
-        kind = Annotated[literal, Meta(description=f"what is computed. {told}")]
-        fields.append(("reading", kind, readings[0]))
+        kind = Annotated[_one_of(experiment.readings), Meta(description=told)]
+        fields.append(("reading", kind, next(iter(experiment.readings))))
     if experiment.live is not None:
         fields.append(("repeats", Repeats, 1))
     fields += [
@@ -86,7 +85,8 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
         if len(values) > 1:
             shown = ", ".join(str(value) for value in values[:12])
             more = ", ..." if len(values) > 12 else ""
-            kind = Annotated[type(values[0]) | None, Meta(description=f"only of {shown}{more}")]
+            kind = float if isinstance(values[0], float) else _one_of(values)
+            kind = Annotated[kind | None, Meta(description=f"only of {shown}{more}")]
             outside = name.replace(" ", "-")
             fields.append((_identifier(name), kind, msgspec.field(default=None, name=outside)))
     if len({name for name, _, _ in fields}) < len(fields):
@@ -94,6 +94,11 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     return msgspec.defstruct(
         "Parameters", fields, frozen=True, kw_only=True, forbid_unknown_fields=True
     )
+
+
+def _one_of(values: Iterable[int | str]) -> Any:
+    """The type of these values."""
+    return operator.getitem(Literal, tuple(values))
 
 
 def _identifier(name: str) -> str:
@@ -153,8 +158,9 @@ def reproduce(
         times = getattr(parameters, "repeats", 1)
         outcome, found = _live(experiment, asked, times, context)
     else:
-        times = asked[0].runs
         found = _by_law(experiment, asked, context)
+        drawn = any(sample.drawn for samples in found for sample in samples)
+        times = asked[0].runs if drawn else 1
     known = printed_of(experiment.paper, experiment.name)
     rows = tuple(
         _row(experiment, one.cell, sample, known)
@@ -248,7 +254,8 @@ def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
 def _row(experiment: Experiment[Any], cell: Cell, sample: Sample, known: Printed | None) -> Row:
     settings = {**cell, **sample.settings}
     figures = {name: _figure(values, experiment.statistic) for name, values in sample.drawn.items()}
-    measured = {name: one.value for name, one in figures.items()} | dict(sample.exact)
+    figures |= {name: Figure(*one, one[1], math.inf) for name, one in sample.known.items()}
+    measured = {name: one.value for name, one in figures.items()} | sample.exact
     said = {} if known is None else known.of(settings)
     printed = {name: value for name, value in said.items() if name in measured}
     runs = None if known is None else known.runs

@@ -78,12 +78,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         drawn: by figure, one value for each run, shape (runs,), or (runs, questions); truth values
             are shown as their share. A figure without a name is the only one.
         exact: figures without a standard error, such as closed forms.
+        known: figures of a single run whose standard error is in closed form, and that.
         settings: what distinguishes this row beside the cell.
         remark: what a reader has to know of this row.
     """
 
     drawn: dict[str, NDArray[Any]] = {}
     exact: dict[str, float] = {}
+    known: dict[str, tuple[float, float]] = {}
     settings: dict[str, Any] = {}
     remark: str = ""
 

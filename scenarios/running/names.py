@@ -20,8 +20,11 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.reproductions.rr.tables": ("rr-table-1", "rr-table-2"),
     "scenarios.reproductions.rr.figures": ("rr-figure-1", "rr-figure-2", "rr-figure-3"),
     "scenarios.reproductions.rr.adjustment": ("rr-adjustment-example",),
-    "scenarios.reproductions.ind_joint.example": ("ind-joint-example", "ind-joint-table-1"),
-    "scenarios.reproductions.ind_joint.figures": ("ind-joint-figures",),
+    "scenarios.reproductions.ind_joint.experiments": (
+        "ind-joint-example",
+        "ind-joint-table-1",
+        "ind-joint-figures",
+    ),
     "scenarios.reproductions.rrba.costs": ("rrba-figure-4",),
     "scenarios.reproductions.rrba.convergence": ("rrba-figure-5", "rrba-figure-6"),
     "scenarios.reproductions.rrba.independence": ("rrba-table-4",),
@@ -29,12 +32,12 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.reproductions.rrba.honest": ("rrba-honest",),
     "scenarios.reproductions.frequency_oracles": ("frequency-oracles",),
     "scenarios.reproductions.marginals.figures": ("marginals-figure-6", "marginals-figure-7"),
-    "scenarios.reproductions.privkv.printed_tables": (
+    "scenarios.reproductions.privkv.experiments": (
         "privkv-table-2",
         "privkv-table-4",
         "privkv-table-5",
+        "privkv-figures",
     ),
-    "scenarios.reproductions.privkv.figures": ("privkv-figures",),
 }
 """The modules that define the built-in scenarios and reproductions, with their names."""
 

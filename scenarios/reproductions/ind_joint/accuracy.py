@@ -18,14 +18,16 @@ from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from scenarios.errors import UsageError
+from scenarios.reproductions.experiment import Sample
 from scenarios.reproductions.laws import reported_pairs
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Context
 
 Keeps: TypeAlias = tuple[KeepUniform, KeepUniform]
 Mode: TypeAlias = Literal["sampled", "exact"]
-Parties: TypeAlias = Annotated[int, Meta(ge=1)] | None
+Parties: TypeAlias = Annotated[
+    int, Meta(ge=1, description="by messages: over how many the records are spread, at most")
+]
 
 LARGEST_EPSILON = 60.0
 """Beyond it a keep probability cannot be told from 1."""
@@ -90,91 +92,43 @@ class Reported:
         keep = self.keeps[attribute]
         return keep.unmixing([keep.size], [0]).apply(tables, 1 + attribute)
 
-    def errors(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Mean over the runs of each estimator's errors, and the standard errors of these means.
-
-        Keys ``rr_ind_mse``, ``rr_ind_joint_mse``, ``rr_ind_mae`` and ``rr_ind_joint_mae``: mean
-        squared and mean absolute error per cell. Of a single draw the standard errors are NaN,
-        and of what is not drawn they are missing.
-        """
-        of_runs = {}
-        away = {
-            "rr_ind": self.product() - self.truth,
-            "rr_ind_joint": self.joint() - self.truth,
+    def errors(self) -> dict[str, Floats]:
+        """Each estimator's error per cell in every run: mean squared (mse) and absolute (mae)."""
+        away = {"rr_ind": self.product(), "rr_ind_joint": self.joint()}
+        return {f"{name}_mse": self._mse(tables) for name, tables in away.items()} | {
+            f"{name}_mae": self._mae(tables) for name, tables in away.items()
         }
-        for name, distance in away.items():
-            of_runs[f"{name}_mse"] = np.mean(distance**2, axis=(1, 2))
-        for name, distance in away.items():
-            of_runs[f"{name}_mae"] = np.mean(np.abs(distance), axis=(1, 2))
-        return _means(of_runs, random=self.random)
 
-    def of_tables(self, tables: Floats) -> tuple[dict[str, float], dict[str, float]]:
-        """The same of some tables, one per run, with their Cramer's V after clip-and-rescale.
+    def of_tables(self, tables: Floats) -> dict[str, Floats]:
+        """Of some tables, one per run: Cramer's V after clip-and-rescale, and the errors."""
+        v = np.array([cramers_v(np.maximum(table, 0.0)) for table in tables])
+        return {"cramers_v": v, "mse": self._mse(tables), "mae": self._mae(tables)}
 
-        Keys ``cramers_v``, ``mse`` and ``mae``.
-        """
-        distance = tables - self.truth
-        return _means(
-            {
-                "cramers_v": np.array([cramers_v(np.maximum(table, 0.0)) for table in tables]),
-                "mse": np.mean(distance**2, axis=(1, 2)),
-                "mae": np.mean(np.abs(distance), axis=(1, 2)),
-            },
-            random=self.random,
-        )
+    def _mse(self, tables: Floats) -> Floats:
+        return np.asarray(np.mean((tables - self.truth) ** 2, axis=(1, 2)))
 
+    def _mae(self, tables: Floats) -> Floats:
+        return np.asarray(np.mean(np.abs(tables - self.truth), axis=(1, 2)))
 
-def reports_on(
-    counts: NDArray[np.int64],
-    truth: Floats,
-    keeps: Keeps,
-    *,
-    mode: Mode,
-    runs: int,
-    seeds: Sequence[int],
-) -> Reported:
-    """Reports on these counts in many runs, or those that are expected of a distribution.
-
-    ``seeds`` name the experiment too, so that its numbers do not depend on what else is run.
-    """
-    if mode == "exact":
-        return Reported.exact(truth, keeps)
-    return Reported.sampled(counts, keeps, np.random.default_rng(seeds), runs=runs)
-
-
-def _means(
-    of_runs: Mapping[str, Floats], *, random: bool
-) -> tuple[dict[str, float], dict[str, float]]:
-    means = {name: float(values.mean()) for name, values in of_runs.items()}
-    if not random:
-        return means, {}
-    errors = {
-        name: float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-        for name, values in of_runs.items()
-    }
-    return means, errors
+    def sample(self, of_runs: Mapping[str, Floats], **exact: float) -> Sample:
+        """Figures of the runs as a sample, exact ones if nothing was drawn."""
+        if self.random:
+            return Sample(drawn=dict(of_runs), exact=exact)
+        return Sample(exact={name: float(of[0]) for name, of in of_runs.items()} | exact)
 
 
 # One run by messages
 
 
 def run_live(
-    context: Context,
-    records: Records,
-    keeps: Mapping[str, KeepUniform],
-    parties: int | None = None,
+    context: Context, records: Records, keeps: Mapping[str, KeepUniform], parties: int
 ) -> Outcome:
-    """Some attributes of some records, randomized one by one, with every party live.
-
-    Raises:
-        UsageError: more parties than records.
-    """
-    if parties is not None and parties > len(records):
-        raise UsageError(f"parameter 'parties' = {parties}: more than the {len(records)} records")
+    """Some attributes of some records, randomized one by one and spread over parties."""
     survey = records.survey.project(tuple(keeps))
     codes = records.codes[:, list(records.survey.axes(survey.names))]
     variant = RRIndependent(survey=survey, randomizers=tuple(keeps.values()))
-    return context.simulate(variant, Records(survey, codes), parties=parties)
+    asked = Records(survey, codes)
+    return context.simulate(variant, asked, parties=min(parties, len(asked)))
 
 
 def live_pair(outcome: Outcome, pair: Sequence[str]) -> NDArray[np.int64]:

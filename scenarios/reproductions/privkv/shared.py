@@ -6,7 +6,6 @@ Local Differential Privacy, section 4.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -150,16 +149,13 @@ def estimated(
     }
 
 
-LIVE = (
-    "one run by messages, PrivKV's: EM and PrivKV estimate from the same reports, and no standard "
-    "error follows from it"
-)
-
-
 def live(
     population: KeyPopulation, *, epsilon: float, n: int, context: Context
 ) -> tuple[Outcome, Mapping[Method, Estimated]]:
-    """What EM and PrivKV estimate from one run by messages, of respondents who are drawn."""
+    """What EM and PrivKV estimate from one run by messages, of respondents who are drawn.
+
+    ``context.seed`` decides who they are, too.
+    """
     records = population.records(n, np.random.default_rng(context.seed))
     variant = PrivKVVariant(survey=records.survey, epsilon=epsilon, estimator="em")
     outcome = context.simulate(variant, records, parties=min(PARTIES, n))
@@ -173,15 +169,11 @@ def live(
 
 def squared_errors(values: Floats, truth: Floats) -> Floats:
     """The mean over the keys that have an estimate of squared distances, shape (runs,)."""
-    return _mean_of_known((values - truth) ** 2)
+    return mean_of_known((values - truth) ** 2)
 
 
-def absolute_errors(values: Floats, truth: Floats) -> Floats:
-    """The mean over the keys that have an estimate of absolute distances, shape (runs,)."""
-    return _mean_of_known(np.abs(values - truth))
-
-
-def _mean_of_known(distances: Floats) -> Floats:
+def mean_of_known(distances: Floats) -> Floats:
+    """The mean over the keys that have an estimate, shape (runs,)."""
     known = ~np.isnan(distances)
     with np.errstate(invalid="ignore"):  # Where no key has an estimate, there is no mean.
         mean: Floats = np.where(known, distances, 0).sum(axis=-1) / known.sum(axis=-1)
@@ -204,11 +196,3 @@ def expected_squared_error(population: KeyPopulation, randomizer: PrivKV, n: int
     chances = np.exp(logs - logs.max())
     inverse = float((chances / reports).sum() / chances.sum())
     return float((held * (1 - held)).mean()) * inverse / slope**2
-
-
-def standard_errors(values: Mapping[Method, Floats]) -> dict[str, float]:
-    """Of the means over runs; NaN of a single run."""
-    runs = len(next(iter(values.values())))
-    if runs < 2:
-        return dict.fromkeys(values, math.nan)
-    return {name: float(of.std(ddof=1)) / math.sqrt(runs) for name, of in values.items()}

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
@@ -17,24 +16,21 @@ from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.datasets.sources import VARIABLE
 from scenarios.errors import UsageError
-from scenarios.reproductions.privkv.figures import FIGURES
-from scenarios.reproductions.privkv.printed_tables import TABLE_4, TABLE_5
+from scenarios.reproductions.printed import printed
+from scenarios.reproductions.privkv import experiments
 from scenarios.reproductions.privkv.shared import (
     EPSILONS,
     METHODS,
     RESPONDENTS,
-    absolute_errors,
     drawn_counts,
     drawn_rounds,
     estimated,
     expected_squared_error,
     squared_errors,
-    standard_errors,
     symbol_law,
 )
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Row
-from scenarios.running.scenario import Context
 from tests.raw_data import RAW, needs
 from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
@@ -140,9 +136,6 @@ def test_errors_leave_out_what_has_no_estimate() -> None:
     values = np.array([[0.0, np.nan, 0.5], [0.5, 3.0, 1.0]])
     np.testing.assert_allclose(squared_errors(values, truth), [0.25, 3.0])
     assert np.isnan(squared_errors(np.full((1, 3), np.nan), truth)).all()
-    np.testing.assert_allclose(absolute_errors(values, truth), [0.5, 1.0])
-    assert standard_errors({"em": np.array([1.0, 3.0])}) == pytest.approx({"em": 1.0})
-    assert np.isnan(standard_errors({"em": np.array([1.0])})["em"])
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 20_000), (4.0, 300)])
@@ -194,57 +187,34 @@ def test_table_2_comes_out_to_its_digits() -> None:
     assert measured(done.rows[1])["E(m)"] == pytest.approx(-0.58681, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "setting", "values", "printed"),
-    [
-        ("privkv-table-4", "epsilon", EPSILONS, TABLE_4),
-        ("privkv-table-5", "n", RESPONDENTS, TABLE_5),
-    ],
-)
-def test_rows_of_the_tables(name: str, setting: str, values: Any, printed: Any) -> None:
+@pytest.mark.parametrize("name", ["privkv-table-4", "privkv-table-5"])
+def test_rows_of_the_tables(name: str) -> None:
     done = reproduce(name, runs=4)
-    assert done.runs == 4
-    places = [(row.settings["population"], row.settings[setting]) for row in done.rows]
-    assert places == [(model, value) for model in SYNTHETIC for value in values]
-    for row, (model, value) in zip(done.rows, places, strict=True):
-        expected = printed[model][list(values).index(value)]
-        assert row.printed == dict(zip(METHODS, expected, strict=True))
-        figures = measured(row)
-        assert set(figures) == set(METHODS)
-        assert isinstance(row.standard_error, dict)
-        assert all(error > 0 for error in row.standard_error.values())
+    assert len(done.rows) == len(printed("PrivKV")[name].rows) == 15
+    for row in done.rows:
         # In one unit, and never far apart: printed and measured are means of few runs.
+        assert isinstance(row.printed, dict)
         for method in METHODS:
-            assert 0.35 < figures[method] / row.printed[method] < 2.8
-    assert reproduce(name, runs=4).rows == done.rows
-    other = reproduce(name, Context(seed=2), runs=1).rows[0]
-    assert isinstance(other.standard_error, dict)
-    assert np.isnan(list(other.standard_error.values())).all()
-    assert not any(figure.differs for figure in other.figures())
-    assert other.measured != reproduce(name, runs=1).rows[0].measured
-
-
-def test_defaults_are_the_papers_ten_runs() -> None:
-    for name in ("privkv-table-4", "privkv-table-5", "privkv-figures"):
-        assert find_scenario(name).configure({}).runs == 10
-        assert find_scenario(name).reproduces
+            assert 0.35 < measured(row)[method] / row.printed[method] < 2.8
 
 
 def test_the_papers_errors_are_those_of_unclipped_frequencies() -> None:
     # Of 15 printed figures of PrivKV by epsilon, each a mean of 10 runs of 50 keys.
-    ratios, clipped = [], []
+    ratios, clipped, known = [], [], printed("PrivKV")["privkv-table-4"]
     generator = np.random.default_rng(9)
     for model in SYNTHETIC:
         population = synthetic(model)
-        for epsilon, printed in zip(EPSILONS, TABLE_4[model], strict=True):
+        table = [known.of({"population": model, "epsilon": epsilon}) for epsilon in EPSILONS]
+        for epsilon, row in zip(EPSILONS, table, strict=True):
             randomizer = PrivKV.with_budget(50, epsilon=epsilon)
-            ratios.append(printed[1] / 1e4 / expected_squared_error(population, randomizer, 10**5))
+            expected = expected_squared_error(population, randomizer, 10**5)
+            ratios.append(row["privkv"] / 1e4 / expected)
         counts = drawn_counts(
             population, PrivKV.with_budget(50, epsilon=0.1), 10**5, generator, runs=50
         )
         raw = moment(counts, PrivKV.with_budget(50, epsilon=0.1)).frequencies
         error = squared_errors(np.clip(raw, 0, 1), population.frequencies).mean()
-        clipped.append(TABLE_4[model][0][1] / 1e4 / error)
+        clipped.append(table[0]["privkv"] / 1e4 / error)
     assert np.mean(ratios) == pytest.approx(1, abs=0.1)
     assert max(np.abs(np.array(ratios) - 1)) < 0.25
     assert min(clipped) > 1.5
@@ -310,18 +280,17 @@ def test_movielens(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (frequencies, means):
         assert [row.settings["epsilon"] for row in rows] == list(EPSILONS)
         assert {row.settings["population"] for row in rows} == {"MovieLens"}
-        for row in rows:
-            assert measured(row)["em"] < measured(row)["privkv"]
-    for method in METHODS:
-        errors = [measured(row)[method] for row in frequencies]
-        assert errors == sorted(errors, reverse=True)
+    for row in frequencies:
+        assert measured(row)["em"] < measured(row)["privkv"]
+    # On the same keys the means of both are as near: what seemed to be EM's lead was of its keys.
+    for row, alone in zip(means, rows_of(8, runs=2, reading="printed"), strict=True):
+        assert measured(row)["em"] == pytest.approx(measured(row)["privkv"], rel=0.05)
+        assert measured(alone)["em"] < 0.98 * measured(alone)["privkv"]
     few = rows_of(7, runs=2, respondents=2_000)
     assert measured(few[0])["privkv"] > measured(frequencies[0])["privkv"]
-    done = reproduce("privkv-figures", figure=8, runs=1, respondents=10_000)
-    assert any("100,836 ratings of 9,724 movies by 610 users" in note for note in done.notes)
 
 
-def test_figures_of_movielens_need_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_of_movielens_alone_need_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def tiny(folder: object) -> data.Ratings:
@@ -329,39 +298,20 @@ def test_figures_of_movielens_need_its_data(monkeypatch: pytest.MonkeyPatch) -> 
         content = f"{data.HEADER}\n1,1,5.0,1\n2,1,4.0,1\n2,2,0.5,1\n"
         return data.read_movielens(content.encode(), "tiny")
 
-    monkeypatch.setattr("scenarios.reproductions.privkv.figures.movielens", tiny)
+    experiments._movielens.cache_clear()
+    monkeypatch.setattr(experiments, "movielens", tiny)
     done = reproduce("privkv-figures", runs=2, respondents=1000)
     assert [row.settings["figure"] for row in done.rows[:: len(done.rows) - 1]] == [1, 13]
-    assert len({row.settings["figure"] for row in done.rows}) == len(FIGURES) == 11
-    assert asked == [None]
-    picture = Figure()
-    assert done.plot is not None
-    done.plot(picture)
-    picture.draw_without_rendering()
-    visible = [axes for axes in picture.axes if axes.get_visible()]
-    assert len(visible) == 11
-    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in visible)
+    assert len({row.settings["figure"] for row in done.rows}) == 11
     reproduce("privkv-figures", runs=1, figure=2)
     assert asked == [None]
-
-
-def test_tables_are_drawn() -> None:
-    done = reproduce("privkv-table-5", runs=2)
-    picture = Figure()
-    assert done.plot is not None
-    done.plot(picture)
-    picture.draw_without_rendering()
-    assert [axes.get_ylabel() for axes in picture.axes] == list(METHODS)
-    assert picture.axes[-1].get_xlabel() == "n"
+    experiments._movielens.cache_clear()
 
 
 @pytest.mark.parametrize("figure", [0, 9, 10, 14, "x"])
 def test_figures_that_are_not_there_are_refused(figure: Any) -> None:
     with pytest.raises(UsageError, match="figure"):
         find_scenario("privkv-figures").configure({"figure": figure})
-    assert find_scenario("privkv-figures").configure({"figure": "12"}).figure == 12
-    with pytest.raises(UsageError, match="runs"):
-        find_scenario("privkv-table-4").configure({"runs": 0})
 
 
 @WITH_DATA
