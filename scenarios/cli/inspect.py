@@ -88,7 +88,7 @@ def verify(
         from scenarios.report.terminal.statement import verification_report
 
         print_report(verification_report(verification))
-    if verification.verdict == "could not finish":
+    if verification.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
 

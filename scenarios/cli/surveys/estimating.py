@@ -162,7 +162,7 @@ def estimate(
     reader = reader_of(opened, transcript)
     audited = opened.audit(variant_of(reader.header, variant), reader=reader)
     digest = audited.verification.digest
-    if not audited.accepted or audited.estimate is None or digest is None:
+    if audited.verdict != "sound" or audited.estimate is None or digest is None:
         click.echo(printable(f"sottovoce: {transcript}: {_NOT_ACCEPTED}"), err=True)
         return 1
     found = audited.estimate

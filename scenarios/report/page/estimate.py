@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from protocol.estimators.inference.words import (
     Intervals,
     Shown,
     bracketed,
-    decimals,
     figures_of,
     sentences,
 )
@@ -26,8 +25,8 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, count, cut, signed
-from scenarios.report.intervals import in_percent
+from scenarios.report.formatting import NONE, count, cut
+from scenarios.report.intervals import decimal, in_percent
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.statement.parts import Grid, Section, rest
@@ -213,7 +212,7 @@ def _panel(
     With the truth of each, it stands beside them.
     """
     exact, percents = all(row.exact for row in rows), limits is None
-    unit, plain = (" %", in_percent(rows)) if percents else ("", _decimal(rows))
+    unit, plain = (" %", in_percent(rows)) if percents else ("", decimal(rows))
     marks, cells = [], []
     beside = truth or [math.nan] * len(rows)
     for label, row, true in zip(map(cut, labels), rows, beside, strict=False):
@@ -246,11 +245,6 @@ def _panel(
         wide=bool(truth),
     )
     return Panel(cut(name), drawn, grid, bool(truth))
-
-
-def _decimal(rows: Sequence[Shown]) -> Callable[[float], str]:
-    digits = decimals(rows, least=0)
-    return lambda value: signed(value, digits)
 
 
 def _heats(found: Estimate, asked: _Asked) -> tuple[tuple[Heat, ...], str]:

@@ -225,7 +225,7 @@ def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
         result["privacy"]["record_epsilon"]
     }
     audit = python("-m", "scenarios", "audit", out / "transcript.svt", "--json").json
-    assert audit["accepted"] is True
+    assert audit["verdict"] == "sound"
     assert audit["result"]["follows"] is True
     assert audit["result"]["marginals"] == result["estimate"]["marginals"]
     assert audit["privacy"]["record_epsilon"] == result["privacy"]["record_epsilon"]
@@ -261,7 +261,7 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert result["estimate"]["respondents"] == 2 * result["counted"]
     audit = sottovoce("audit", out / "transcript.svt", "--json").json
     complete = audit["completeness"]
-    assert audit["accepted"] is True
+    assert audit["verdict"] == "sound"
     assert (complete["parties"], complete["counted"]) == (200, 200 - gone)
     [closing] = complete["closings"]
     assert len(closing["missing"]) == gone
