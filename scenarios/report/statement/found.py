@@ -43,7 +43,7 @@ class Coverage:
     @property
     def says(self) -> str:
         """The two figures in words."""
-        return f"{self.counted:,} of {self.awaited:,}"
+        return f"{self.counted:,} of {count(self.awaited, 'party', 'parties')}"
 
 
 def coverage(audit: Audit) -> tuple[Coverage, ...]:

@@ -55,10 +55,11 @@ def verdicts_report(said: Statement) -> Iterator[RenderableType]:
     yield _scale(said.privacy)
     first, *others = said.coverage
     yield plain("Counted: ", style="bold").append_text(
-        plain(f"{first.says} parties, for {first.of}", style="not bold")
+        plain(f"{first.says}, for {first.of}", style="not bold")
     )
     for each in others:
-        yield plain(f"  {each.says}  {each.of}{f': {each.about}' if each.about else ''}")
+        about = f": {each.about}" if each.about else ""
+        yield plain(f"  {each.says}, {each.of}{about}")
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:

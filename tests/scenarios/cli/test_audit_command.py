@@ -194,7 +194,8 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
     other.write_text("\n".join([*lines[:2], "no,yes,no", *lines[3:]]) + "\n")
     said = sottovoce("audit", quick.path, "--records", other)
     assert said.code == 1
-    [line] = [line for line in said.out.splitlines() if "party-1 #0" in line]
+    first, line = [line for line in said.out.splitlines() if "party-1 #0" in line]
+    assert first.startswith("  party-1 #0: the record has another 'Report'")
     assert line.strip().startswith("party-1 #0: the record has another 'Report'")
     assert "; Party: party-1; Entries: " in line
     found = json.loads(sottovoce("audit", quick.path, "--records", other, "--json").out)
