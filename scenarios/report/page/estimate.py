@@ -31,7 +31,12 @@ from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.statement.parts import Grid, Section, rest
 
-ATTRIBUTES, CATEGORIES = 24, 20
+ATTRIBUTES, CATEGORIES, KEYS = 24, 20, 60
+"""How many attributes have a panel, and how many categories, or keys, are drawn in one."""
+
+LISTED = 600
+"""The most rows of all tables of panels together."""
+
 PAIRS, TRIED, CELLS = 4, 28, 100
 """Of the first ``TRIED`` pairs, ``PAIRS`` are shown, of at most so many cells each."""
 
@@ -115,7 +120,7 @@ def estimate(
     pairs = ""
     if isinstance(found, KeyValueTables):
         panels = tuple(_keys(found, asked))
-        what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
+        what, left = "key", rest(len(found.survey.names), KEYS, "keys, in the tables")
     else:
         panels = tuple(_means(found, asked)) or tuple(_panels(found, asked))
         heats, pairs = _heats(found, asked)
@@ -135,7 +140,9 @@ def estimate(
 
 def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
     truth = None if asked.truth is None else found.recoded(asked.truth)
-    for place, name in enumerate(found.survey.names[:ATTRIBUTES]):
+    names = found.survey.names[:ATTRIBUTES]
+    most = max(CATEGORIES, LISTED // len(names))
+    for place, name in enumerate(names):
         try:
             table = found.table(name, projection=asked.projection)
         except ValueError:
@@ -147,10 +154,11 @@ def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
             name,
             ("Category", "Share"),
             labels,
-            asked.of(table, CATEGORIES),
-            rest(len(labels), CATEGORIES, "categories"),
+            asked.of(table, most),
+            rest(len(labels), most, "categories in the JSON report"),
             asked.intervals,
             truth=true,
+            drawn=CATEGORIES,
         )
 
 
@@ -172,8 +180,8 @@ def _means(found: Estimate, asked: _Asked) -> Iterator[Panel]:
 
 
 def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
-    names = found.survey.names[:CATEGORIES]
-    more = rest(len(found.survey.names), CATEGORIES, "keys")
+    names, most = found.survey.names, LISTED // 2
+    more = rest(len(names), most, "keys in the JSON report")
     for key, title, heads, values, ends in (
         (
             "shares",
@@ -190,9 +198,13 @@ def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
             found.mean_intervals(*asked.intervals),
         ),
     ):
-        rows = asked.shown(values, ends, CATEGORIES)
+        rows = asked.shown(values, ends, most)
         limits = None if key == "shares" else (-2.0, 2.0)
-        yield _panel(f"keys-{key}", title, heads, names, rows, more, asked.intervals, limits=limits)
+        yield _panel(
+            *(f"keys-{key}", title, heads, names, rows, more, asked.intervals),
+            limits=limits,
+            drawn=KEYS,
+        )
 
 
 def _panel(
@@ -206,10 +218,11 @@ def _panel(
     *,
     limits: tuple[float, float] | None = None,
     truth: Sequence[float] = (),
+    drawn: int = CATEGORIES,
 ) -> Panel:
     """A picture and a table of some figures: of shares in percent, unless there are limits.
 
-    With the truth of each, it stands beside them.
+    With the truth of each, it stands beside them. The picture is of the first ``drawn`` alone.
     """
     exact, percents = all(row.exact for row in rows), limits is None
     unit, plain = (" %", in_percent(rows)) if percents else ("", decimal(rows))
@@ -228,8 +241,8 @@ def _panel(
                 *(() if exact else (bracketed(row, plain, unit),)),
             )
         )
-    drawn = diagrams.intervals(
-        key, cut(name), marks, percent=percents, limits=limits or (-0.5, 1.5)
+    picture = diagrams.intervals(
+        key, cut(name), marks[:drawn], percent=percents, limits=limits or (-0.5, 1.5)
     )
     grid = Grid(
         key=f"{key}-table",
@@ -244,7 +257,7 @@ def _panel(
         more=more,
         wide=bool(truth),
     )
-    return Panel(cut(name), drawn, grid, bool(truth))
+    return Panel(cut(name), picture, grid, bool(truth))
 
 
 def _heats(found: Estimate, asked: _Asked) -> tuple[tuple[Heat, ...], str]:

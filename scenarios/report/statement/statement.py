@@ -85,7 +85,14 @@ def statement(judged: Judged) -> Statement:
     return Statement(
         found=found(judged.estimate, judged.intervals),
         record=on_record(audit, *_of_the_record(audit)),
-        privacy=on_privacy(judged),
+        privacy=on_privacy(
+            audit.passed,
+            alone=judged.alone,
+            checks=audit.checks,
+            partial=audit.partial,
+            simulated=audit.simulated,
+            trial=audit.trial,
+        ),
         coverage=coverage(audit),
         checks=checks,
         sections=tuple(sections),

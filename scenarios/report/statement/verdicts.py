@@ -13,9 +13,9 @@ from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
 from protocol.audit.audit import Audit
 from protocol.audit.audit import Verdict as Soundness
 from protocol.audit.claims import ClaimCheck
+from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Account, Ledger
 from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
-from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import State, some
 from scenarios.report.statement.replays import is_exact
 
@@ -123,45 +123,67 @@ def on_record(audit: Audit, says: str, reasons: tuple[str, ...]) -> Verdict:
     )
 
 
-def on_privacy(judged: Judged) -> PrivacyVerdict:
+def on_privacy(
+    ledger: Ledger,
+    *,
+    alone: CoalitionFinding | None,
+    checks: Iterable[ClaimCheck],
+    partial: bool = False,
+    simulated: bool = False,
+    trial: bool = False,
+) -> PrivacyVerdict:
     """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
 
     That is the aggregator, which sees whatever passes, and no less than any other party, or than
     whoever taps a wire. Of exact sums of what nobody sees by itself it goes by how many parties
     they are over, for a party knows its own part.
+
+    Args:
+        ledger: the aggregator's.
+        alone: what the aggregator alone knows of secure sums; None if that is not known, so that
+            their contributions count as if everybody saw them.
+        checks: the claims beside the record.
+        partial: the ledger may lack something.
+        simulated: the record holds its seed.
+        trial: one program had all answers.
     """
-    audit = judged.audit
-    told, crowd = _told(audit.passed, beside_sums=judged.alone is not None), _crowd(judged)
+    told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(alone)
     by_loss = level_of(told.record)
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
-    level = max(by_loss, by_crowd)
-    word: Protection = SCALE[level].name
-    observer, why = "the aggregator", _by_loss(told, by_loss, least=audit.partial)
+    word: Protection = SCALE[max(by_loss, by_crowd)].name
+    observer, why = "the aggregator", _by_loss(told, by_loss, least=partial)
     reasons: list[str] = []
-    if crowd is not None:
-        summed = _by_crowd(judged, crowd, alone=not told.record)
+    if crowd is not None and alone is not None:
+        summed = _by_crowd(alone, crowd, alone=not told.record)
         if by_crowd > by_loss or not told.record:
             observer = "either of two parties" if crowd == 2 else observer
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
-    if audit.partial and word != "none":
+    if partial and word != "none":
         word, why = "unknown", "the record could not be read whole"
-    partly = _of_an_answer(told)
+    partly = "" if partial else _of_an_answer(told)
     return PrivacyVerdict(
         about="Privacy",
         word=word,
         state=_STATES[word],
         says=f"{_LEADS[word]}: {why}.",
         reasons=(
-            *_exceeded(audit.checks, least=audit.partial),
+            *_exceeded(checks, least=partial),
             *reasons,
-            *((partly,) if partly and word != "unknown" else ()),
-            *_beside(audit),
+            *((partly,) if partly else ()),
+            *_beside(simulated=simulated, trial=trial),
         ),
         observer=observer,
         epsilon=told.record,
         crowd=crowd,
     )
+
+
+def has_exact_sums(ledger: Ledger) -> bool:
+    """Whether somebody contributed true counts to a sum."""
+    accounts = ledger.everybody.values()
+    charges = {id(c.event): c for account in accounts for c in account.trail}.values()
+    return any(charge.summed and is_exact(charge.event) for charge in charges)
 
 
 def level_of(loss: float) -> int:
@@ -175,9 +197,8 @@ def level_of_crowd(crowd: int) -> int:
     return next(i for i, step in enumerate(SCALE) if crowd >= step.crowd)
 
 
-def _crowd(judged: Judged) -> int | None:
+def _crowd(alone: CoalitionFinding | None) -> int | None:
     """The fewest parties whose exact sum is open to the aggregator; None if no true one is."""
-    alone = judged.alone
     if alone is None or not any(is_exact(found.event) for found in alone.sums):
         return None
     return alone.smallest
@@ -241,11 +262,10 @@ def _by_loss(told: Loss, level: int, *, least: bool) -> str:
     )
 
 
-def _by_crowd(judged: Judged, crowd: int, *, alone: bool) -> str:
+def _by_crowd(found: CoalitionFinding, crowd: int, *, alone: bool) -> str:
     """What follows from exact sums; ``alone`` if nothing else tells anything about a person."""
     if crowd == 1:
-        exposed = () if judged.alone is None else judged.alone.exposed
-        names = some(map(cut, exposed), len(exposed), 3)
+        names = some(map(cut, found.exposed), len(found.exposed), 3)
         return f"the aggregator can tell what {names} put into a secure sum, exactly"
     if crowd == 2:
         return "an exact sum is opened over two parties, and each of them can subtract its own part"
@@ -303,12 +323,12 @@ def exceeds(check: ClaimCheck) -> bool:
     return check.factor is not None and check.factor > 1 + _SAME
 
 
-def _beside(audit: Audit) -> Iterator[str]:
+def _beside(*, simulated: bool, trial: bool) -> Iterator[str]:
     """What the verdict does not take into account."""
-    if audit.simulated:
+    if simulated:
         yield (
             "That is the design's privacy. This record is of a simulation and holds its seed, so "
             "whoever has the file can undo all of it."
         )
-    elif audit.trial:
+    elif trial:
         yield "That is the design's privacy. This was a trial: one program held all answers."

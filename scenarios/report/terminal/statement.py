@@ -50,16 +50,21 @@ def found_report(found: Grid) -> Iterator[RenderableType]:
 
 def verdicts_report(said: Statement) -> Iterator[RenderableType]:
     """Both verdicts, and who was counted."""
-    for verdict in said.verdicts:
-        yield from verdict_lines(verdict)
-    yield _scale(said.privacy)
+    yield from verdict_lines(said.record)
+    yield from privacy_report(said.privacy)
     first, *others = said.coverage
     yield plain("Counted: ", style="bold").append_text(
         plain(f"{first.says}, for {first.of}", style="not bold")
     )
     for each in others:
-        about = f": {each.about}" if each.about else ""
-        yield plain(f"  {each.says}, {each.of}{about}")
+        about = f" ({each.about})" if each.about else ""
+        yield plain(f"  {each.of}: {each.says}{about}")
+
+
+def privacy_report(verdict: PrivacyVerdict) -> Iterator[RenderableType]:
+    """The verdict on privacy, and the scale that it goes by."""
+    yield from verdict_lines(verdict)
+    yield _scale(verdict)
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from protocol.audit.claims import check_claims
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import (
@@ -37,7 +38,9 @@ from scenarios.report.sampling import (
     design_sentences,
     response_sentences,
 )
+from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
 from scenarios.report.terminal.plain import line, plain
+from scenarios.report.terminal.statement import privacy_report
 from scenarios.running.scenario import Finished, Scenario
 
 if TYPE_CHECKING:
@@ -121,6 +124,11 @@ def outcome_report(
     for reason, many in outcome.trouble.items():
         yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
     yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
+    if has_exact_sums(outcome.ledger):
+        yield plain("Privacy: sottovoce audit says what the exact sums on record give away.")
+    else:
+        checks = check_claims(outcome.variant, outcome.ledger)
+        yield from privacy_report(on_privacy(outcome.ledger, alone=None, checks=checks))
     yield plain(
         f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
         + by_attribute(outcome.ledger.attribute_epsilon)
