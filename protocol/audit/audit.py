@@ -39,6 +39,9 @@ Chunks = Callable[[], Iterable[bytes]]
 Verdict = Literal["sound", "broken", "unfinished"]
 """Of a record and its result; ``unfinished`` if not all could be read or judged."""
 
+UNTOLD = "whether the result follows cannot be told: it takes secrets that are not on record"
+"""The finding where a result can be neither confirmed nor refuted."""
+
 _LISTED = 20
 
 
@@ -96,7 +99,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         # A fault that ends the file decides, whatever could not be judged.
         if not self.finished and self.verification.verdict != "broken":
             return "unfinished"
-        return "sound" if self.verification.intact and not self.findings else "broken"
+        if self.verification.intact and all(found.text == UNTOLD for found in self.findings):
+            return "unfinished" if self.findings else "sound"
+        return "broken"
 
 
 def audit(
@@ -240,8 +245,7 @@ def _of_closing(closing: Closing) -> list[Finding]:
 
 def _of_replay(replay: Replay) -> list[Finding]:
     if replay.follows is None:
-        text = "whether the result follows cannot be told: it takes secrets that are not on record"
-        return [Finding(text)]
+        return [Finding(UNTOLD)]
     return [
         Finding(f"the result does not follow: {found}", found.entries, found.party)
         for found in replay.differences[:_LISTED]

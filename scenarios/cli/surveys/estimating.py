@@ -67,7 +67,7 @@ record is that of a survey among people, of a simulation or of a trial."""
 
 _SHOWN = 200
 _NOT_ACCEPTED = (
-    "its audit does not accept it, so it is not known what the published result stands on; "
+    "its audit does not find it sound, so it is not known what the published result stands on; "
     "'sottovoce audit' says why"
 )
 _MADE = {

@@ -310,7 +310,7 @@ CASES = {
     ),
     "a result that cannot be followed": Case(
         lambda: file_of(SecureSumVariant(survey=BITS), seeded=False),
-        {**REFUSED, "The result": "open", "Simulation": "", **UNBOUNDED},
+        {RECORD: "unfinished", "The result": "open", "Simulation": "", **UNBOUNDED},
     ),
     "a second attempt": Case(
         lambda: recorded(SIMPLE, signed=True, attempt=2).content, {"Attempts": "care"}
@@ -423,8 +423,9 @@ def by_figures(found: Any) -> dict[str, str]:
         published["differs"] = "open"
     # A checkpoint of another session says nothing of the file.
     alone = verification["verdict"] == "sound" or verification["published"] == "another session"
+    soundness = "broken" if found["findings"] else "sound"
     return {
-        RECORD: "unfinished" if unread else "broken" if found["findings"] else "sound",
+        RECORD: "unfinished" if unread or (follows == "open" and not partial) else soundness,
         PRIVACY: protection(found),
         "The record": "open" if unread else states[alone],
         "What was published": published[verification["published"]],
