@@ -65,7 +65,7 @@ def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> 
 
     opened = Opened(browser, files["independent"], width=DESK)
     opened.page.evaluate("document.querySelector('.says').style.color = '#bbbbbb'")
-    found = Axe().run(opened.page, context=".caution")
+    found = Axe().run(opened.page, context=".says")
     assert [violation["id"] for violation in found.response["violations"]] == ["color-contrast"]
     opened.close()
 
