@@ -380,7 +380,7 @@ class TestVariant:
             main(["audit", "transcript.svt", "--variant", "warner.py:Warner", "--json"])
         judged = json.loads(capsys.readouterr().out)
         assert ended.value.code == 0
-        assert judged["verdict"] == "sound"
+        assert judged["accepted"]
         assert judged["result"]["follows"]
         assert judged["privacy"]["record_epsilon"] == pytest.approx(1.386294361, abs=1e-9)
         assert judged["verification"]["digest"] == outcome.digest.hex()
@@ -395,7 +395,7 @@ class TestVariant:
         assert other != text
         (folder / "other.py").write_text(other, encoding="utf-8")
         audit = outcome.transcript.audit(find_variant("other.py:Warner"))
-        assert audit.verdict == "broken"
+        assert not audit.accepted
 
     def test_estimate_is_unbiased(self, folder: Path) -> None:
         """Exactly: the mean over all reports of two respondents who both say yes."""

@@ -7,7 +7,6 @@ run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
 
 import msgspec
 
@@ -36,12 +35,6 @@ from protocol.transcript.verification import Verification, verify
 Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
-Verdict = Literal["sound", "broken", "unfinished"]
-"""Of a record and its result; ``unfinished`` if not all could be read or judged."""
-
-UNTOLD = "whether the result follows cannot be told: it takes secrets that are not on record"
-"""The finding where a result can be neither confirmed nor refuted."""
-
 _LISTED = 20
 
 
@@ -53,8 +46,6 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         verification: whether the record is what was recorded.
         completeness: who took part.
         ledger: what the observer learned.
-        passed: what the aggregator learned, which sees whatever passes: more than any other member
-            by itself, and than whoever taps a wire.
         replay: whether the published result follows; None if nothing was published.
         replays: of each party that disclosed its keys and records, whether what it said follows.
         estimate: what the result says.
@@ -74,7 +65,6 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     verification: Verification
     completeness: Completeness
     ledger: Ledger
-    passed: Ledger
     replay: Replay | None
     replays: tuple[Replay, ...]
     estimate: Estimate | None
@@ -91,17 +81,17 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         name = self.charter.variant.name
         findings = len(self.verification.faults) + len(self.findings)
-        return f"<Audit: {name}, {self.verdict}, {findings} faults and findings>"
+        return f"<Audit: {name}, accepted={self.accepted}, {findings} faults and findings>"
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the record is what was recorded, to its end, and its result follows from it."""
-        # A fault that ends the file decides, whatever could not be judged.
-        if not self.finished and self.verification.verdict != "broken":
-            return "unfinished"
-        if self.verification.intact and all(found.text == UNTOLD for found in self.findings):
-            return "unfinished" if self.findings else "sound"
-        return "broken"
+    def accepted(self) -> bool:
+        """Whether the record is intact and its result follows from it."""
+        return self.verification.intact and not self.findings
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a verdict is impossible: part could not be judged, and no fault ends the file."""
+        return not self.finished and self.verification.verdict != "not sound"
 
 
 def audit(
@@ -177,19 +167,17 @@ def audit(
             for found in other.differences
         ]
     design, no_design = reading.parts.found(estimate)
-    passed = reading.ledger.ledger(AGGREGATOR)
     return Audit(
         charter=charter,
         verification=verification,
         completeness=completeness,
-        ledger=passed if observer == AGGREGATOR else reading.ledger.ledger(observer),
-        passed=passed,
+        ledger=reading.ledger.ledger(observer),
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
         estimate=estimate,
         design=design,
         no_design=no_design,
-        checks=check_claims(charter.variant, passed),
+        checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
         partial=(
             reading.stopped is not None
             or reading.garbled
@@ -245,7 +233,8 @@ def _of_closing(closing: Closing) -> list[Finding]:
 
 def _of_replay(replay: Replay) -> list[Finding]:
     if replay.follows is None:
-        return [Finding(UNTOLD)]
+        text = "whether the result follows cannot be told: it takes secrets that are not on record"
+        return [Finding(text)]
     return [
         Finding(f"the result does not follow: {found}", found.entries, found.party)
         for found in replay.differences[:_LISTED]

@@ -10,9 +10,7 @@ import click
 
 from protocol.errors import TranscriptError
 from protocol.session.roster import Roster
-from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import BUILT_IN
 from scenarios.cli.options import (
     budget_options,
     checkpoint_option,
@@ -90,7 +88,7 @@ def verify(
         from scenarios.report.terminal.statement import verification_report
 
         print_report(verification_report(verification))
-    if verification.verdict == "unfinished":
+    if verification.verdict == "could not finish":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
 
@@ -178,15 +176,9 @@ def show(transcript: Path) -> int:
 
     reader = reader_of(open_transcript(transcript), transcript)
     roster = roster_of(reader)
-    kind = BUILT_IN.get(reader.header.variant)
-    about = _unexplained if kind is None else charter_of(reader.header, kind).codec.about
-    rounds = rounds_report(rounds_of(roster, reader), about)
+    rounds = rounds_report(rounds_of(roster, reader))
     print_report([header_report(reader.header), *rounds], soft_wrap=False)
     return _read_whole(reader)
-
-
-def _unexplained(kind: str) -> str:
-    return ""
 
 
 def _read_whole(reader: TranscriptReader) -> int:

@@ -23,8 +23,7 @@ from scenarios.report.statement.checks import checks_of_file, verdict_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
 from scenarios.report.statement.replays import is_exact
-from scenarios.report.statement.statement import Statement, statement
-from scenarios.report.statement.verdicts import SCALE, Verdict
+from scenarios.report.statement.statement import statement
 
 EXAMPLES = 5
 LISTED_NAMES = 50
@@ -37,7 +36,6 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     said = statement(judged)
     audit = judged.audit
     privacy = {
-        "verdict": said.privacy.word,
         "observer": audit.ledger.observer,
         **privacy_values(audit.ledger, partial=audit.partial),
         "claims": [_claim_values(check) for check in audit.checks],
@@ -54,8 +52,9 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     elif judged.no_delta:
         privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
     values = {
-        "statement": statement_values(said),
-        "verdict": said.record.word,
+        "accepted": said.accepted,
+        "verdict": said.title,
+        "statement": {"says": said.says, "checks": _checks_values(said.checks)},
         **_audit_values(judged),
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
@@ -73,31 +72,6 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     if judged.account is not None:
         values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
     return values
-
-
-def statement_values(said: Statement) -> dict[str, Any]:
-    """A statement without the sections: what was found, the verdicts, who was counted, checks."""
-    grid = said.found
-    return {
-        "found": None
-        if grid is None
-        else [
-            {name: cell for (name, _), cell in zip(grid.heads, row, strict=True)}
-            for row in grid.rows
-        ],
-        "record": _verdict_values(said.record),
-        "privacy": {
-            **_verdict_values(said.privacy),
-            **_picked(said.privacy, "observer", "epsilon", "crowd"),
-            "scale": [step._asdict() for step in SCALE],
-        },
-        "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],
-        "checks": _checks_values(said.checks),
-    }
-
-
-def _verdict_values(verdict: Verdict) -> dict[str, Any]:
-    return {"verdict": verdict.word, "says": verdict.says, "reasons": verdict.reasons}
 
 
 def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
@@ -246,11 +220,9 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
     digest = verification.digest
-    word, says = verdict_of_file(verification)
-    names = "complete", "torn", "unopened", "compared", "published"
+    names = "intact", "complete", "torn", "unopened", "compared", "published"
     return {
-        "verdict": word,
-        "says": says,
+        "verdict": verdict_of_file(verification),
         **_picked(verification, *names, "entries", "messages", "undelivered"),
         "checks": _checks_values(checks_of_file(verification)),
         "digest": digest.hex() if digest else None,

@@ -318,7 +318,7 @@ class MarginalEstimate(Estimate):
         if plan.transformed:
             common = common * np.eye(len(place), dtype=np.int64)
         return Coefficients(
-            values=values, reports=reports, common=common, noise=_noise(plan), n=self.n
+            values=values, reports=reports, common=common, noise=noise_of(plan), n=self.n
         )
 
     def _holding(self, mask: np.uint32, within: NDArray[np.uint32]) -> tuple[Counted, Counted]:
@@ -368,7 +368,7 @@ def _led(array: Counted, first: int) -> Counted:
     return np.insert(array, 0, first, axis=-1)
 
 
-def _noise(plan: MarginalPlan) -> Noise:
+def noise_of(plan: MarginalPlan) -> Noise:
     """The noise of a report's coefficients (``Noise``)."""
     support = plan.randomizer.support
     keep = float(support.gain)

@@ -25,6 +25,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "rrba-alarm": {"n": 3_000},
     "rrba-child": {"n": 3_000},
     "rrba-honest": {"runs": 10, "n": 2_000},
+    "rr-query-sizes": {"runs": 2},
+    "rrba-consistency": {"runs": 2},
     "marginals-figure-6": {"runs": 3},
     "marginals-figure-7": {"runs": 3},
 }
