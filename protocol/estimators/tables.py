@@ -210,6 +210,10 @@ class Table:
         """
         return self._law().covariance(about)
 
+    def reach(self, about: About = "respondents") -> NDArray[np.float64]:
+        """By how much one report can change each raw cell; 0 where that is exact, or not known."""
+        return np.broadcast_to(self._law().reach(about), self.values.shape)
+
     def _law(self) -> ErrorLaw:
         if self.law is not None:
             return self.law

@@ -125,6 +125,7 @@ def odds_ratio(
     shares = _raw(table)[tuple(cells)]
     places = np.ravel_multi_index(tuple(cells), table.values.shape)
     covariance = table.covariance(about)[np.ix_(places, places)]
+    covariance += np.diag(table.reach(about)[tuple(cells)] ** 2)
     own = covariance.diagonal()
     if (own > 0).any() and not (own > 0).all():
         return Contrast(math.nan, math.nan, math.nan, math.nan)
@@ -181,6 +182,8 @@ def _pair(
     rows = np.stack(weights)
     one, two = (rows @ _raw(table).reshape(-1)).tolist()
     covariance: NDArray[np.float64] = rows @ table.covariance(about) @ rows.T
+    most = (np.abs(rows) * table.reach(about).reshape(-1)).max(axis=1)
+    covariance += np.diag(most**2)
     return one, two, covariance.tolist()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval, checked, critical
 from protocol.randomizers.exact import Floats
@@ -158,6 +158,7 @@ class CumulantLaw(ErrorLaw):
             scores, the most that one report can change it by.
         least, most: between which the truth is.
         covariances: how they follow from whom they are about, if they are known.
+        most_by_one: by how much one respondent can change an estimate; by ``steps`` if None.
     """
 
     values: Floats
@@ -166,6 +167,7 @@ class CumulantLaw(ErrorLaw):
     least: float = 0.0
     most: float = 1.0
     covariances: Callable[[About], Floats] | None = field(default=None)
+    most_by_one: Floats | None = field(default=None)
 
     @classmethod
     def of_counts(
@@ -240,13 +242,24 @@ class CumulantLaw(ErrorLaw):
         low, high = accepted(
             errors, level, least=self.least, most=self.most, shape=self.values.shape
         )
-        exact = (known.variance == 0).all(axis=0) & np.isfinite(self.values)
+        exact = _exact(known) & np.isfinite(self.values)
         return Interval(np.where(exact, self.values, low), np.where(exact, self.values, high))
+
+    def reach(self, about: About) -> Floats:
+        known = self.cumulants.get(checked(about))
+        most = self.steps if self.most_by_one is None else self.most_by_one
+        return np.where(known is None or _exact(known), 0.0, most)
 
     def covariance(self, about: About) -> Floats:
         if self.covariances is None:
             raise ValueError("the covariance of these estimates is not known")
         return self.covariances(checked(about))
+
+
+def _exact(cumulants: Cumulants) -> NDArray[np.bool_]:
+    """Which estimates have no error, whatever the truth is."""
+    found: NDArray[np.bool_] = (cumulants.variance == 0).all(axis=0)
+    return found
 
 
 class Errors(NamedTuple):

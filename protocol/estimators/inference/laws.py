@@ -71,6 +71,10 @@ class ErrorLaw(ABC):
         """
         raise ValueError("the covariance of these estimates is not known")
 
+    def reach(self, about: About) -> Floats:
+        """By how much one report can change each estimate; 0 where it is exact, or not known."""
+        return np.zeros(())
+
     def times(self, factor: float, offset: float = 0.0) -> ErrorLaw:
         """The law of the estimates times a factor, plus a constant."""
         return self if (factor, offset) == (1, 0) else _Line(self, factor, offset)
@@ -116,6 +120,9 @@ class DeferredLaw(ErrorLaw):
 
     def interval(self, level: float, about: About) -> Interval:
         return self.made().interval(level, about)
+
+    def reach(self, about: About) -> Floats:
+        return self.made().reach(about)
 
     def covariance(self, about: About) -> Floats:
         if self.covariances is None:

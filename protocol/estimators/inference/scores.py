@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About
@@ -21,6 +21,9 @@ from protocol.randomizers.unmixing import Moments
 
 MOST_COVARIANCE_CELLS = 2048
 """The most cells of a table whose covariance matrix is made."""
+
+_MOST_DOUBT = 0.9
+"""The most that the squared error of a variance counts as, in its own square."""
 
 
 def check_covariance(cells: int) -> None:
@@ -159,14 +162,17 @@ def weighted_law(
     squares: float,
     least: float,
     most: float,
+    seen: int | None = None,
 ) -> CumulantLaw:
     """The law of the mean of a weight that takes more than two values.
 
     How the mean square of the scores changes with the mean is not known without all shares. It is
     taken as the line through what is likely, which is exact where scores are two-valued
     (exponential tilting has this slope: Davison and Hinkley, Bootstrap Methods and their
-    Application, 1997, section 5.4). The third cumulant is that of the likely scores. Where all
-    are alike nothing is known.
+    Application, 1997, section 5.4). The third cumulant is that of the likely scores.
+
+    The variance is itself estimated, from few reports badly: it is that of one report more, half
+    of it at each end of the scores, and ``inflation`` times as large.
 
     Args:
         value: the estimate.
@@ -175,12 +181,19 @@ def weighted_law(
         n: the number of reports.
         squares: the mean square of the weight of the answers that give them.
         least, most: the ends of the weights.
+        seen: how many reports the shares follow from; as many as the estimate if None.
     """
+    seen = seen or n
     mean = float(np.sum(shares * scores))
-    spread = float(np.sum(shares * (scores - mean) ** 2))
+    width = float(np.ptp(scores))
+    more = float(one_report_more(width, seen))
+    spread = float(np.sum(shares * (scores - mean) ** 2)) + more
     cube = float(np.sum(shares * (scores - mean) ** 3))
+    # What the line in the mean leaves of how far the squares are spread.
+    fourth = float(np.sum(shares * (scores - mean) ** 4)) - cube**2 / spread
+    wider = inflation(spread, (fourth - spread**2) / seen + more**2)
     known: dict[About, Cumulants] = {}
-    if spread > 1e-12 * float(np.sum(shares * scores**2)):
+    if spread > 0:
         slope = 2 * mean + cube / spread
         constant = spread + mean**2 - slope * mean
         # E w**2 is (least + most) t - least most, less the mean of a product that is not negative.
@@ -188,15 +201,44 @@ def weighted_law(
         inner = least * most + min(max(inner, 0.0), (most - least) ** 2 / 4)
         third = np.array([cube, 0.0, 0.0, 0.0]) / n**2
         given = np.array([constant + inner, slope - least - most, 0.0]) / n
-        known["respondents"] = Cumulants(given, third)
-        known["population"] = Cumulants(np.array([constant, slope, -1.0]) / n, third)
+        sampled = np.array([constant, slope, -1.0]) / n
+        known["respondents"] = Cumulants(wider * given, third)
+        known["population"] = Cumulants(wider * sampled, third)
     return CumulantLaw(
         values=np.asarray(value),
         cumulants=known,
-        steps=np.asarray(np.ptp(scores) / n),
+        steps=np.asarray(width / n),
         least=least,
         most=most,
     )
+
+
+def one_report_more(width: float, n: ArrayLike) -> Floats:
+    """What one report more adds to the variance of n scores, half of it at each of their ends.
+
+    Args:
+        width: from the least score to the largest.
+        n: the number of reports.
+    """
+    found: Floats = width**2 / 4 / np.asarray(n, np.float64)
+    return found
+
+
+def inflation(variance: float, squared_error: float) -> float:
+    """By what an estimated variance is multiplied because it is estimated.
+
+    An estimate whose squared error is ``e`` of its own square is as good as that of a normal
+    sample with ``f = 2 / e`` degrees of freedom (Satterthwaite, An Approximate Distribution of
+    Estimates of Variance Components, Biometrics Bulletin 2, 1946), and Student's distribution has
+    the variance ``f / (f - 2) = 1 / (1 - e)``.
+
+    Args:
+        variance: the estimate.
+        squared_error: its expected squared error.
+    """
+    if variance <= 0:
+        return 1.0
+    return 1 / (1 - min(max(squared_error, 0.0) / variance**2, _MOST_DOUBT))
 
 
 def multinomial(shares: Floats, n: int) -> Floats:

@@ -9,14 +9,21 @@ that follow from the design alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About, ErrorLaw
-from protocol.estimators.inference.scores import Scores, check_covariance, multinomial, two_valued
+from protocol.estimators.inference.scores import (
+    Scores,
+    check_covariance,
+    inflation,
+    multinomial,
+    one_report_more,
+    two_valued,
+)
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
 from protocol.randomizers.exact import Floats
 
@@ -109,14 +116,16 @@ class Combination:
         ranges = (scored - scored.min(axis=tuple(range(1, scored.ndim)), keepdims=True)).reshape(
             len(scored), -1
         )
+        reaches = ranges.max(axis=1) * self.n / self.numbers
         constant, slope = self._by_share(variance)
         scores = Scores(
             variance=np.stack([constant - left, slope]),
             third=np.stack(self._by_share(third)),
             inside=np.full(sizes, inside),
-            step=np.full(sizes, float((ranges.max(axis=1) * self.n / self.numbers).max())),
+            step=np.full(sizes, float(reaches.max())),
         )
-        return scores.law(self.values, self.n)
+        every = np.full(sizes, float(reaches.sum()) / self.n)
+        return replace(scores.law(self.values, self.n), most_by_one=every)
 
     def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
         """An average over the answers as a constant and a multiple of the share of the cell."""
@@ -225,15 +234,19 @@ class Combination:
             "population": (variance + spread, third + 3 * together + sampled),
         }
         cumulants: dict[About, Cumulants] = {}
+        more = float(one_report_more(step, self.n))
         both, skewed = laws["population"]
+        both += more
         slope = skewed / both if both > 0 else 0.0
+        wider = inflation(both, self._doubt(given - mean, slope, shares) + more**2)
         for about, (width, cube) in laws.items():
+            width += more
             at_mean = [width, slope, -1.0]
             if about == "respondents":
                 # Less the variance of the weights, (most - t) (t - least) less a constant.
                 at_mean = [width, slope - (most + least - 2 * mean), 0.0]
             cumulants[about] = Cumulants(
-                _moved(at_mean, mean) / self.n, np.array([cube, 0.0, 0.0, 0.0]) / self.n**2
+                wider * _moved(at_mean, mean) / self.n, np.array([cube, 0.0, 0.0, 0.0]) / self.n**2
             )
         if not self.randomized:
             cumulants["respondents"] = Cumulants(np.zeros(3), np.zeros(4))
@@ -244,6 +257,25 @@ class Combination:
             least=least,
             most=most,
         )
+
+    def _doubt(self, given: Floats, slope: float, shares: Floats) -> float:
+        """The squared error of the estimated variance of one respondent's scores.
+
+        That variance is a mean over the respondents too, of which the part that is a line in the
+        weight is not counted: the law has it.
+
+        Args:
+            given: weights less their mean.
+            slope: of the line.
+            shares: of the answers.
+        """
+        squares = given**2 - slope * given
+        parts = zip(self.numbers, self.weights, self.keeps, self.scores, strict=True)
+        for number, weights, keeps, scores in parts:
+            own = applied(keeps, applied(scores, given) ** 2) - applied(weights, given) ** 2
+            squares = squares + self.n / float(number) * own
+        squares -= float(np.sum(shares * squares))
+        return self._sum_variance(squares, shares)[0] + float(np.sum(shares * squares**2)) / self.n
 
     def _sum_third(self, given: Floats, shares: Floats) -> tuple[float, float, float]:
         """Of one respondent's scores, with weights less their mean.

@@ -246,7 +246,7 @@ class MarginalEstimate(Estimate):
         arranged = weights.transpose(np.argsort(order)).reshape(-1)
         for inside, factor, offset in (two_valued(arranged) or [])[:1]:
             return law_of_sets(found, plan, inside[np.newaxis], shape=()).times(factor, offset)
-        return law_of_weights(found, arranged)
+        return law_of_weights(found, plan, arranged)
 
     def _covariance(self, names: tuple[str, ...], about: About) -> Floats:
         return self.covariance(*names, population=about == "population")

@@ -20,6 +20,7 @@ from protocol.estimators.inference.cumulants import (
     left_by_sampling,
 )
 from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw
+from protocol.estimators.inference.scores import inflation, one_report_more
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.randomizers.walsh import wht
@@ -62,27 +63,53 @@ def law_of_sets(
     )
 
 
-def law_of_weights(found: Coefficients, weights: Floats) -> ErrorLaw:
+def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> ErrorLaw:
     """The law of the mean of a weight that takes more than two values, (cells,).
 
-    It is the normal one with the variance of the estimate, which is estimated without bias. It is
-    unknown where a coefficient that it takes is known from less than two reports.
+    It is the normal one with the variance of the estimate, which is estimated without bias, and
+    then raised as that of ``weighted_law``: by one report more on each coefficient or cell, and for
+    being estimated. It is unknown where a coefficient is known from less than two reports.
     """
     turned = wht(weights.copy()) / len(weights)
+    more, doubt = _of_few(found, plan, turned, float(np.ptp(weights)))
     errors = []
     for about in _SIDES:
         covariance = found.covariance(population=about == "population")[0]
         unknown = np.isnan(np.diagonal(covariance))
         used = np.where(unknown, 0.0, turned)
         variance = float(used @ np.where(np.isnan(covariance), 0.0, covariance) @ used)
+        variance = max(variance, 0.0) + more
         told = variance > 0 and not (turned[unknown] != 0).any()
-        errors.append(math.sqrt(variance) if told else math.nan)
+        errors.append(math.sqrt(variance * inflation(variance, doubt)) if told else math.nan)
     return NormalLaw.of_errors(
         float(found.values[0] @ turned),
         *errors,
         least=float(weights.min()),
         most=float(weights.max()),
     )
+
+
+def _of_few(
+    found: Coefficients, plan: MarginalPlan, turned: Floats, width: float
+) -> tuple[float, float]:
+    """What one report more adds to the variance of a mean, and the squared error of the whole.
+
+    Args:
+        turned: the coefficients' weights.
+        width: from the least weight of a cell to the largest.
+    """
+    gain = float(plan.randomizer.support.gain)
+    reports = np.maximum(found.reports[0, 1:].astype(np.float64), 1.0)
+    if not plan.transformed:
+        least = float(reports.min())
+        more = float(one_report_more(width / gain, least)) / least
+        return more, more**2
+    # The variance of a sign is a parabola of its mean, which is estimated with this variance.
+    added, means = one_report_more(2 / gain, reports), found.values[0, 1:]
+    variances = np.maximum(gain**-2 - means**2, 0.0) + added
+    squares = 4 * means**2 * variances / reports + added**2
+    shares = turned[1:] ** 2 / reports
+    return float(shares @ added), float(shares**2 @ squares)
 
 
 class _Parts(NamedTuple):

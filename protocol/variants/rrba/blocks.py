@@ -267,12 +267,14 @@ class ReportLaw(NamedTuple):
     Attributes:
         fakes: the mean over the reports of how likely a fake is each cell, of the group's shape.
         fakes_squared: the mean of the squares, of the same shape.
+        reported: the shares of the reports that are expected, of the same shape.
         worth: of how many reports that weigh the same the raw estimate has the errors; 0 where
             they are unknown.
     """
 
     fakes: Floats
     fakes_squared: Floats
+    reported: Floats
     worth: float
 
     @classmethod
@@ -289,25 +291,84 @@ class ReportLaw(NamedTuple):
         """From the counts of all blocks, the raw estimate and its errors, 0 where unknown."""
         n, uniform = int(counts.sum()), np.full(raw.shape, 1 / raw.size)
         if not n:
-            return cls(uniform, uniform**2, 0.0)
+            return cls(uniform, uniform**2, uniform, 0.0)
+        seen = counts / n
         if not pooled:
-            # How many reports the last two blocks had is not published; nor are their tables, but
-            # these have been made of nearly the same estimate.
-            fakes = (1 - mix) * project(raw, "simplex") + mix * uniform
-            shares = np.clip(raw, 0.0, 1.0)
-            if mix == 1.0:
-                shares = np.clip((counts / n - (1 - keep) * uniform) / keep, 0.0, 1.0)
-            law = keep * shares + (1 - keep) * fakes
-            known = errors > 0
-            if not known.any():
-                return cls(fakes, fakes**2, 0.0)
-            worth = law[known] * (1 - law[known]) / (keep * errors[known]) ** 2
-            return cls(fakes, fakes**2, float(np.median(worth)))
+            return cls._of_last(seen, raw, errors, keep=keep, mix=mix)
         if mix == 1.0:
-            return cls(uniform, uniform**2, float(n))
+            return cls(uniform, uniform**2, seen, float(n))
         # What is left of the reports beside those that were kept.
-        fakes = np.clip((counts / n - keep * raw) / (1 - keep), 0.0, 1.0)
+        fakes = np.clip((seen - keep * raw) / (1 - keep), 0.0, 1.0)
         kept, rest = keep * np.clip(raw, 0.0, 1.0), (1 - keep) * fakes
         squares = kept + rest - kept**2 - 2 * kept * rest - n * (keep * errors) ** 2
         squared = np.where(errors > 0, squares / (1 - keep) ** 2, 0.0)
-        return cls(fakes, np.clip(squared, fakes**2, fakes), float(n))
+        return cls(fakes, np.clip(squared, fakes**2, fakes), seen, float(n))
+
+    @classmethod
+    def _of_last(
+        cls, seen: Floats, raw: Floats, errors: Floats, *, keep: float, mix: float
+    ) -> ReportLaw:
+        """Of the last two blocks: how many reports they had, and their tables, is not published.
+
+        The errors are those of the likely reports, which are found from them. The truth that these
+        have, and the table that was mixed with the uniform one for the fakes, are both nearly the
+        estimate from all blocks.
+
+        Args:
+            seen: the shares of the reports in all blocks.
+        """
+        uniform = np.full(raw.shape, 1 / raw.size)
+        if mix == 1.0:
+            reported = keep * np.clip((seen - (1 - keep) * uniform) / keep, 0.0, 1.0)
+            reported += (1 - keep) * uniform
+        else:
+            found = _likely((keep * errors) ** 2)
+            reported = seen if found is None else found
+        known = errors > 0
+        if not known.any():
+            return cls(uniform, uniform**2, reported, 0.0)
+        worth = reported[known] * (1 - reported[known]) / (keep * errors[known]) ** 2
+        even = (1 - keep) * mix
+        shares = np.clip((reported - even * uniform) / (1 - even), 0.0, 1.0)
+        fakes = (1 - mix) * shares + mix * uniform
+        return cls(fakes, fakes**2, reported, float(np.median(worth)))
+
+
+def _likely(variances: Floats) -> Floats | None:
+    """The shares of reports whose means have such variances, whatever the number of reports.
+
+    A share l of n reports has the variance ``l (1 - l) / n``; the n is that with which the shares
+    add up to 1. None if there is no such n, or more than one, as of two cells.
+
+    Args:
+        variances: of all cells of a group.
+    """
+    largest = float(variances.max())
+    if variances.size < 3 or not largest:
+        return None
+    relative = variances / largest / 4
+
+    def shares(number: float) -> Floats:
+        """The smaller roots, for a number of reports in parts of the most there can be."""
+        found: Floats = (1 - np.sqrt(np.maximum(1 - 4 * number * relative, 0.0))) / 2
+        return found
+
+    def turned(number: float) -> Floats:
+        """With the larger root for the largest share."""
+        found = shares(number)
+        found.flat[variances.argmax()] = 1 - found.flat[variances.argmax()]
+        return found
+
+    # The sum rises to the most there can be, and from there falls, with the larger root.
+    of, low, high = shares, 0.0, 1.0
+    if shares(1.0).sum() < 1:
+        # With the larger root it is 1 at none, more at a few, and less at the most.
+        of, low, high = turned, 1.0, 0.0
+        few = 2.0**-20
+        if turned(few).sum() <= 1:
+            return None
+        high = few
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if of(middle).sum() < 1 else (low, middle)
+    return of(high)

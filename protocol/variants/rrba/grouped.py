@@ -56,6 +56,7 @@ class Group:
         raw: the unbiased estimate, of the same shape, whatever ``shares`` has been made of it.
         fakes: the mean over the reports of how likely a fake is each cell, of the same shape.
         fakes_squared: the mean of the squares.
+        expected: the likely shares of the reports, of the same shape.
         keep: the keep probability that they were drawn with.
         n: the number of reports.
         worth: of how many reports that weigh the same ``raw`` has the error; 0 where its error is
@@ -69,6 +70,7 @@ class Group:
     raw: NDArray[np.float64]
     fakes: NDArray[np.float64]
     fakes_squared: NDArray[np.float64]
+    expected: NDArray[np.float64]
     keep: float
     n: int
     worth: float
@@ -315,25 +317,25 @@ class GroupedEstimate(Estimate):
         n, worth = sum(group.n for group in found), sum(group.worth for group in found)
         if not all(group.worth for group in found):
             return None
-        scores, shares, squares = [], [], 0.0
+        scores, shares, value, squares = [], [], 0.0, 0.0
         for group in found:
             raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))
             rest = (1 - group.keep) * float((fakes * weights).sum())
             scores.append((weights.ravel() - rest) / group.keep)
-            # What was reported, or would have been by as many as the estimate is worth.
-            reported = group.keep * raw + (1 - group.keep) * fakes
-            shares.append(group.n / n * reported.ravel())
+            shares.append(group.n / n * marginal(group.expected, group.names, names).ravel())
+            value += group.n / n * float((raw * weights).sum())
             squares += group.n / n * float((raw * weights**2).sum())
         each, likely = np.concatenate(scores), np.concatenate(shares)
         reports = max(1, round(worth))
         law = weighted_law(
-            float(likely @ each),
+            value,
             each,
             likely,
             reports,
             squares=squares,
             least=float(weights.min()),
             most=float(weights.max()),
+            seen=n,
         )
         return law.of_sample(reports, self.n)
 

@@ -480,6 +480,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             fakes_squared=law.fakes_squared,
             keep=keep,
             n=n,
+            expected=law.reported,
             worth=law.worth,
         )
 
