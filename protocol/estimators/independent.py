@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from protocol.estimators.inference.laws import (
     checked,
 )
 from protocol.estimators.inference.products import product_interval
-from protocol.estimators.inference.scores import check_covariance
+from protocol.estimators.inference.scores import check_covariance, product
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
@@ -108,7 +107,7 @@ class ProductEstimate(Estimate):
         slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
         given_data, sampled, scale = np.zeros(sizes), np.zeros(sizes), np.zeros(sizes)
         for place, table in enumerate(tables):
-            slope = _product([*slopes[:place], *slopes[place + 1 :]]) ** 2
+            slope = product([*slopes[:place], *slopes[place + 1 :]]) ** 2
             own = self.spread(_known(table.standard_errors), names, table.names)
             given_data += slope * own**2
             own = self.spread(_known(table.population_errors), names, table.names)
@@ -119,13 +118,13 @@ class ProductEstimate(Estimate):
                 together = self.spread(self.joint.table(*both).values, names, both)
                 covariance = (together - margins[place] * margins[other]) / self.n
                 rest = [m for at, m in enumerate(slopes) if at not in (place, other)]
-                both_slopes = _product(rest) ** 2 * slopes[place] * slopes[other]
+                both_slopes = product(rest) ** 2 * slopes[place] * slopes[other]
                 sampled += 2 * both_slopes * covariance
                 scale += np.abs(2 * both_slopes * covariance)
         return self._table(
             names,
             projection,
-            _product(margins),
+            product(margins),
             standard_errors=standard_errors(given_data, given_data),
             population_errors=standard_errors(sampled, scale),
             law=ProductLaw(self, names),
@@ -143,11 +142,11 @@ class ProductEstimate(Estimate):
         variance: float | None = 0.0
         for place, part in enumerate(parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
-            others = _product([*margins[:place], *margins[place + 1 :]])
+            others = product([*margins[:place], *margins[place + 1 :]])
             derivative = (weights * others).sum(axis=summed)
             error = self.joint.query(part, derivative).standard_error
             variance = None if error is None or variance is None else variance + error**2
-        value = float(np.sum(weights * _product(margins)))
+        value = float(np.sum(weights * product(margins)))
         error = math.sqrt(variance) if variance else None
         return Estimated(value, error, DeferredLaw(partial(self._query_law, names, weights, error)))
 
@@ -170,7 +169,7 @@ class ProductEstimate(Estimate):
         tables = (
             self.spread(shares, names, part) for part, (shares, _) in zip(parts, found, strict=True)
         )
-        return _product(list(tables)), fit
+        return product(list(tables)), fit
 
     def _query_law(self, names: Sequence[str], weights: Floats, error: float | None) -> ErrorLaw:
         """A normal law around what the true margins would give.
@@ -183,12 +182,12 @@ class ProductEstimate(Estimate):
         influence = np.zeros(weights.shape)
         for place, part in enumerate(parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
-            others = _product([*margins[:place], *margins[place + 1 :]])
+            others = product([*margins[:place], *margins[place + 1 :]])
             influence = influence + (weights * others).sum(axis=summed, keepdims=True)
         joint = self.joint.table(*names, projection="clip").values
         sampled = float((joint * influence**2).sum() - (joint * influence).sum() ** 2) / self.n
         return NormalLaw.of_errors(
-            float(np.sum(weights * _product(margins))),
+            float(np.sum(weights * product(margins))),
             error,
             None if error is None else math.sqrt(error**2 + max(sampled, 0.0)),
             least=float(weights.min()),
@@ -242,7 +241,7 @@ class ProductLaw(ErrorLaw):
         low, high = product_interval(spread, intervals, level)
         if checked(about) == "respondents" or len(parts) == 1:
             return Interval(low, high)
-        centre = _product([np.clip(share, 0.0, 1.0) for share in spread])
+        centre = product([np.clip(share, 0.0, 1.0) for share in spread])
         wider = self._widened(parts, tables, spread)
         return Interval(
             np.clip(centre - (centre - low) * wider, 0.0, 1.0),
@@ -259,7 +258,7 @@ class ProductLaw(ErrorLaw):
             own = self._spread(np.arange(table.values.size).reshape(table.values.shape), part)
             cells.append(np.broadcast_to(own, sizes).reshape(-1))
             factors.append(table.values.reshape(-1)[cells[-1]])
-        slopes = [_product([*factors[:at], *factors[at + 1 :]]) for at in range(len(parts))]
+        slopes = [product([*factors[:at], *factors[at + 1 :]]) for at in range(len(parts))]
         total = np.zeros((math.prod(sizes),) * 2)
         for place, table in enumerate(tables):
             own = table.covariance(checked(about))[np.ix_(cells[place], cells[place])]
@@ -287,7 +286,7 @@ class ProductLaw(ErrorLaw):
         alone = np.zeros(())
         for place, (part, table) in enumerate(zip(parts, tables, strict=True)):
             own = self._spread(_known(table.population_errors), part)
-            alone = alone + (_product([*spread[:place], *spread[place + 1 :]]) * own) ** 2
+            alone = alone + (product([*spread[:place], *spread[place + 1 :]]) * own) ** 2
         whole = _known(self.estimate.table(*self.names).population_errors) ** 2
         ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)
         found: Floats = np.sqrt(np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, len(parts)))
@@ -342,12 +341,8 @@ def product_mean_squared_error(
     squares = [float(np.sum(margin**2)) for margin in margins]
     spreads = [keep.size * mean_squared_error([keep], n) for keep in randomizers]
     exact = math.prod(p + g for p, g in zip(squares, spreads, strict=True)) - math.prod(squares)
-    bias = float(np.sum((truth - _product(margins)) ** 2))
+    bias = float(np.sum((truth - product(margins)) ** 2))
     return ProductError(exact / truth.size, bias / truth.size)
-
-
-def _product(factors: Sequence[Floats]) -> Floats:
-    return functools.reduce(np.multiply, factors, np.ones(()))
 
 
 def _known(error: E | None) -> E:

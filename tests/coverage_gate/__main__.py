@@ -28,10 +28,14 @@ CHUNK = 4
 _BY_NAME = {estimator.name: estimator for estimator in ESTIMATORS}
 
 
-def measured_at(name: str, points: tuple[Point, ...], seed: int, runs: int) -> list[Row]:
-    """All numbers of an estimator at some points."""
+def measured_at(
+    name: str, points: tuple[Point, ...], seed: int, runs: int, numbers: str
+) -> list[Row]:
+    """Numbers of an estimator at some points."""
     return [
-        row for point in points for row in measured(_BY_NAME[name], point, seed=seed, runs=runs)
+        row
+        for point in points
+        for row in measured(_BY_NAME[name], point, seed=seed, runs=runs, numbers=numbers)
     ]
 
 
@@ -53,7 +57,14 @@ def all_rows(given: argparse.Namespace) -> Iterator[Row]:
                 continue
             began, points = time.perf_counter(), estimator.points[:: given.every]
             jobs = [
-                pool.submit(measured_at, name, points[at : at + CHUNK], given.seed, given.runs)
+                pool.submit(
+                    measured_at,
+                    name,
+                    points[at : at + CHUNK],
+                    given.seed,
+                    given.runs,
+                    given.numbers,
+                )
                 for at in range(0, len(points), CHUNK)
             ]
             rows = [row for job in jobs for row in job.result()]
@@ -77,6 +88,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--runs", type=int, default=400, help="where surveys are drawn")
     parser.add_argument("--only", default="", metavar="REGEX", help="the estimators so named")
+    parser.add_argument("--numbers", default="", metavar="REGEX", help="those of them so named")
     parser.add_argument("--every", type=int, default=1, help="of so many points one")
     parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -56,16 +57,27 @@ class Row(NamedTuple):
 
 
 def measured(
-    estimator: Estimator, point: Point, *, seed: int, runs: int, reader: Reader = read
+    estimator: Estimator,
+    point: Point,
+    *,
+    seed: int,
+    runs: int,
+    reader: Reader = read,
+    numbers: str = "",
 ) -> list[Row]:
-    """All numbers of an estimator at one point."""
+    """Numbers of an estimator at one point: those whose names have a pattern in them."""
+
+    def wanted(target: str) -> bool:
+        return re.search(numbers, target) is not None
+
     if estimator.counted is not None:
         return [
             row
             for case in estimator.counted(point)
             for row in _summed(estimator.name, point, case, reader)
+            if wanted(row.target)
         ]
-    return list(_drawn(estimator, point, seed, runs, reader))
+    return list(_drawn(estimator, point, seed, runs, reader, wanted))
 
 
 # By exact sums
@@ -148,7 +160,12 @@ def _chances(law: Law, fate_of: Callable[[int], str]) -> dict[str, float]:
 
 
 def _drawn(
-    estimator: Estimator, point: Point, seed: int, runs: int, reader: Reader
+    estimator: Estimator,
+    point: Point,
+    seed: int,
+    runs: int,
+    reader: Reader,
+    wanted: Callable[[str], bool],
 ) -> Iterator[Row]:
     assert estimator.drawn is not None
     stream = zlib.crc32(f"{estimator.name} {point}".encode())
@@ -159,6 +176,8 @@ def _drawn(
     truths: dict[tuple[str, About], tuple[float, tuple[float, float]]] = {}
     for _ in range(runs):
         for one in estimator.drawn(point, rng):
+            if not wanted(one.said.target):
+                continue
             for about in ABOUT:
                 key = one.said.target, about
                 truth = one.respondents if about == "respondents" else one.population

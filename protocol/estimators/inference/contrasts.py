@@ -2,7 +2,10 @@
 
 Cells of one table are estimated from the same reports, so their errors are correlated: a contrast
 takes the covariance of the whole table, which holds the noise of randomization, and about a
-population that of sampling. Errors are normal here, with the variance at the estimate.
+population that of sampling. Errors are normal here, with the variance at the estimate and what one
+report more would add to it for each number compared: from a few reports a variance is itself badly
+estimated (Bonett and Price, Adjusted Wald Confidence Interval for a Difference of Binomial
+Proportions Based on Paired Data, Journal of Educational and Behavioral Statistics 37, 2012).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.laws import LEVEL, About, critical
+from protocol.estimators.inference.laws import LEVEL, About, NormalLaw, critical
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
@@ -63,9 +66,12 @@ def difference(
             ``about``, or a table without a known covariance.
     """
     one, two, [[v, c], [_, w]] = _pair(table, first, second, about)
-    z, error = critical(level), _root(v - 2 * c + w, v + w)
-    value = one - two
-    return Contrast(value, value - z * error, value + z * error, _two_sided(value, error))
+    error, weights = _root(v - 2 * c + w, v + w), np.subtract(first, second)
+    law = NormalLaw.of_errors(
+        one - two, error, error, least=float(weights.min()), most=float(weights.max())
+    )
+    low, high = law.interval(level, about)
+    return Contrast(one - two, float(low), float(high), _two_sided(one - two, error))
 
 
 def ratio(
@@ -106,8 +112,8 @@ def odds_ratio(
     and d. It is the ratio of two products, and its interval is that of ``ratio``, with their
     covariance, which holds the table's whole covariance and terms of second order. So it holds also
     where a share cannot be distinguished from 0. The estimate is unknown unless all four shares are
-    positive; all is unknown where the variances of some of them, but not of all, are estimated as
-    0.
+    positive, and the interval where that of one of them is from 0 to 1; all is unknown where the
+    variances of some of them, but not of all, are estimated as 0.
 
     Args:
         table: raw, of two attributes.
@@ -141,6 +147,9 @@ def odds_ratio(
     quotient = _quotient(one, two, parts, level)
     known = bool((shares > 0).all())
     value = float(shares[0] * shares[1] / (shares[2] * shares[3])) if known else math.nan
+    ends = table.interval(level, about)
+    if ((ends.low[tuple(cells)] <= 0) & (ends.high[tuple(cells)] >= 1)).any():
+        return Contrast(value, math.nan, math.nan, quotient.p_value)
     return quotient._replace(value=value)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
-from protocol.estimators.projection import project
 from protocol.randomizers.exact import Floats
 
 Release: TypeAlias = Literal["pooled", "last-two"]

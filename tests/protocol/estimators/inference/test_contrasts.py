@@ -22,7 +22,8 @@ FIRST, SECOND = np.array([[1, 0], [0, 0]]), np.array([[0, 0], [1, 0]])
 
 def test_a_difference_of_multinomial_shares() -> None:
     found = difference(TABLE, FIRST, SECOND, about="population")
-    error = math.sqrt((0.2 + 0.1 - 0.1**2) / 200)
+    # One report more in each of the two cells adds 1 / n**2.
+    error = math.sqrt((0.2 + 0.1 - 0.1**2) / 200 + 2 / 200**2)
     assert found.value == pytest.approx(0.1)
     assert (found.high - found.low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
     assert found.p_value == pytest.approx(math.erfc(0.1 / error / math.sqrt(2)))
@@ -30,7 +31,7 @@ def test_a_difference_of_multinomial_shares() -> None:
 
 def test_a_ratio_ends_where_the_contrast_is_not_told_from_nothing() -> None:
     found = ratio(TABLE, FIRST, SECOND, about="population")
-    covariance = TABLE.covariance("population")
+    covariance = TABLE.covariance("population") + np.eye(4) / 200**2
     for end in (found.low, found.high):
         slope = np.array([1, 0, -end, 0])
         distance = abs(0.2 - end * 0.1) / math.sqrt(slope @ covariance @ slope)
@@ -65,8 +66,10 @@ def test_the_odds_ratio_ends_where_the_products_are_told_apart() -> None:
     drawn = rng.multinomial(200, [0.2, 0.3, 0.1, 0.4], 400_000) / 200
     one, two = drawn[:, 0] * drawn[:, 3], drawn[:, 1] * drawn[:, 2]
     for end in (found.low, found.high):
-        # The variance at the estimate is that of the products of drawn shares.
-        assert abs(0.08 - end * 0.03) / np.std(one - end * two) == pytest.approx(1.96, rel=0.02)
+        # The variance is that of the products of drawn shares, and of one report more in each cell.
+        more = (0.2**2 + 0.4**2 + end**2 * (0.3**2 + 0.1**2)) / 200**2
+        error = math.sqrt(np.var(one - end * two) + more)
+        assert abs(0.08 - end * 0.03) / error == pytest.approx(1.96, rel=0.02)
 
 
 def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> None:
@@ -79,9 +82,37 @@ def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> N
     assert found.low == 0
     assert found.high > 0
     assert 0 < found.p_value < 1
-    # Of a cell that nobody counted in, not even the error is known.
+    # That nobody of a few counts in a cell does not say that nobody of a population would.
     empty = ExactEstimate(SURVEY, {("a", "b"): np.array([[0, 60], [20, 80]])}).table("a", "b")
-    assert np.isnan(odds_ratio(empty, (0, 1), (0, 1), about="population")).all()
+    found = odds_ratio(empty, (0, 1), (0, 1), about="population")
+    assert found.low == 0
+    assert 0.05 < found.high < 1
+
+
+def test_an_odds_ratio_of_what_may_be_any_share_is_unknown() -> None:
+    blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.1)) for name in ("a", "b"))
+    reports = Counts.from_table(np.array([[27, 24], [23, 26]]))
+    table = JointEstimate(SURVEY, blocks, reports).table("a", "b")
+    low, high = table.interval()
+    assert ((low == 0) & (high == 1)).any()
+    found = odds_ratio(table, (0, 1), (0, 1))
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+def test_two_cells_that_nobody_is_counted_in_may_differ_in_a_population() -> None:
+    none = ExactEstimate(SURVEY, {("a", "b"): np.array([[0, 30], [0, 10]])}).table("a", "b")
+    found = difference(none, FIRST, SECOND, about="population")
+    assert found.high == -found.low == pytest.approx(1.959964 * math.sqrt(2) / 40)
+    assert difference(none, FIRST, SECOND)[:3] == (0, 0, 0)
+
+
+def test_differences_are_cut_to_those_that_there_are() -> None:
+    blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.1)) for name in ("a", "b"))
+    reports = Counts.from_table(np.array([[4, 0], [0, 0]]))
+    found = difference(JointEstimate(SURVEY, blocks, reports).table("a", "b"), FIRST, SECOND)
+    assert found.value > 1
+    assert (found.low, found.high) == (-1, 1)
 
 
 def test_exact_shares_have_exact_contrasts() -> None:
