@@ -1,7 +1,8 @@
 """``python -m tests.coverage_gate``: measure the coverage of all intervals, and judge it.
 
 Takes about an hour on two quiet cores, and a few minutes with ``--every 4 --runs 100``.
-``--out docs/coverage.md`` writes the page.
+``--out docs/coverage.md`` writes the page. What was measured takes the place of its lines there,
+and all others stay: ``--only rrba --numbers scores --out docs/coverage.md`` renews a few lines.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.coverage_gate.document import page
+from tests.coverage_gate.document import lines_in, lines_of, merged, page
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
 from tests.coverage_gate.measuring import Row, measured
@@ -91,7 +92,9 @@ def main() -> int:
     parser.add_argument("--numbers", default="", metavar="REGEX", help="those of them so named")
     parser.add_argument("--every", type=int, default=1, help="of so many points one")
     parser.add_argument("--shown", type=int, default=50, help="how many failures are printed")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page; its lines of other numbers stay"
+    )
     parser.add_argument(
         "--rows",
         type=Path,
@@ -114,15 +117,16 @@ def main() -> int:
         )
     ]
     failed = failures(rows)
-    if given.every == 1 and not given.only:
+    if given.every == 1 and not given.only and not given.numbers:
         failed += outdated(rows)
     failed += [f"planted and not rejected: {what}" for what in missed]
     print(*failed[: given.shown], sep="\n")
     if len(failed) > given.shown:
         print(f"and {len(failed) - given.shown:,} more")
     if given.out is not None:
-        text = page(rows, summary_of(rows), seed=given.seed)
-        given.out.write_text(text, encoding="utf-8")
+        before = given.out.read_text(encoding="utf-8") if given.out.exists() else ""
+        lines = merged(lines_of(rows), lines_in(before))
+        given.out.write_text(page(lines, seed=given.seed), encoding="utf-8")
     return 1 if failed else 0
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import EXPECTED
 from tests.coverage_gate.known import UNCOVERED, UNKNOWN, VARIANCES
 from tests.coverage_gate.measuring import Row
-from tests.coverage_gate.verdict import Summary, unknown
+from tests.coverage_gate.verdict import summary_of, unknown
 
 HEAD = """# Coverage of the intervals
 
@@ -60,26 +62,101 @@ the estimated table (`tests/coverage_gate/planted.py`).
 POINTS = {estimator.name: len(estimator.points) for estimator in ESTIMATORS}
 """How many points of the grid each estimator has."""
 
+_NOTED = ("figures", "unknown", "too low", "too high")
 
-def page(rows: Sequence[Row], summary: Summary, *, seed: int) -> str:
+
+class Line(NamedTuple):
+    """A line of the table: a number of an estimator, at all points where it was measured.
+
+    Args:
+        name: of the estimator.
+        target: the number.
+        about: whom.
+        how: it was measured.
+        cells: one for each number of expected reports.
+        noted: how many figures there are, and how many of them are unknown, too low and too high.
+    """
+
+    name: str
+    target: str
+    about: str
+    how: str
+    cells: tuple[str, ...]
+    noted: tuple[int, ...]
+
+    @property
+    def number(self) -> tuple[str, str, str]:
+        """Of what it is."""
+        return self.name, self.target, self.about
+
+    @property
+    def points(self) -> int:
+        """How many points of the grid were measured."""
+        return int(_POINTS.findall(self.how)[0])
+
+    def __str__(self) -> str:
+        return f"| {' | '.join([*self[:4], *self.cells, *map(str, self.noted)])} |"
+
+
+_POINTS = re.compile(r"(\d+) of \d+ points")
+
+
+def lines_of(rows: Iterable[Row]) -> list[Line]:
+    """The lines of some figures."""
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.estimator, row.target, row.about].append(row)
+    found = []
+    for number, some in groups.items():
+        runs, points = max(row.runs for row in some), len({row.point for row in some})
+        how = f"{f'{runs:,} runs' if runs else 'exact'}, {points} of {POINTS[number[0]]} points"
+        cells = tuple(_cell([row for row in some if _column(row) == at]) for at in EXPECTED)
+        summary = summary_of(some)
+        noted = (summary.rows, summary.unknown, summary.low, summary.high)
+        found.append(Line(*number, how, cells, noted))
+    return found
+
+
+def lines_in(page: str) -> list[Line]:
+    """The lines of a page, of estimators that there still are."""
+    found = []
+    for line in page.splitlines():
+        parts = [part.strip() for part in line.strip("|").split("|")]
+        if len(parts) == 4 + len(EXPECTED) + len(_NOTED) and parts[0] in POINTS:
+            first, last = 4, 4 + len(EXPECTED)
+            noted = tuple(map(int, parts[last:]))
+            found.append(Line(*parts[:first], tuple(parts[first:last]), noted))
+    return found
+
+
+def merged(lines: Iterable[Line], kept: Iterable[Line]) -> list[Line]:
+    """Lines, and those of other numbers that are kept, estimator by estimator."""
+    by_number = {line.number: line for line in kept} | {line.number: line for line in lines}
+    order = list(POINTS)
+    return sorted(by_number.values(), key=lambda line: order.index(line.name))
+
+
+def page(lines: Sequence[Line], *, seed: int) -> str:
     """The page."""
-    lines = [
+    text = [
         HEAD,
-        *_known(summary),
-        *_missing(rows),
+        *_known(lines),
+        *_missing(lines),
         GRID,
         f"The seed is {seed}; figures that were kept of an earlier run may have another.\n",
     ]
-    lines += ["## The table\n", *_table(rows)]
-    return "\n".join(lines).rstrip() + "\n"
+    text += ["## The table\n", *_table(lines)]
+    return "\n".join(text).rstrip() + "\n"
 
 
-def _known(summary: Summary) -> Iterator[str]:
+def _known(lines: Sequence[Line]) -> Iterator[str]:
+    figures, unknown_, low, high = (
+        sum(noted) for noted in zip(*(line.noted for line in lines), strict=True)
+    )
     yield "## What is unknown, and what is not covered\n"
     yield (
-        f"Of {summary.rows:,} figures {summary.unknown:,} are unknown "
-        f"({summary.unknown / max(summary.rows, 1):.1%}), {summary.low:,} too low, "
-        f"{summary.high:,} too high, and {summary.variance:,} have a variance that is off.\n"
+        f"Of {figures:,} figures {unknown_:,} are unknown ({unknown_ / max(figures, 1):.1%}), "
+        f"{low:,} too low and {high:,} too high.\n"
     )
     yield (
         "Tables by `em`, `clip` and `simplex` and weighted records (RR-Adjustment, raking) are "
@@ -101,38 +178,33 @@ def _known(summary: Summary) -> Iterator[str]:
             yield ""
 
 
-def _missing(rows: Sequence[Row]) -> Iterator[str]:
-    measured = {row.estimator for row in rows}
+def _missing(lines: Sequence[Line]) -> Iterator[str]:
+    measured = {line.name for line in lines}
     missing = [name for name in POINTS if name not in measured]
     if missing:
-        yield f"Not measured in the run that made this page: {'; '.join(missing)}.\n"
-    points = {(row.estimator, row.point) for row in rows}
+        yield f"Not measured yet: {'; '.join(missing)}.\n"
+    points = {name: max(line.points for line in lines if line.name == name) for name in measured}
     total = sum(POINTS[name] for name in measured)
-    if len(points) < total:
+    if sum(points.values()) < total:
         yield (
-            f"That run took {len(points):,} of the {total:,} points of those that it measured, "
-            "with few runs where surveys are drawn: with a hundred, a coverage of 83 % is "
-            "rejected about half of the time.\n"
+            f"Of the {total:,} points of those that were measured {sum(points.values()):,} were "
+            "taken, some with few runs where surveys are drawn: with a hundred, a coverage of 83 % "
+            "is rejected about half of the time.\n"
         )
 
 
-def _table(rows: Iterable[Row]) -> Iterator[str]:
+def _table(lines: Iterable[Line]) -> Iterator[str]:
     yield (
         "The lowest and, where the truth is off the boundary, the highest coverage in percent, by "
         "expected reports. `?` stands where no interval is given: at all points, or beside figures "
-        "at some. How much of its part of the grid was measured stands beside each estimator.\n"
+        "at some. How much of its part of the grid was measured stands beside each estimator, and "
+        "at the end how many figures a line has, and how many of them are not as demanded.\n"
     )
     counts = [f"{expected:,}" for expected in EXPECTED]
-    yield f"| estimator | number | about | measured | {' | '.join(counts)} |"
-    yield f"|---|---|---|---|{'---|' * len(counts)}"
-    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.estimator, row.target, row.about].append(row)
-    for (name, target, about), some in groups.items():
-        runs, points = max(row.runs for row in some), len({row.point for row in some})
-        how = f"{f'{runs:,} runs' if runs else 'exact'}, {points} of {POINTS[name]} points"
-        cells = [_cell([row for row in some if _column(row) == at]) for at in EXPECTED]
-        yield f"| {name} | {target} | {about} | {how} | {' | '.join(cells)} |"
+    heads = ["estimator", "number", "about", "measured", *counts, *_NOTED]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    yield from map(str, lines)
 
 
 def _column(row: Row) -> int:

@@ -53,27 +53,21 @@ class Known(NamedTuple):
         return f"{', '.join(where)}: {self.why}"
 
 
-_FEW = "a handful of reports do not tell the spread of weights that the table does not tell"
-_HANDFUL = "two or three reports, and weights of many values"
 _STEPS = "counts have few steps where a report is nearly an answer"
 _ALL_NOISE = "at this keep probability margins are all noise, and so are the slopes of a product"
-_COEFFICIENTS = "normal errors, where a few reports tell each coefficient; not mended"
-_NORMAL = "errors of comparisons are taken for normal, which those of a handful of reports are not"
 
 UNKNOWN: tuple[Known, ...] = (
-    Known("pair-counts", _FEW, target="scores", about="population", upto=1),
     Known("inp-", "nobody, or one respondent, reports on a coefficient", upto=3),
     Known("marg-", "nobody, or one respondent, reports on a table", upto=3),
     Known("privkv", "nobody, or one respondent, reports on the key", upto=1),
-    Known("rrba", _FEW, target="scores", upto=3),
     Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=10),
-    Known(
-        "rrba, the last two blocks",
-        "the published counts are those of all blocks, not of the last two",
-        target="scores",
-    ),
     Known("product of margins", "reports that are too much alike", target="set", upto=3),
-    Known("comparisons", "reports that are too much alike", upto=1),
+    Known(
+        "comparisons",
+        "randomized so much that the share of one of the four cells may be any from 0 to 1",
+        target="odds ratio",
+        upto=100,
+    ),
     Known(
         "calibrated",
         "fewer than 50 reports for each free cell of the margins, or a stratum that may be empty",
@@ -83,21 +77,6 @@ UNKNOWN: tuple[Known, ...] = (
 """Where no interval is given."""
 
 UNCOVERED: tuple[Known, ...] = (
-    Known("pair-rr", _HANDFUL, target="scores", about="population", upto=1),
-    Known("rr-clusters", _HANDFUL, target="scores", about="population", upto=1),
-    Known("rrba", _HANDFUL, target="scores", upto=1),
-    Known(
-        "rrba, the last two blocks",
-        "two of eight blocks have a quarter of the reports that are expected: eight and fewer",
-        target="scores",
-        upto=30,
-    ),
-    Known(
-        "rrba, the last two blocks",
-        "86 %: at this keep probability fakes follow blocks that are all noise; not mended",
-        target="group: cell",
-        at=(Point(100, 0.5, 0.1, 3),),
-    ),
     Known(
         "rr-clusters, pair-rr",
         f"too wide, 99.5 % and more: {_STEPS}",
@@ -123,23 +102,6 @@ UNCOVERED: tuple[Known, ...] = (
         f"too wide: {_ALL_NOISE}",
         target="set",
         at=(Point(30, 0.01, 0.1, 3),),
-    ),
-    Known("inp-ht", _COEFFICIENTS, target="scores", upto=3),
-    Known("marg-", _COEFFICIENTS, target="scores", upto=3),
-    Known(
-        "marg-rr",
-        f"88.5 %: {_COEFFICIENTS}",
-        target="scores",
-        about="population",
-        at=(Point(10, 0.5, 0.7, 2),),
-    ),
-    Known("comparisons", _NORMAL, target="difference", upto=1),
-    Known("comparisons", _NORMAL, target="ratio", about="population", upto=3),
-    Known(
-        "comparisons",
-        "from 0 to infinity in every run, which holds the truth too often: nothing is known",
-        target="odds ratio",
-        at=(Point(100, 0.5, 0.1, 3),),
     ),
     Known(
         "numeric-mean, one-bit",

@@ -13,6 +13,7 @@ from scipy import stats
 
 from protocol.variants import BUILT_IN
 from tests.coverage_gate.cases import ABOUT, Drawn, Estimator
+from tests.coverage_gate.document import lines_in, lines_of, merged, page
 from tests.coverage_gate.estimators import reports
 from tests.coverage_gate.estimators.registry import ESTIMATORS
 from tests.coverage_gate.grid import Point
@@ -123,6 +124,25 @@ def test_a_wrong_variance_is_found() -> None:
     wrong = Estimator("halved variances", (point,), drawn=halved)
     [given, _] = measured(wrong, point, seed=18, runs=150)
     assert given.variance > 5
+
+
+def test_a_page_keeps_the_lines_of_what_was_not_measured() -> None:
+    point = Point(30, 0.5, 0.1, 3)
+    low, right, missing = (
+        row(0.8, 400)._replace(estimator="rrba, even fakes", target="cell"),
+        row(0.95, 400)._replace(estimator="rrba, even fakes", target="scores", point=point),
+        row(math.nan, 0, unknown=1.0)._replace(estimator="pair-rr", target="scores"),
+    )
+    before = page(lines_of([low, right, missing]), seed=1)
+    assert "Of 3 figures 1 are unknown (33.3%), 1 too low and 0 too high." in before
+    kept = lines_in(before)
+    assert [str(line) for line in kept] == [
+        line for line in before.splitlines() if "points |" in line
+    ]
+    renewed = low._replace(covered=0.96)
+    after = page(merged(lines_of([renewed]), kept), seed=2)
+    assert "Of 3 figures 1 are unknown (33.3%), 0 too low and 0 too high." in after
+    assert after == page(merged(lines_of([renewed, right, missing]), ()), seed=2)
 
 
 @pytest.mark.parametrize("what", PLANTS)

@@ -185,6 +185,23 @@ def test_what_fakes_were_drawn_with_follows_from_what_is_published() -> None:
     )
 
 
+@pytest.mark.parametrize("shares", [(0.1, 0.2, 0.3, 0.4), (0.7, 0.1, 0.2, 0.0), (0.6, 0.3, 0.1)])
+def test_reports_of_the_last_two_blocks_follow_from_their_errors(shares: tuple[float, ...]) -> None:
+    """With no look at the counts, which are of all blocks, nor at the raw estimate."""
+    reported, keep, mix = np.array(shares), 0.3, 0.2
+    errors = np.sqrt(reported * (1 - reported) / 80) / keep
+    noise = np.random.default_rng(1).normal(0, 0.3, len(shares))
+    found = ReportLaw.of(np.full(len(shares), 100), noise, errors, keep=keep, mix=mix, pooled=False)
+    np.testing.assert_allclose(found.reported, reported, atol=1e-6)
+    assert found.worth == pytest.approx(80, rel=1e-5)
+    # The truth and the fakes' table are one, but for what is mixed in.
+    mixed = (1 - keep) * mix
+    truth = (reported - mixed / len(shares)) / (1 - mixed)
+    np.testing.assert_allclose(
+        found.fakes, (1 - mix) * np.clip(truth, 0, 1) + mix / len(shares), atol=1e-6
+    )
+
+
 def test_the_worth_of_the_last_two_blocks_is_that_of_their_reports() -> None:
     variant = RRBA(survey=SURVEY, k=3, p=0.5, release="last-two", block=50)
     law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
