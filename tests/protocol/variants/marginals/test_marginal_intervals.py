@@ -174,7 +174,24 @@ def test_queries_of_sets_are_those_of_the_table(method: Method) -> None:
     ends = asked.interval()
     assert asked.standard_error is not None
     assert ends.low <= asked.value <= ends.high
-    assert 1.97 < (ends.high - asked.value) / asked.standard_error < 2.4
+    assert 1.96 < (ends.high - asked.value) / asked.standard_error < 2.4
+
+
+@pytest.mark.parametrize("method", ["MargPS", "MargHT", "InpHT"])
+def test_a_mean_of_weights_is_wider_from_a_few_reports(method: Method) -> None:
+    generator = np.random.default_rng(4)
+    plan = MarginalPlan.with_epsilon(method, d=D, k=2, epsilon=2.0)
+    weights = np.array([[0.0, 1.0], [4.0, 2.0]])
+    wider = []
+    for n in (60, 60_000):
+        estimate = estimated(plan, drawn(n, generator), generator)
+        found = estimate.query(("c", "a"), weights)
+        assert found.standard_error is not None
+        # At a low level, whose ends are within the range.
+        low, high = found.interval(0.2)
+        wider.append(float(high - low) / found.standard_error / (2 * 0.2533471))
+    assert wider[0] > 1.05
+    assert wider[1] == pytest.approx(1.0, abs=0.01)
 
 
 def test_what_nobody_reported_on_is_unknown() -> None:
