@@ -91,6 +91,7 @@ def _group(
         raw=raw,
         fakes=uniform,
         fakes_squared=uniform**2,
+        expected=reported,
         keep=p,
         n=n,
         worth=float(n),
