@@ -380,7 +380,7 @@ class TestVariant:
             main(["audit", "transcript.svt", "--variant", "warner.py:Warner", "--json"])
         judged = json.loads(capsys.readouterr().out)
         assert ended.value.code == 0
-        assert judged["accepted"]
+        assert judged["verdict"] == "sound"
         assert judged["result"]["follows"]
         assert judged["privacy"]["record_epsilon"] == pytest.approx(1.386294361, abs=1e-9)
         assert judged["verification"]["digest"] == outcome.digest.hex()
@@ -395,7 +395,7 @@ class TestVariant:
         assert other != text
         (folder / "other.py").write_text(other, encoding="utf-8")
         audit = outcome.transcript.audit(find_variant("other.py:Warner"))
-        assert not audit.accepted
+        assert audit.verdict == "broken"
 
     def test_estimate_is_unbiased(self, folder: Path) -> None:
         """Exactly: the mean over all reports of two respondents who both say yes."""

@@ -115,6 +115,10 @@ class Attack(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.probes, key=_excess)
 
 
+def _unheeded(done: int, total: int) -> None:
+    pass
+
+
 def attack(
     variant: Variant,
     records: Records,
@@ -128,6 +132,7 @@ def attack(
     delta: float = 0.0,
     seed: int = 1,
     carried: Map = one_by_one,
+    progress: Callable[[int, int], object] = _unheeded,
 ) -> Attack:
     """Attack what an observer sees of a respondent.
 
@@ -163,6 +168,7 @@ def attack(
             independent.
         seed: decides everything.
         carried: carries out the runs, here or by workers; the result is the same.
+        progress: is told, before each pair of inputs, how many are done, and of how many.
 
     Raises:
         ValueError: numbers out of range, or an observer who is the target.
@@ -205,7 +211,8 @@ def attack(
         carried=carried,
     )
     probes = []
-    for pair in pairs:
+    for done, pair in enumerate(pairs):
+        progress(done, len(pairs))
         concerned = (target, study.mate) if pair.exchanged else (target,)
         parties = [roster.parties[place] for place in concerned if place is not None]
         bound = bound_of(ledger, pair, parties)

@@ -7,6 +7,7 @@ run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -35,6 +36,12 @@ from protocol.transcript.verification import Verification, verify
 Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
+Verdict = Literal["sound", "broken", "unfinished"]
+"""Of a record and its result; ``unfinished`` if not all could be read or judged."""
+
+UNTOLD = "whether the result follows cannot be told: it takes secrets that are not on record"
+"""The finding where a result can be neither confirmed nor refuted."""
+
 _LISTED = 20
 
 
@@ -46,6 +53,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         verification: whether the record is what was recorded.
         completeness: who took part.
         ledger: what the observer learned.
+        passed: what the aggregator learned, which sees whatever passes: more than any other member
+            by itself, and than whoever taps a wire.
         replay: whether the published result follows; None if nothing was published.
         replays: of each party that disclosed its keys and records, whether what it said follows.
         estimate: what the result says.
@@ -65,6 +74,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     verification: Verification
     completeness: Completeness
     ledger: Ledger
+    passed: Ledger
     replay: Replay | None
     replays: tuple[Replay, ...]
     estimate: Estimate | None
@@ -81,17 +91,17 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         name = self.charter.variant.name
         findings = len(self.verification.faults) + len(self.findings)
-        return f"<Audit: {name}, accepted={self.accepted}, {findings} faults and findings>"
+        return f"<Audit: {name}, {self.verdict}, {findings} faults and findings>"
 
     @property
-    def accepted(self) -> bool:
-        """Whether the record is intact and its result follows from it."""
-        return self.verification.intact and not self.findings
-
-    @property
-    def undecided(self) -> bool:
-        """Whether a verdict is impossible: part could not be judged, and no fault ends the file."""
-        return not self.finished and self.verification.verdict != "not sound"
+    def verdict(self) -> Verdict:
+        """Whether the record is what was recorded, to its end, and its result follows from it."""
+        # A fault that ends the file decides, whatever could not be judged.
+        if not self.finished and self.verification.verdict != "broken":
+            return "unfinished"
+        if self.verification.intact and all(found.text == UNTOLD for found in self.findings):
+            return "unfinished" if self.findings else "sound"
+        return "broken"
 
 
 def audit(
@@ -167,17 +177,19 @@ def audit(
             for found in other.differences
         ]
     design, no_design = reading.parts.found(estimate)
+    passed = reading.ledger.ledger(AGGREGATOR)
     return Audit(
         charter=charter,
         verification=verification,
         completeness=completeness,
-        ledger=reading.ledger.ledger(observer),
+        ledger=passed if observer == AGGREGATOR else reading.ledger.ledger(observer),
+        passed=passed,
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
         estimate=estimate,
         design=design,
         no_design=no_design,
-        checks=check_claims(charter.variant, reading.ledger.ledger(AGGREGATOR)),
+        checks=check_claims(charter.variant, passed),
         partial=(
             reading.stopped is not None
             or reading.garbled
@@ -233,8 +245,7 @@ def _of_closing(closing: Closing) -> list[Finding]:
 
 def _of_replay(replay: Replay) -> list[Finding]:
     if replay.follows is None:
-        text = "whether the result follows cannot be told: it takes secrets that are not on record"
-        return [Finding(text)]
+        return [Finding(UNTOLD)]
     return [
         Finding(f"the result does not follow: {found}", found.entries, found.party)
         for found in replay.differences[:_LISTED]

@@ -53,8 +53,8 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
         everything: in every way there is, not in one alone.
 
     Raises:
-        AssertionError: an audit fails, does not accept the run, or says another epsilon than the
-            ledger of the rehearsal.
+        AssertionError: an audit fails, does not find the run sound, or says another epsilon than
+            the ledger of the rehearsal.
     """
     for words, asked, forms in _asked(rehearsal) if everything else [_Asked("", {}, ("json",))]:
         where = f"audit {words}".strip()
@@ -63,12 +63,12 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
             found = msgspec.json.decode(said["json"])
         except Exception as error:
             raise AssertionError(f"{where} fails: {type(error).__name__}: {error}") from error
-        if not found["accepted"]:
-            first = next((f["text"] for f in found["findings"]), "the record is not intact")
-            raise AssertionError(f"{where} does not accept the run: {first}")
+        if found["verdict"] != "sound":
+            first = next((f["text"] for f in found["findings"]), "the record is not whole")
+            raise AssertionError(f"{where} finds the run {found['verdict']}: {first}")
         for form in forms:
-            if form != "json" and "Accepted" not in said.get(form, ""):
-                raise AssertionError(f"{where}: the {form} does not say that the run is accepted")
+            if form != "json" and "Record: sound" not in said.get(form, ""):
+                raise AssertionError(f"{where}: the {form} does not say that the run is sound")
         ledger = rehearsal.ledger(asked.get("observer", AGGREGATOR))
         charged = ledger.record_epsilon if math.isfinite(ledger.record_epsilon) else None
         if found["privacy"]["record_epsilon"] != charged:

@@ -214,7 +214,7 @@ def _check_record(run: Rehearsal) -> None:
     except (ProtocolError, ValueError) as error:
         prefix = "the audit refuses the record" if isinstance(error, SurveyError) else "the result"
         raise AssertionError(f"{prefix}: {error}") from error
-    if not judged.accepted:
+    if judged.verdict != "sound":
         raise AssertionError(f"the audit does not accept the record: {judged.findings[0]}")
 
 

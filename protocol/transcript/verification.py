@@ -43,7 +43,7 @@ from protocol.wire.codec import decode_envelope
 MAX_FAULTS = 10_000
 """Maximum number of faults that are kept: a hostile file may have one for every entry."""
 
-Verdict = Literal["could not finish", "not sound", "incomplete", "accepted"]
+Verdict = Literal["unfinished", "broken", "incomplete", "sound"]
 """What verifying comes to; the first that holds."""
 
 Published = Literal["not given", "fits", "begins", "differs", "another session"]
@@ -131,15 +131,15 @@ class Verification:
         """What verifying came to (section 5 of the document)."""
         ended = any(fault.rule in ("magic", "length", "header") for fault in self.faults)
         if self.unopened is not None and not ended:
-            return "could not finish"
+            return "unfinished"
         if self.faults:
-            return "not sound"
-        return "accepted" if self.complete else "incomplete"
+            return "broken"
+        return "sound" if self.complete else "incomplete"
 
     @property
     def intact(self) -> bool:
         """Whether the record is complete and breaks no rule."""
-        return self.verdict == "accepted"
+        return self.verdict == "sound"
 
     @property
     def read_whole(self) -> bool:

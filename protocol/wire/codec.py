@@ -165,6 +165,15 @@ class Codec:
         """All kinds, the kernel's last."""
         return tuple(self._kinds)
 
+    def about(self, name: str) -> str:
+        """What a kind of message is: how its class's docstring begins, without its full stop.
+
+        Empty of an unknown kind, and of one whose class has no docstring.
+        """
+        kind = self._kinds.get(name)
+        first = ((kind and kind.message.__doc__) or "").strip().partition("\n\n")[0]
+        return " ".join(first.replace("``", "").split()).removesuffix(".")
+
     @property
     def schemas(self) -> tuple[KindSchema, ...]:
         """What every kind looks like, the kernel's last."""

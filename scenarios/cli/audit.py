@@ -160,7 +160,8 @@ def audit(
 ) -> int:
     """Audit TRANSCRIPT: who was counted, what was learned, and whether the result follows.
 
-    Exit 0 if the record is intact and its result follows, 1 if not. It takes the file alone, and
+    Exit 0 if the record is sound, that is whole and its result follows, 1 if it is broken, 3 if the
+    audit could not be finished. Privacy is a verdict of its own. It takes the file alone, and
     optionally the keys and records that members hand to the auditor.
     """
     opened = open_transcript(transcript)
@@ -226,9 +227,9 @@ def audit(
         print_report(statement_report(statement(judged)))
         if html is not None:
             click.echo(f"written: {html}")
-    if found.undecided:
+    if found.verdict == "unfinished":
         return CANNOT_FINISH
-    return 0 if found.accepted else 1
+    return 0 if found.verdict == "sound" else 1
 
 
 def _notes(found: Audit) -> tuple[str, ...]:

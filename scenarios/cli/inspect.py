@@ -10,7 +10,9 @@ import click
 
 from protocol.errors import TranscriptError
 from protocol.session.roster import Roster
+from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
+from protocol.variants import BUILT_IN
 from scenarios.cli.options import (
     budget_options,
     checkpoint_option,
@@ -88,7 +90,7 @@ def verify(
         from scenarios.report.terminal.statement import verification_report
 
         print_report(verification_report(verification))
-    if verification.verdict == "could not finish":
+    if verification.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
 
@@ -176,9 +178,15 @@ def show(transcript: Path) -> int:
 
     reader = reader_of(open_transcript(transcript), transcript)
     roster = roster_of(reader)
-    rounds = rounds_report(rounds_of(roster, reader))
+    kind = BUILT_IN.get(reader.header.variant)
+    about = _unexplained if kind is None else charter_of(reader.header, kind).codec.about
+    rounds = rounds_report(rounds_of(roster, reader), about)
     print_report([header_report(reader.header), *rounds], soft_wrap=False)
     return _read_whole(reader)
+
+
+def _unexplained(kind: str) -> str:
+    return ""
 
 
 def _read_whole(reader: TranscriptReader) -> int:

@@ -391,11 +391,17 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
 
     Args:
         parts: of the report.
-        soft_wrap: leave long lines to the terminal to wrap, instead of fitting tables into it.
+        soft_wrap: where there is no terminal, do not wrap lines.
     """
     from rich.console import Console
 
+    from scenarios.report.terminal.plain import wrapped
+
     console = Console(soft_wrap=soft_wrap)
+    if console.is_terminal:
+        # Left to itself it would break words.
+        console.soft_wrap = False
+        parts = map(wrapped, parts)
     with console.capture() as rendered:
         for part in parts:
             console.print(part)

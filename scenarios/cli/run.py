@@ -48,18 +48,23 @@ from scenarios.files.pieces import PIECES
 from scenarios.files.writing import make_folder
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
-from scenarios.running.loading import all_scenarios
+from scenarios.running.loading import families, find_scenario
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName
 
 
 @click.command("list")
-def list_() -> None:
-    """List the scenarios and reproductions and their parameters."""
-    from scenarios.report.terminal.text import scenarios_report
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_scenario)
+@click.option("--parameters", is_flag=True, help="List the parameters of all of them too.")
+def list_(names: tuple[str, ...], parameters: bool) -> None:
+    """List the scenarios and reproductions by family; of each NAME, its parameters too."""
+    from scenarios.report.terminal.text import families_report, scenario_table
 
-    print_report(scenarios_report(all_scenarios()), soft_wrap=False)
+    if names:
+        print_report(map(scenario_table, map(find_scenario, names)), soft_wrap=False)
+    else:
+        print_report(families_report(families(), parameters=parameters))
 
 
 @click.command()

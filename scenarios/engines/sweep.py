@@ -31,6 +31,8 @@ class Sweep:
         path: where finished pieces are kept until ``finish``; None to keep them nowhere.
         about: all that the results depend on, as JSON has it.
         progress: is told of every map how many pieces are done, and of how many.
+        stage: is told, where the maps belong to several stages, how many of these are done, and of
+            how many.
 
     Attributes:
         maps: how many maps there were.
@@ -43,12 +45,14 @@ class Sweep:
         path: Path | None = None,
         about: Mapping[str, Any] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        stage: Callable[[int, int], object] | None = None,
     ) -> None:
         self.maps = 0
         self._start = start
         self._path = path
         self._about = about or {}
         self._progress = progress
+        self._stage = stage
         self._open = ExitStack()
         self._engine: Engine | None = None
         self._pieces: Pieces | None = None
@@ -83,6 +87,11 @@ class Sweep:
             found[place] = result
             told(len(found), len(arguments))
         return [found[place] for place in range(len(arguments))]
+
+    def stage(self, done: int, total: int) -> None:
+        """Tell how many stages are done, as the next one begins, and of how many."""
+        if self._stage is not None:
+            self._stage(done, total)
 
     def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """What was done before, then the rest as it is done."""

@@ -18,6 +18,12 @@ def in_percent(shares: Collection[Shown]) -> Callable[[float], str]:
     return lambda share: signed(100 * share, digits)
 
 
+def decimal(figures: Collection[Shown]) -> Callable[[float], str]:
+    """Writes numbers with the decimals that their intervals need."""
+    digits = decimals(figures, least=0)
+    return lambda value: signed(value, digits)
+
+
 def interval_values(
     estimate: Estimate,
     intervals: Intervals,

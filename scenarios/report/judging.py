@@ -16,6 +16,7 @@ from protocol.errors import UnsupportedEventError
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
+from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
@@ -81,6 +82,10 @@ def judge(
         known = CoalitionReading(charter, coalition, Held(lambda: reader.stored))
     if worst is not None:
         searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
+    alone = None
+    if not {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
+        aggregator = Coalition((AGGREGATOR,))
+        alone = CoalitionReading(charter, aggregator, Held(lambda: reader.stored))
     rounds = RoundWriter(charter.roster) if with_rounds else None
     found = transcript.audit(
         variant,
@@ -90,7 +95,7 @@ def judge(
         cosigned=cosigned,
         disclosed=disclosed,
         reader=reader,
-        folds=[each for each in (known, searched, silent, rounds) if each is not None],
+        folds=[each for each in (known, searched, alone, silent, rounds) if each is not None],
     )
     respondent, no_delta = None, ""
     try:
@@ -108,6 +113,7 @@ def judge(
         no_delta=no_delta,
         second_opinions=_second_opinions(respondent, delta) if second_opinion else (),
         linkage=link(found.ledger),
+        alone=None if alone is None else alone.found(),
         announced=()
         if charter.analysis is None or found.estimate is None
         else charter.analysis.tables_of(found.estimate),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from protocol.audit.completeness import Closing
@@ -52,6 +54,57 @@ class Round:
 
     flows: list[Flow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+class Stretch(NamedTuple):
+    """Rounds in a row in which the same kinds of message went the same ways.
+
+    Args:
+        name: which rounds.
+        alike: how many.
+        flows: of all of them together.
+        notes: what else happened, each with how often if that is more than once.
+    """
+
+    name: str
+    alike: int
+    flows: tuple[Flow, ...]
+    notes: tuple[str, ...]
+
+
+def stretches_of(rounds: Sequence[Round]) -> list[Stretch]:
+    """Rounds, those that are alike and follow each other together."""
+
+    def said(numbered: tuple[int, Round]) -> list[tuple[str, ...]]:
+        return [
+            (flow.kind, _side(next(iter(flow.senders), "")), _side(next(iter(flow.recipients), "")))
+            for flow in numbered[1].flows
+        ]
+
+    found = []
+    for _, group in groupby(enumerate(rounds, 1), key=said):
+        numbers, alike = zip(*group, strict=True)
+        name = f"Round {numbers[0]:,}"
+        if len(alike) > 1:
+            name = f"Rounds {numbers[0]:,} to {numbers[-1]:,}"
+        flows = tuple(map(added, zip(*(round_.flows for round_ in alike), strict=True)))
+        noted = Counter(note for round_ in alike for note in round_.notes)
+        notes = (f"{note}, in {n:,} rounds" if n > 1 else note for note, n in noted.items())
+        found.append(Stretch(name, len(alike), flows, tuple(notes)))
+    return found
+
+
+def added(flows: Sequence[Flow]) -> Flow:
+    """Flows of one kind between the same sides, as one."""
+    arrived = [flow.delivered for flow in flows if flow.delivered is not None]
+    return Flow(
+        flows[0].kind,
+        set().union(*(flow.senders for flow in flows)),
+        set().union(*(flow.recipients for flow in flows)),
+        sum(flow.messages for flow in flows),
+        sum(arrived) if arrived else None,
+        sum(flow.bytes for flow in flows),
+    )
 
 
 def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Sequence[Closing]]]:

@@ -23,7 +23,8 @@ from scenarios.report.statement.checks import checks_of_file, verdict_of_file
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
 from scenarios.report.statement.replays import is_exact
-from scenarios.report.statement.statement import statement
+from scenarios.report.statement.statement import Statement, statement
+from scenarios.report.statement.verdicts import SCALE, Verdict
 
 EXAMPLES = 5
 LISTED_NAMES = 50
@@ -36,6 +37,7 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     said = statement(judged)
     audit = judged.audit
     privacy = {
+        "verdict": said.privacy.word,
         "observer": audit.ledger.observer,
         **privacy_values(audit.ledger, partial=audit.partial),
         "claims": [_claim_values(check) for check in audit.checks],
@@ -52,9 +54,8 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     elif judged.no_delta:
         privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
     values = {
-        "accepted": said.accepted,
-        "verdict": said.title,
-        "statement": {"says": said.says, "checks": _checks_values(said.checks)},
+        "statement": statement_values(said),
+        "verdict": said.record.word,
         **_audit_values(judged),
         "privacy": privacy,
         "linkage": linkage_values(judged.linkage),
@@ -72,6 +73,31 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     if judged.account is not None:
         values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
     return values
+
+
+def statement_values(said: Statement) -> dict[str, Any]:
+    """A statement without the sections: what was found, the verdicts, who was counted, checks."""
+    grid = said.found
+    return {
+        "found": None
+        if grid is None
+        else [
+            {name: cell for (name, _), cell in zip(grid.heads, row, strict=True)}
+            for row in grid.rows
+        ],
+        "record": _verdict_values(said.record),
+        "privacy": {
+            **_verdict_values(said.privacy),
+            **_picked(said.privacy, "observer", "epsilon", "crowd"),
+            "scale": [step._asdict() for step in SCALE],
+        },
+        "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],
+        "checks": _checks_values(said.checks),
+    }
+
+
+def _verdict_values(verdict: Verdict) -> dict[str, Any]:
+    return {"verdict": verdict.word, "says": verdict.says, "reasons": verdict.reasons}
 
 
 def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
@@ -220,9 +246,11 @@ def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
 def verification_values(verification: Verification) -> dict[str, Any]:
     """What verifying found."""
     digest = verification.digest
-    names = "intact", "complete", "torn", "unopened", "compared", "published"
+    word, says = verdict_of_file(verification)
+    names = "complete", "torn", "unopened", "compared", "published"
     return {
-        "verdict": verdict_of_file(verification),
+        "verdict": word,
+        "says": says,
         **_picked(verification, *names, "entries", "messages", "undelivered"),
         "checks": _checks_values(checks_of_file(verification)),
         "digest": digest.hex() if digest else None,

@@ -226,8 +226,8 @@ def _live(
                 # Every run has a seed of its own; only the first one leaves a transcript.
                 seed = np.random.default_rng((*one.seeds, number)).integers(2**63)
                 held = dataclasses.replace(context, seed=int(seed), transcript=None)
-            seeds = (held.seed, *one.seeds[1:], number)
-            outcome, samples = experiment.live(dataclasses.replace(one, seeds=seeds), held)
+            of_run = dataclasses.replace(one, seeds=(*one.seeds, number))
+            outcome, samples = experiment.live(of_run, held)
             first = first or outcome
             of_cell.append(samples)
             context.progress(len(found) * times + number + 1, len(asked) * times)
@@ -256,7 +256,7 @@ def _row(experiment: Experiment[Any], cell: Cell, sample: Sample, known: Printed
     figures = {name: _figure(values, experiment.statistic) for name, values in sample.drawn.items()}
     figures |= {name: Figure(*one, one[1], math.inf) for name, one in sample.known.items()}
     measured = {name: one.value for name, one in figures.items()} | sample.exact
-    said = {} if known is None else known.of(settings)
+    said = sample.printed if known is None else known.of(settings)
     printed = {name: value for name, value in said.items() if name in measured}
     runs = None if known is None else known.runs
     return Row(

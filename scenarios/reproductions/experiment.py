@@ -79,6 +79,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             are shown as their share. A figure without a name is the only one.
         exact: figures without a standard error, such as closed forms.
         known: figures of a single run whose standard error is in closed form, and that.
+        printed: figures that the paper prints as a formula.
         settings: what distinguishes this row beside the cell.
         remark: what a reader has to know of this row.
     """
@@ -86,6 +87,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     drawn: dict[str, NDArray[Any]] = {}
     exact: dict[str, float] = {}
     known: dict[str, tuple[float, float]] = {}
+    printed: dict[str, float] = {}
     settings: dict[str, Any] = {}
     remark: str = ""
 

@@ -9,7 +9,7 @@ has, which is the mean over many such categories.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -20,13 +20,13 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import Spl
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import Oracle
-from scenarios.report.plots import plot_rows
+from scenarios.reproductions.driver import scenarios_of
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.running.outcomes import Outcome
-from scenarios.running.reproduction import Reproduced, Row, Runs
-from scenarios.running.scenario import Context, Scenario
+from scenarios.running.reproduction import Picture
+from scenarios.running.scenario import Context
 from scenarios.running.simulation import simulate
 
-NAME = "frequency-oracles"
 COMPARED: tuple[Oracle, ...] = ("grr", "oue")
 EPSILONS = (0.5, 1.0, 2.0)
 SIZES = (4, 8, 16, 32)
@@ -36,67 +36,36 @@ PARTIES = 2
 """Over how many the respondents of a run are spread."""
 
 
-class Crossover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Crossover(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set."""
 
-    runs: Runs = 40
     n: Annotated[int, Meta(ge=PARTIES, le=1_000_000, description="respondents of a run")] = 1000
 
 
-def crossover(parameters: Crossover, context: Context) -> Reproduced:
-    """Both oracles at every epsilon and size, each run live.
-
-    By messages, GRR once, at the smallest epsilon and size.
-    """
-    if context.by_messages:
-        return _by_messages(parameters, context)
-    settings = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]
-    seeds = context.stream(NAME).integers(2**63, (len(settings), len(COMPARED), parameters.runs))
-    pieces = [
-        Piece(epsilon, size, oracle, parameters.n, seeds[place, number].tolist())
-        for place, (epsilon, size) in enumerate(settings)
-        for number, oracle in enumerate(COMPARED)
-    ]
-    errors = iter(context.map(errors_of, pieces))
-    rows: list[Row] = []
-    agreed = 0
-    for epsilon, size in settings:
-        found = {oracle: next(errors) for oracle in COMPARED}
-        measured = min(COMPARED, key=lambda oracle: float(np.mean(found[oracle])))
-        agreed += measured == better_by_rule(epsilon, size)
-        rows += [_row(epsilon, size, oracle, of_it, measured) for oracle, of_it in found.items()]
-    return Reproduced(
-        reproduction=NAME,
-        runs=parameters.runs,
-        rows=tuple(rows),
-        notes=(
-            *_notes(),
-            f"measured: the better oracle is that of the rule at {agreed} of {len(settings)} "
-            "settings",
-        ),
-        plot=plot_rows(
-            rows, x="size", by=("epsilon", "oracle"), label="n times variance", title=NAME
-        ),
-    )
+def _errors(asked: Asked[Crossover]) -> list[Sample]:
+    """The error of every run, each of them live: there is no law to draw it from more quickly."""
+    variant, records = _survey(asked)
+    seeds = asked.generator().integers(2**63, size=asked.runs).tolist()
+    return _sample(asked, [simulate(variant, records, seed=s, parties=PARTIES) for s in seeds])
 
 
-class Piece(NamedTuple):
-    """One oracle at one setting, and the seeds of its runs."""
-
-    epsilon: float
-    size: int
-    oracle: Oracle
-    n: int
-    seeds: list[int]
+def _live(asked: Asked[Crossover], context: Context) -> tuple[Outcome, list[Sample]]:
+    variant, records = _survey(asked)
+    outcome = context.simulate(variant, records, parties=PARTIES)
+    return outcome, _sample(asked, [outcome])
 
 
-def errors_of(piece: Piece) -> list[float]:
-    """The error of every run."""
-    records = everybody_alike(piece.size, piece.n)
-    variant = Spl(survey=records.survey, epsilon=piece.epsilon, oracle=piece.oracle)
-    return [
-        error_of(simulate(variant, records, seed=seed, parties=PARTIES)) for seed in piece.seeds
-    ]
+def _survey(asked: Asked[Crossover]) -> tuple[Spl, Records]:
+    cell = asked.cell
+    records = everybody_alike(cell["size"], asked.parameters.n)
+    return Spl(survey=records.survey, epsilon=cell["epsilon"], oracle=cell["oracle"]), records
+
+
+def _sample(asked: Asked[Crossover], outcomes: list[Outcome]) -> list[Sample]:
+    cell = asked.cell
+    errors = np.array([error_of(outcome) for outcome in outcomes])
+    printed = closed_form(cell["oracle"], size=cell["size"], epsilon=cell["epsilon"])
+    return [Sample(drawn={"": errors}, printed={"": printed})]
 
 
 def closed_form(oracle: Oracle, *, size: int, epsilon: float) -> float:
@@ -128,49 +97,40 @@ def error_of(outcome: Outcome) -> float:
     return float(estimate.n * (table.values[1:] ** 2).mean())
 
 
-def _row(epsilon: float, size: int, oracle: Oracle, errors: list[float], measured: str) -> Row:
-    few = len(errors) < 2
-    spread = math.nan if few else float(np.std(errors, ddof=1)) / math.sqrt(len(errors))
-    return Row(
-        settings={"epsilon": epsilon, "size": size, "oracle": oracle},
-        measured=float(np.mean(errors)),
-        standard_error=spread,
-        printed=closed_form(oracle, size=size, epsilon=epsilon),
-        remark=f"measured, {measured} is better; by the rule, {better_by_rule(epsilon, size)}",
-    )
+def _agreed(found: Found[Crossover]) -> list[str]:
+    settings = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]
+    agreed = 0
+    for epsilon, size in settings:
+        errors = {o: found.value(epsilon=epsilon, size=size, oracle=o) for o in COMPARED}
+        agreed += min(COMPARED, key=errors.__getitem__) == better_by_rule(epsilon, size)
+    return [
+        f"measured: the better oracle is that of the rule at {agreed} of {len(settings)} settings"
+    ]
 
 
-def _notes() -> tuple[str, ...]:
-    crossings = ", ".join(f"{3 * math.exp(e) + 2:.1f} at {e:g}" for e in EPSILONS)
-    return (
+_CROSSINGS = ", ".join(f"{3 * math.exp(e) + 2:.1f} at {e:g}" for e in EPSILONS)
+
+EXPERIMENT = Experiment(
+    paper="Wang et al.",
+    item="section 5",
+    name="frequency-oracles",
+    summary="Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",
+    cells=grid(epsilon=EPSILONS, size=SIZES, oracle=COMPARED),
+    law=_errors,
+    live=_live,
+    runs=40,
+    parameters=Crossover,
+    notes=(
         "measured is n times the mean squared error; printed, n times the paper's variance",
         "every run is a survey of live roles; everybody is of the first category, and errors are "
         "those of all others",
-        f"GRR is better below 3 e^epsilon + 2 categories: {crossings}",
-    )
-
-
-def _by_messages(parameters: Crossover, context: Context) -> Reproduced:
-    epsilon, size = EPSILONS[0], SIZES[0]
-    records = everybody_alike(size, parameters.n)
-    oracle = better_by_rule(epsilon, size)
-    variant = Spl(survey=records.survey, epsilon=epsilon, oracle=oracle)
-    outcome = context.simulate(variant, records, parties=min(PARTIES, parameters.n))
-    row = _row(epsilon, size, oracle, [error_of(outcome)], oracle)
-    return Reproduced(
-        reproduction=NAME,
-        runs=1,
-        rows=(msgspec.structs.replace(row, remark="the other oracle was not run"),),
-        notes=(*_notes(), "one run by messages: no standard error follows from it"),
-        outcome=outcome,
-    )
-
-
-SCENARIOS = (
-    Scenario(
-        name=NAME,
-        summary="Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",
-        parameters=Crossover,
-        run=crossover,
+        f"GRR is better below 3 e^epsilon + 2 categories: {_CROSSINGS}",
+    ),
+    observed=_agreed,
+    picture=Picture(
+        x="size",
+        by=("epsilon", "oracle"),
+        names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
     ),
 )
+SCENARIOS = scenarios_of(EXPERIMENT)

@@ -41,8 +41,11 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "rrba-equation-7",
     ),
     "scenarios.reproductions.rrba.consistency": ("rrba-consistency",),
-    "scenarios.reproductions.rrba.costs": ("rrba-figure-4",),
-    "scenarios.reproductions.rrba.convergence": ("rrba-figure-5", "rrba-figure-6"),
+    "scenarios.reproductions.rrba.convergence": (
+        "rrba-figure-4",
+        "rrba-figure-5",
+        "rrba-figure-6",
+    ),
     "scenarios.reproductions.rrba.independence": ("rrba-table-4",),
     "scenarios.reproductions.rrba.accuracy": ("rrba-table-5", "rrba-table-6", "rrba-figure-7"),
     "scenarios.reproductions.rrba.honest": ("rrba-honest",),
@@ -52,7 +55,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "marginals-transform",
         "marginals-errors",
     ),
-    "scenarios.reproductions.marginals.figures": ("marginals-figure-6", "marginals-figure-7"),
+    "scenarios.reproductions.marginals.experiments": ("marginals-figure-6", "marginals-figure-7"),
     "scenarios.reproductions.privkv.experiments": (
         "privkv-table-2",
         "privkv-table-4",

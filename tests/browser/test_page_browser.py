@@ -64,8 +64,8 @@ def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> 
     from axe_playwright_python.sync_playwright import Axe
 
     opened = Opened(browser, files["independent"], width=DESK)
-    opened.page.evaluate("document.querySelector('.caution').style.color = '#bbbbbb'")
-    found = Axe().run(opened.page, context=".caution")
+    opened.page.evaluate("document.querySelector('.says').style.color = '#bbbbbb'")
+    found = Axe().run(opened.page, context=".says")
     assert [violation["id"] for violation in found.response["violations"]] == ["color-contrast"]
     opened.close()
 
@@ -168,9 +168,9 @@ def test_keys_unfold_and_follow(browser: Browser, files: dict[str, Path]) -> Non
     page = opened.page
     rounds = page.locator("#rounds-c")
     assert not rounds.is_visible()
-    page.locator("summary").first.focus()
+    page.locator("#traffic summary").first.focus()
     page.keyboard.press("Enter")
-    assert page.locator("details").first.evaluate("e => e.open")
+    assert page.locator("#traffic details").first.evaluate("e => e.open")
     assert page.locator("#traffic details table").first.is_visible()
     page.locator(".contents a", has_text="Integrity").focus()
     page.keyboard.press("Enter")

@@ -283,7 +283,7 @@ def the_audit_accepts(course: Course) -> Iterator[str]:
     finished = _finished(course)
     if finished is not None and finished.ended:
         judged = _audited(course, finished)
-        if not judged.accepted:
+        if judged.verdict != "sound":
             yield f"the audit does not accept: {[*judged.findings, judged.verification.verdict]}"
 
 

@@ -59,8 +59,8 @@ from tests.vectors.recording import (
 
 FOLDER = Path(__file__).parent / "transcript"
 
-ACCEPTED, NOT_SOUND = "accepted", "not sound"
-INCOMPLETE, UNOPENED = "incomplete", "could not finish"
+SOUND, BROKEN = "sound", "broken"
+INCOMPLETE, UNFINISHED = "incomplete", "unfinished"
 
 Chunk = bytes | tuple[bytes, int]
 """Bytes, and how many times they are written."""
@@ -70,12 +70,12 @@ Case = dict[str, Any]
 
 def sound(name: str, record: Transcript, **given: Any) -> Case:
     found = {"size": len(record.leaves), "root": record.root, "digest": record.digest}
-    return {**verdict(name, shrunk(record), ACCEPTED, **given), "found": found}
+    return {**verdict(name, shrunk(record), SOUND, **given), "found": found}
 
 
 def broken(name: str, record: Transcript | Sequence[Chunk], *rules: str, **given: Any) -> Case:
     chunks = shrunk(record) if isinstance(record, Transcript) else record
-    return verdict(name, chunks, NOT_SOUND, *rules, **given)
+    return verdict(name, chunks, BROKEN, *rules, **given)
 
 
 def incomplete(name: str, record: Transcript | Sequence[Chunk], **given: Any) -> Case:
@@ -833,10 +833,10 @@ FREE = 65_536
 def many() -> Iterator[Case]:
     """Entries that are all alike take no room in a wrapped file."""
     for name, extra, says in (
-        ("as many entries as a file may have", 0, ACCEPTED),
-        ("an entry more than a file may have", 1, NOT_SOUND),
+        ("as many entries as a file may have", 0, SOUND),
+        ("an entry more than a file may have", 1, BROKEN),
     ):
-        yield verdict(name, crowded(extra), says, *(["entries"] if says == NOT_SOUND else []))
+        yield verdict(name, crowded(extra), says, *(["entries"] if says == BROKEN else []))
 
 
 def crowded(extra: int) -> list[Chunk]:
@@ -1582,7 +1582,7 @@ def wrapper() -> Iterator[Case]:
     half = size // 2
 
     def fine(name: str, *parts: bytes) -> Case:
-        return {**verdict(f"wrapped: {name}", parts, ACCEPTED), "found": found}
+        return {**verdict(f"wrapped: {name}", parts, SOUND), "found": found}
 
     yield fine("in a frame", frame(log))
     yield fine("in a frame with a window of 8 MiB", frame(log, window=WINDOW))
@@ -1611,9 +1611,9 @@ def wrapper() -> Iterator[Case]:
         ("the log", log[:60]),
         ("a frame of version 0.7", b"\x27\xb5\x2f\xfd\0\0\0\0"),
     ):
-        yield verdict(f"wrapped: then {name}", [frame(log), tail], UNOPENED)
+        yield verdict(f"wrapped: then {name}", [frame(log), tail], UNFINISHED)
     yield verdict(
-        "wrapped: then a part of a frame's magic", [frame(log), ZSTD[:3]], NOT_SOUND, "ending"
+        "wrapped: then a part of a frame's magic", [frame(log), ZSTD[:3]], BROKEN, "ending"
     )
     for name, parts in (
         ("a wrong checksum", [frame(log, checksum=b"\0\0\0\0")]),
@@ -1651,10 +1651,10 @@ def wrapper() -> Iterator[Case]:
             [frame_header(24) + repeat_block(b"abc", 9, 131) + LAST],
         ),
     ):
-        yield verdict(f"wrapped: {name}", parts, UNOPENED)
+        yield verdict(f"wrapped: {name}", parts, UNFINISHED)
     alike = frame_header(3 * len(REFUSED)) + repeat_block(REFUSED, len(REFUSED), 2 * len(REFUSED))
     chunks = [frame(opened().log), alike + LAST]
-    yield verdict("wrapped: a compressed block and no checksum", chunks, UNOPENED)
+    yield verdict("wrapped: a compressed block and no checksum", chunks, UNFINISHED)
     first, second = frame(log[:half]), frame(log[half:])
     for name, parts in (
         ("in the magic of a frame", [first, second[:3]]),
@@ -1675,20 +1675,20 @@ def wrapper() -> Iterator[Case]:
         ("too long a record", long, "length"),
     ):
         yield verdict(
-            f"wrapped: {name}, then a wrong frame", [frame(content), broken_frame], NOT_SOUND, rule
+            f"wrapped: {name}, then a wrong frame", [frame(content), broken_frame], BROKEN, rule
         )
     yield verdict(
-        "wrapped: a cut magic, then a wrong frame", [frame(MAGIC[:5]), broken_frame], UNOPENED
+        "wrapped: a cut magic, then a wrong frame", [frame(MAGIC[:5]), broken_frame], UNFINISHED
     )
-    yield verdict("wrapped: no log", [frame(b"sotto voce")], NOT_SOUND, "magic")
+    yield verdict("wrapped: no log", [frame(b"sotto voce")], BROKEN, "magic")
     faulty = opened()
     faulty.entry("Received", 0)
     chunks = [frame(faulty.log), frame(b"", checksum=bytes(4))]
-    yield verdict("wrapped: a faulty entry, then a wrong frame", chunks, UNOPENED, "entries")
+    yield verdict("wrapped: a faulty entry, then a wrong frame", chunks, UNFINISHED, "entries")
     whole = sealed(survey())
     chunks = [frame(b"".join(whole.chunks[:-1])), frame(whole.chunks[-1], checksum=bytes(4))]
-    yield verdict("wrapped: the last checkpoint in a wrong frame", chunks, UNOPENED)
-    yield verdict("wrapped twice", [frame(frame(log))], NOT_SOUND, "magic")
+    yield verdict("wrapped: the last checkpoint in a wrong frame", chunks, UNFINISHED)
+    yield verdict("wrapped twice", [frame(frame(log))], BROKEN, "magic")
     yield from wide()
 
 
@@ -1700,11 +1700,11 @@ MOST_CONTENT, MOST_STORED = 1 << 23, 8_422_400
 
 def wide() -> Iterator[Case]:
     """Sizes at their bounds, in few bytes."""
-    yield long_body("a frame of 8,388,608 bytes", MOST_CONTENT, ACCEPTED)
-    yield long_body("a frame of 8,388,609 bytes", MOST_CONTENT + 1, UNOPENED)
+    yield long_body("a frame of 8,388,608 bytes", MOST_CONTENT, SOUND)
+    yield long_body("a frame of 8,388,609 bytes", MOST_CONTENT + 1, UNFINISHED)
     for name, window, says in (
-        ("a frame of 8,422,400 bytes, stored", None, ACCEPTED),
-        ("a frame of 8,422,401 bytes, stored", WINDOW, UNOPENED),
+        ("a frame of 8,422,400 bytes, stored", None, SOUND),
+        ("a frame of 8,422,401 bytes, stored", WINDOW, UNFINISHED),
     ):
         zeros, record = long_record(MOST_CONTENT)
         *start, entry, ending = record.chunks
@@ -1721,16 +1721,16 @@ def wide() -> Iterator[Case]:
         assert stored(blocks) == MOST_STORED + (window is not None)
         yield verdict(name, [frame(b"".join(start)), *blocks, frame(ending)], says)
     for name, size, says, rules in (
-        ("a header in 4,194,304 bytes of log, wrapped", 1 << 22, ACCEPTED, []),
-        ("a header in 4,194,305 bytes of log, wrapped", (1 << 22) + 1, NOT_SOUND, ["length"]),
+        ("a header in 4,194,304 bytes of log, wrapped", 1 << 22, SOUND, []),
+        ("a header in 4,194,305 bytes of log, wrapped", (1 << 22) + 1, BROKEN, ["length"]),
     ):
         before, spaces, after, ending = long_header(size)
         head = frame_header(size, window=WINDOW)
         chunks = [head, raw_block(before), *blocks_of(b" ", spaces), raw_block(after, last=True)]
         yield verdict(name, [*chunks, frame(ending)], says, *rules)
     for name, less, says, rules in (
-        ("a header in 8 times the bytes of a wrapped file", 0, ACCEPTED, []),
-        ("a header in more than 8 times the bytes of a wrapped file", 1, NOT_SOUND, ["length"]),
+        ("a header in 8 times the bytes of a wrapped file", 0, SOUND, []),
+        ("a header in more than 8 times the bytes of a wrapped file", 1, BROKEN, ["length"]),
     ):
         size = 4_800_000
         before, spaces, after, ending = long_header(size)
@@ -1746,7 +1746,7 @@ def wide() -> Iterator[Case]:
         yield verdict(name, [*chunks, frame(ending)], says, *rules)
     before, spaces, after, ending = long_header((1 << 22) + 1)
     name = "a header in 4,194,305 bytes of log, not wrapped"
-    yield verdict(name, [before, (b" ", spaces), after, ending], ACCEPTED)
+    yield verdict(name, [before, (b" ", spaces), after, ending], SOUND)
 
 
 def stored(chunks: Sequence[Chunk]) -> int:

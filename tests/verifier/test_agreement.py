@@ -41,7 +41,7 @@ def test_they_find_the_same_in_sound_files(tmp_path: Path) -> None:
     for second, file in zip(judged(tmp_path, sound()), sound(), strict=True):
         first = verify(file)
         assert first.digest is not None
-        assert (second["verdict"], second["broken"]) == ("accepted", [])
+        assert (second["verdict"], second["broken"]) == ("sound", [])
         assert first.intact
         assert (second["size"], second["digest"]) == (first.size, first.digest.hex())
 
@@ -54,7 +54,7 @@ def test_the_transcript_of_every_variant_is_accepted_and_its_bodies_are_read(
         for example in examples()
     ]
     lines = judged(tmp_path, files, "--bodies")
-    assert [line["verdict"] for line in lines if "verdict" in line] == ["accepted"] * len(files)
+    assert [line["verdict"] for line in lines if "verdict" in line] == ["sound"] * len(files)
     bodies = [list(leaves(line["fields"])) for line in lines if "verdict" not in line]
     assert bodies == [list(leaves(values)) for file in files for values in said(file)]
 
@@ -84,7 +84,7 @@ def test_they_agree_on_mutations(tmp_path: Path) -> None:
     files = mutations(sound(), 300, seed=1)
     assert disagreements(tmp_path, files) == []
     verdicts = {verify(file).verdict for file in files}
-    assert verdicts == {"accepted", "not sound", "incomplete", "could not finish"}
+    assert verdicts == {"sound", "broken", "incomplete", "unfinished"}
 
 
 @pytest.mark.slow
@@ -112,10 +112,10 @@ def test_what_was_published_is_compared(tmp_path: Path) -> None:
     note.write_text(reader.notes[-1], encoding="utf-8")
     files = [run.content, sample().content]
     found = judged(tmp_path, files, "--checkpoint", str(note))
-    assert [second["verdict"] for second in found] == ["accepted", "not sound"]
+    assert [second["verdict"] for second in found] == ["sound", "broken"]
     assert found[1]["broken"][0]["rule"] == "published"
     found = judged(tmp_path, files, "--digest", sample().digest.hex())
-    assert [second["verdict"] for second in found] == ["not sound", "accepted"]
+    assert [second["verdict"] for second in found] == ["broken", "sound"]
 
 
 def test_vectors_of_trees_notes_and_proofs_get_their_answers() -> None:
@@ -146,7 +146,7 @@ def test_names_that_only_look_right_are_not_entries(tmp_path: Path) -> None:
     forgery = Forgery()
     forgery.records = [msgspec.msgpack.encode([["Refused"], 0, "x", "y", b""])]
     assert disagreements(tmp_path, [forgery.plain()]) == []
-    assert verify(forgery.plain()).verdict == "not sound"
+    assert verify(forgery.plain()).verdict == "broken"
 
 
 def test_a_long_list_is_read(tmp_path: Path) -> None:
@@ -156,4 +156,4 @@ def test_a_long_list_is_read(tmp_path: Path) -> None:
     forgery.header["kinds"] = [list(kind) for kind in forgery.header["kinds"]]
     agreed(forgery)
     [second] = judged(tmp_path, [forgery.plain()])
-    assert (second["verdict"], verify(forgery.plain()).verdict) == ("accepted", "accepted")
+    assert (second["verdict"], verify(forgery.plain()).verdict) == ("sound", "sound")

@@ -71,4 +71,4 @@ def test_its_command_judges_a_receipt(tmp_path: Path) -> None:
     note = tmp_path / "checkpoint"
     note.write_text(checkpoint.note, encoding="utf-8")
     found = judged(tmp_path, [right, wrong], "--checkpoint", str(note))
-    assert [second["verdict"] for second in found] == ["accepted", "not sound"]
+    assert [second["verdict"] for second in found] == ["sound", "broken"]

@@ -299,7 +299,7 @@ def _variant_attacked(
     )
     result = None if out is None else out / ATTACK
     with sweeping(made.name, engine, result, about, silent=silent) as sweep:
-        found = attack(made, records, **limits, carried=sweep)
+        found = attack(made, records, **limits, carried=sweep, progress=sweep.stage)
         if result is not None:
             write_found(sweep, result, json_text(attack_values(made.name, found)))
     return found

@@ -67,7 +67,7 @@ record is that of a survey among people, of a simulation or of a trial."""
 
 _SHOWN = 200
 _NOT_ACCEPTED = (
-    "its audit does not accept it, so it is not known what the published result stands on; "
+    "its audit does not find it sound, so it is not known what the published result stands on; "
     "'sottovoce audit' says why"
 )
 _MADE = {
@@ -162,7 +162,7 @@ def estimate(
     reader = reader_of(opened, transcript)
     audited = opened.audit(variant_of(reader.header, variant), reader=reader)
     digest = audited.verification.digest
-    if not audited.accepted or audited.estimate is None or digest is None:
+    if audited.verdict != "sound" or audited.estimate is None or digest is None:
         click.echo(printable(f"sottovoce: {transcript}: {_NOT_ACCEPTED}"), err=True)
         return 1
     found = audited.estimate

@@ -110,10 +110,10 @@ def explain(
         )
     reports = _Reports()
     audited = opened.audit(cls, reader=reader, folds=[reports])
-    if not audited.accepted or audited.estimate is None or audited.ledger is None:
+    if audited.verdict != "sound" or audited.estimate is None or audited.ledger is None:
         click.echo(
             printable(
-                f"sottovoce: {transcript}: its audit does not accept it; 'sottovoce audit' says why"
+                f"sottovoce: {transcript}: its audit does not find it sound: see 'sottovoce audit'"
             ),
             err=True,
         )

@@ -17,7 +17,7 @@ from scenarios.report.statement.statement import statement
 
 
 def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
-    """An audit as a page: the verdict first, then what it rests on.
+    """An audit as a page: what was found and the verdicts first, then what they rest on.
 
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
 
@@ -37,15 +37,16 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
         extras["coalition"] = graph(judged.coalition, "coalition")
     if judged.worst is not None:
         extras["worst"] = graph(judged.worst.finding, "worst")
-    found, members, *others, integrity = stated.sections
+    found, *others, integrity = stated.sections
     agreed = terms(judged.header, survey)
+    wrong = [found] if found.grids else []
     return report(
         "audit.html",
         judged,
+        stated,
         rounds,
-        [found, members, said, *others, published, agreed, integrity],
+        [*wrong, published, *others, said, agreed, integrity],
         extras,
-        statement=stated,
         source=(
             ("Variant", cut(judged.header.variant)),
             ("File", cut(judged.file, 120)),

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.report.formatting import MINUS, count
+from scenarios.report.formatting import MINUS, TIMES, count
 from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict
 
 _SCALE = 100.0
 """The least width of a scale between labels and words."""
@@ -45,6 +46,36 @@ def bars(shares: Sequence[float | None]) -> Markup:
         focusable="false",
         class_="bar" if len(kinds) == 1 else "bar two",
     )
+
+
+def ruler(verdict: PrivacyVerdict) -> Markup:
+    """The scale of privacy as a ruler, the verdict's step filled, and a mark where it stands."""
+    width, height, top = 400.0, 22.0, 12.0
+    step_width = width / len(SCALE)
+    parts = []
+    for place, step in enumerate(SCALE):
+        x, here = place * step_width, step.name == verdict.word
+        room = step_width - 2
+        class_ = verdict.state if here else None
+        parts.append(element("rect", x=x, y=top, width=room, height=height, rx=3, class_=class_))
+        middle = x + room / 2
+        parts.append(text(middle, top + 15.5, step.name, "here middle" if here else "middle"))
+        if place + 1 < len(SCALE):
+            edge = f"{TIMES}{step.odds:,.0f}"
+            parts.append(text(x + step_width - 1, top + height + 14, edge, "tick middle"))
+    parts.append(text(0, top + height + 14, "odds", "tick"))
+    parts.append(text(width, top + height + 14, "no limit", "tick end"))
+    if verdict.word != "unknown":
+        x = verdict.place * width
+        points = f"{x:.1f},{top - 1:.1f} {x - 6:.1f},{top - 11:.1f} {x + 6:.1f},{top - 11:.1f}"
+        parts.append(element("polygon", points=points))
+    steps = ", ".join(
+        f"{step.name} up to {step.odds:,.0f}" if math.isfinite(step.odds) else f"{step.name} beyond"
+        for step in SCALE
+    )
+    description = f"The scale, by how far odds can change: {steps}. The verdict: {verdict.word}."
+    title = "Where this stands on the scale of privacy"
+    return picture("ruler", title, description, (width, top + height + 18), parts, class_="ruler")
 
 
 def _endless(y: int, height: int) -> Markup:

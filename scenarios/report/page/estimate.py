@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from protocol.estimators.inference.words import (
     Intervals,
     Shown,
     bracketed,
-    decimals,
     figures_of,
     sentences,
 )
@@ -26,13 +25,18 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, count, cut, signed
-from scenarios.report.intervals import in_percent
+from scenarios.report.formatting import NONE, count, cut
+from scenarios.report.intervals import decimal, in_percent
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.report.statement.parts import Grid, Section, rest
 
-ATTRIBUTES, CATEGORIES = 24, 20
+ATTRIBUTES, CATEGORIES, KEYS = 24, 20, 60
+"""How many attributes have a panel, and how many categories, or keys, are drawn in one."""
+
+LISTED = 600
+"""The most rows of all tables of panels together."""
+
 PAIRS, TRIED, CELLS = 4, 28, 100
 """Of the first ``TRIED`` pairs, ``PAIRS`` are shown, of at most so many cells each."""
 
@@ -116,7 +120,7 @@ def estimate(
     pairs = ""
     if isinstance(found, KeyValueTables):
         panels = tuple(_keys(found, asked))
-        what, left = "key", rest(len(found.survey.names), CATEGORIES, "keys")
+        what, left = "key", rest(len(found.survey.names), KEYS, "keys, in the tables")
     else:
         panels = tuple(_means(found, asked)) or tuple(_panels(found, asked))
         heats, pairs = _heats(found, asked)
@@ -136,7 +140,9 @@ def estimate(
 
 def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
     truth = None if asked.truth is None else found.recoded(asked.truth)
-    for place, name in enumerate(found.survey.names[:ATTRIBUTES]):
+    names = found.survey.names[:ATTRIBUTES]
+    most = max(CATEGORIES, LISTED // len(names))
+    for place, name in enumerate(names):
         try:
             table = found.table(name, projection=asked.projection)
         except ValueError:
@@ -148,10 +154,11 @@ def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
             name,
             ("Category", "Share"),
             labels,
-            asked.of(table, CATEGORIES),
-            rest(len(labels), CATEGORIES, "categories"),
+            asked.of(table, most),
+            rest(len(labels), most, "categories in the JSON report"),
             asked.intervals,
             truth=true,
+            drawn=CATEGORIES,
         )
 
 
@@ -173,8 +180,8 @@ def _means(found: Estimate, asked: _Asked) -> Iterator[Panel]:
 
 
 def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
-    names = found.survey.names[:CATEGORIES]
-    more = rest(len(found.survey.names), CATEGORIES, "keys")
+    names, most = found.survey.names, LISTED // 2
+    more = rest(len(names), most, "keys in the JSON report")
     for key, title, heads, values, ends in (
         (
             "shares",
@@ -191,9 +198,13 @@ def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
             found.mean_intervals(*asked.intervals),
         ),
     ):
-        rows = asked.shown(values, ends, CATEGORIES)
+        rows = asked.shown(values, ends, most)
         limits = None if key == "shares" else (-2.0, 2.0)
-        yield _panel(f"keys-{key}", title, heads, names, rows, more, asked.intervals, limits=limits)
+        yield _panel(
+            *(f"keys-{key}", title, heads, names, rows, more, asked.intervals),
+            limits=limits,
+            drawn=KEYS,
+        )
 
 
 def _panel(
@@ -207,13 +218,14 @@ def _panel(
     *,
     limits: tuple[float, float] | None = None,
     truth: Sequence[float] = (),
+    drawn: int = CATEGORIES,
 ) -> Panel:
     """A picture and a table of some figures: of shares in percent, unless there are limits.
 
-    With the truth of each, it stands beside them.
+    With the truth of each, it stands beside them. The picture is of the first ``drawn`` alone.
     """
     exact, percents = all(row.exact for row in rows), limits is None
-    unit, plain = (" %", in_percent(rows)) if percents else ("", _decimal(rows))
+    unit, plain = (" %", in_percent(rows)) if percents else ("", decimal(rows))
     marks, cells = [], []
     beside = truth or [math.nan] * len(rows)
     for label, row, true in zip(map(cut, labels), rows, beside, strict=False):
@@ -229,8 +241,8 @@ def _panel(
                 *(() if exact else (bracketed(row, plain, unit),)),
             )
         )
-    drawn = diagrams.intervals(
-        key, cut(name), marks, percent=percents, limits=limits or (-0.5, 1.5)
+    picture = diagrams.intervals(
+        key, cut(name), marks[:drawn], percent=percents, limits=limits or (-0.5, 1.5)
     )
     grid = Grid(
         key=f"{key}-table",
@@ -245,12 +257,7 @@ def _panel(
         more=more,
         wide=bool(truth),
     )
-    return Panel(cut(name), drawn, grid, bool(truth))
-
-
-def _decimal(rows: Sequence[Shown]) -> Callable[[float], str]:
-    digits = decimals(rows, least=0)
-    return lambda value: signed(value, digits)
+    return Panel(cut(name), picture, grid, bool(truth))
 
 
 def _heats(found: Estimate, asked: _Asked) -> tuple[tuple[Heat, ...], str]:

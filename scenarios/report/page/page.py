@@ -24,6 +24,8 @@ from scenarios.report.page import diagrams
 from scenarios.report.rounds import Round
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import WORDS, Bar, Section
+from scenarios.report.statement.statement import Statement
+from scenarios.report.statement.verdicts import SCALE_SAYS
 
 
 class Fact(NamedTuple):
@@ -37,6 +39,7 @@ class Fact(NamedTuple):
 def report(
     template: str,
     judged: Judged,
+    statement: Statement,
     rounds: Sequence[Round],
     sections: Sequence[Section],
     extras: Mapping[str, Mapping[str, object]],
@@ -47,6 +50,7 @@ def report(
     Args:
         template: the name of its file.
         judged: what was found in the transcript.
+        statement: what is said of it.
         rounds: as from ``rounds_of``.
         sections: in their order.
         extras: what is drawn besides, by the section's key.
@@ -61,6 +65,9 @@ def report(
             style=Markup(style),
             policy=_policy(style),
             facts=_facts(judged.audit, rounds),
+            statement=statement,
+            ruler=diagrams.ruler(statement.privacy),
+            scale=SCALE_SAYS,
             sections=sections,
             extras=extras,
             **values,

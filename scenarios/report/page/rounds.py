@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from itertools import groupby
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.formatting import NONE, count, cut, size
 from scenarios.report.page.svg import element, picture, text
-from scenarios.report.rounds import Flow, Round
+from scenarios.report.rounds import Flow, Round, added, stretches_of
 from scenarios.report.statement.parts import Bar, Cell, Grid, Section, rest
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
@@ -37,10 +36,11 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
     parties = count(audit.completeness.parties, "party", "parties")
     lifelines = (parties, "aggregator", "public record")
     short = ("parties", "aggregator", "record")
+    codec = audit.charter.codec
     alike: dict[tuple[str, int, int], list[Flow]] = {}
     for flow in (flow for round_ in rounds for flow in round_.flows):
         alike.setdefault((flow.kind, *_ends(flow)), []).append(flow)
-    flows = sorted(map(_added, alike.values()), key=lambda flow: -flow.bytes)
+    flows = sorted(map(added, alike.values()), key=lambda flow: -flow.bytes)
     messages = sum(flow.messages for flow in flows)
     octets = sum(flow.bytes for flow in flows)
     lead = f"{count(messages, 'message')}, {size(octets)}, in {count(len(rounds), 'round')}."
@@ -51,6 +51,7 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
             f"{flow.messages:,}",
             f"{flow.lost:,}" if flow.lost else "none",
             size(flow.bytes),
+            cut(codec.about(flow.kind), 120) or NONE,
             Bar((flow.bytes / max(octets, 1),)),
         )
         for flow in flows[:FLOWS]
@@ -60,7 +61,15 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
         Grid(
             key="kinds",
             caption="Traffic by kind of message, the most bytes first",
-            columns=("Kind", "From and to", "#Messages", "#Lost", "#Size", "~Share of all bytes"),
+            columns=(
+                "Kind",
+                "From and to",
+                "#Messages",
+                "#Lost",
+                "#Size",
+                "What it is",
+                "~Share of all bytes",
+            ),
             rows=by_kind,
             more=rest(len(flows), FLOWS, "kinds"),
         ),
@@ -87,31 +96,11 @@ def traffic(audit: Audit, rounds: Sequence[Round]) -> tuple[Section, dict[str, o
 
 
 def _folded(rounds: Sequence[Round]) -> list[_Fold]:
-    def said(numbered: tuple[int, Round]) -> list[tuple[object, ...]]:
-        return [(flow.kind, *_ends(flow)) for flow in numbered[1].flows]
-
     folds = []
-    for _, group in groupby(enumerate(rounds, 1), key=said):
-        numbers, alike = zip(*group, strict=True)
-        first, last = numbers[0], numbers[-1]
-        name = f"Round {first:,}" if first == last else f"Rounds {first:,} to {last:,}"
-        flows = tuple(map(_added, zip(*(round_.flows for round_ in alike), strict=True)))
-        several = f"{len(alike):,} alike" if len(alike) > 1 else ""
-        happened = tuple(note for round_ in alike for note in round_.notes)
-        folds.append(_Fold(name, rest(len(flows), ARROWS, "kinds") or several, flows, happened))
+    for name, alike, flows, notes in stretches_of(rounds):
+        several = f"{alike:,} alike" if alike > 1 else ""
+        folds.append(_Fold(name, rest(len(flows), ARROWS, "kinds") or several, flows, notes))
     return folds
-
-
-def _added(flows: Sequence[Flow]) -> Flow:
-    arrived = [flow.delivered for flow in flows if flow.delivered is not None]
-    return Flow(
-        flows[0].kind,
-        flows[0].senders,
-        flows[0].recipients,
-        sum(flow.messages for flow in flows),
-        sum(arrived) if arrived else None,
-        sum(flow.bytes for flow in flows),
-    )
 
 
 def _ends(flow: Flow) -> tuple[int, int]:

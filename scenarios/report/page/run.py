@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from protocol.estimators.inference.words import USUAL, Intervals
 from scenarios.report.formatting import NONE, count, cut, signed
@@ -13,6 +14,7 @@ from scenarios.report.page.page import report
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.statement.checks import OF_THE_FILE
+from scenarios.report.statement.found import found
 from scenarios.report.statement.parts import Grid, Section, rest
 from scenarios.report.statement.statement import statement
 from scenarios.running.scenario import Finished
@@ -43,7 +45,10 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         intervals=intervals,
         with_rounds=True,
     )
-    stated = statement(judged)
+    stated = replace(
+        statement(judged),
+        found=found(finished.reported, intervals, projection=finished.projection),
+    )
     by_key = {section.key: section for section in stated.sections}
     estimated, drawn = estimate(
         finished.reported,
@@ -75,6 +80,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
     return report(
         "run.html",
         judged,
+        stated,
         rounds,
         sections,
         {said.key: flows, estimated.key: drawn},

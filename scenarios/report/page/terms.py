@@ -12,20 +12,23 @@ from protocol.transcript.entries import Header
 from scenarios.report.formatting import count, cut
 from scenarios.report.statement.parts import Grid, Section, rest, some
 
-PARAMETERS = 40
+PARAMETERS, NAMED = 40, 12
 _DEPTH = 2
 
 
 def terms(header: Header, survey: Survey) -> Section:
     """What was asked, and by which rules."""
     attributes = survey.attributes
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for attribute in attributes:
+        alike.setdefault(attribute.categories, []).append(cut(attribute.name))
     asked = tuple(
         (
-            cut(attribute.name),
-            f"{attribute.size:,}",
-            some((cut(category, 24) for category in attribute.categories), attribute.size, 6),
+            some(names, len(names), NAMED),
+            f"{len(categories):,}",
+            some((cut(category, 24) for category in categories), len(categories), 6),
         )
-        for attribute in attributes[:PARAMETERS]
+        for categories, names in islice(alike.items(), PARAMETERS)
     )
     rules = [(cut(name), brief(value)) for name, value in header.parameters.items()]
     lead = f"Variant {cut(header.variant)}, {count(len(attributes), 'attribute')}."
@@ -39,7 +42,7 @@ def terms(header: Header, survey: Survey) -> Section:
                 caption="What was asked",
                 columns=("Attribute", "#Categories", "Which"),
                 rows=asked,
-                more=rest(len(attributes), PARAMETERS, "attributes"),
+                more=rest(len(alike), PARAMETERS, "kinds of attribute"),
             ),
             Grid(
                 key="rules",

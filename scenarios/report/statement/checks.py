@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from protocol.audit.audit import Audit
+from protocol.audit.audit import Audit, Verdict
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
@@ -35,7 +35,7 @@ def whole(verification: Verification) -> Answer:
     if verification.unopened is not None:
         before = f" There {'is' if faults == 1 else 'are'} {wrong} before." if faults else ""
         why = f"the file cannot be unpacked: {verification.unopened}"
-        state: State = "bad" if verification.verdict == "not sound" else "open"
+        state: State = "bad" if verification.verdict == "broken" else "open"
         return state, f"Could not finish: {why}.{before}"
     if faults and not _by_itself(verification):
         return "bad", f"{wrong}: it is not what was recorded."
@@ -62,15 +62,33 @@ def _by_itself(verification: Verification) -> bool:
     return about <= {"published", "digest"} and not verification.faults_left_out
 
 
-def verdict_of_file(verification: Verification) -> str:
-    """What verifying comes to, in a line."""
+def changed(verification: Verification) -> str | None:
+    """What is wrong with a file that is not as it was recorded, in a sentence; None if it may be.
+
+    A single bit that was flipped breaks many rules at once: every signature over it, and more.
+    """
+    if not verification.faults or _by_itself(verification):
+        return None
+    if verification.unopened is not None and verification.verdict != "broken":
+        return None
+    fault = verification.faults[0]
+    places = [
+        *([] if fault.entry is None else [f"entry {fault.entry:,}"]),
+        *([] if fault.offset is None else [f"byte {fault.offset:,}"]),
+    ]
+    first = f", first noticed at {', '.join(places)}" if places else ""
+    return f"The file was changed after it was recorded, or recorded wrongly{first}."
+
+
+def verdict_of_file(verification: Verification) -> tuple[Verdict, str]:
+    """What verifying comes to: the verdict on the file alone, and why in a sentence."""
     if verification.intact:
-        return "intact"
-    if verification.verdict == "could not finish":
-        return "no verdict: the file could not be read to its end"
+        return "sound", "The file is what was recorded, as far as it can tell by itself."
+    if verification.verdict == "unfinished":
+        return "unfinished", "The file could not be read to its end."
     if verification.foreign and verification.complete and _by_itself(verification):
-        return "NOT compared: the checkpoint is of another session"
-    return "NOT intact"
+        return "broken", "Not compared: the checkpoint that was given is of another session."
+    return "broken", changed(verification) or whole(verification)[1]
 
 
 _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
@@ -147,7 +165,7 @@ def signed_by_aggregator(verification: Verification) -> Answer:
         return "care", f"Of the record the header alone is signed, by the key {key}."
     return (
         "care",
-        f"The record is signed up to entry {last.size - 1:,}, not to the end, by the key {key}.",
+        f"The record is signed up to entry {last.size - 2:,}, not to the end, by the key {key}.",
     )
 
 

@@ -25,6 +25,7 @@ class Judged:
         header: the transcript's.
         audit: what was found.
         linkage: what the observer can link.
+        alone: what the aggregator alone knows of secure sums; None if the variant has none.
         intervals: of the estimate: their level, and what they are about.
         calibrated: the estimate, made to agree with known margins; None if it was not asked for.
         announced: the announced tables as the published result has them.
@@ -42,6 +43,7 @@ class Judged:
     header: Header
     audit: Audit
     linkage: Linkage
+    alone: CoalitionFinding | None = None
     intervals: Intervals = USUAL
     calibrated: Estimate | None = None
     announced: tuple[AnnouncedTable, ...] = ()

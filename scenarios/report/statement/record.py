@@ -16,6 +16,7 @@ from scenarios.report.formatting import NONE, count, cut, upper
 from scenarios.report.intervals import in_percent
 from scenarios.report.rounds import waits_of
 from scenarios.report.sampling import calibration_sentences, design_sentences, response_sentences
+from scenarios.report.statement.checks import changed
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import SO_FAR, Grid, Section, rest, some
 from scenarios.report.statement.replays import records_unproved
@@ -28,17 +29,28 @@ TABLES, CELLS = 12, 60
 def findings(judged: Judged) -> Section:
     """What is wrong, each finding with the entries behind it, and what was survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
-    undecided = judged.audit.undecided
+    unfinished = judged.audit.verdict == "unfinished"
+    changed_file = None if unfinished else changed(judged.audit.verification)
     lead = f"{count(len(wrong), 'thing is', 'things are')} wrong." if wrong else "Nothing is wrong."
+    if changed_file is not None:
+        lead = changed_file
     return Section(
         key="findings",
         title="Findings",
-        lead="What was read so far decides nothing." if undecided else lead,
+        lead="What was read so far decides nothing." if unfinished else lead,
         notes=("Entries count from 0, as in the column “entry” that the query command knows.",)
         if wrong or odd
         else (),
         grids=(
-            *_found("found", "What was found" if undecided else "What is wrong", wrong),
+            *_found(
+                "found",
+                "What was found"
+                if unfinished
+                else "What is wrong"
+                if changed_file is None
+                else "What shows it",
+                wrong,
+            ),
             *_found("remarks", "Malformed, and survived", odd),
         ),
     )

@@ -1,16 +1,19 @@
-"""An audit's statement: the verdict, every check behind it, and what they rest on."""
+"""An audit's statement: what was found, the verdicts, the checks, and what they rest on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.audit.audit import Audit
 from scenarios.report.formatting import count, cut
-from scenarios.report.statement.checks import checks_of, has_sum
+from scenarios.report.statement.checks import changed, checks_of, has_sum
 from scenarios.report.statement.coalitions import coalition, how_found, linkage
+from scenarios.report.statement.found import Coverage, coverage, found
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check, Section, rest
+from scenarios.report.statement.parts import Check, Grid, Section, rest
 from scenarios.report.statement.privacy import claims, ledger, trail
 from scenarios.report.statement.record import analysis, findings, integrity, members
+from scenarios.report.statement.verdicts import PrivacyVerdict, Verdict, on_privacy, on_record
 
 _REASONS = 3
 
@@ -20,27 +23,25 @@ class Statement:
     """What an audit says.
 
     Args:
-        accepted: whether the record is intact and its result follows from it.
-        undecided: there is no verdict, for not all could be judged.
-        says: the verdict in a sentence.
-        reasons: the first findings against it, and how many more there are.
+        found: the largest figures of the published result; None if there is none.
+        record: whether the record is what was recorded, and its result follows from it.
+        privacy: how well people were protected.
+        coverage: who was counted, for the estimate and in each wait.
         checks: every question that was put to the record, with its answer.
         sections: what the answers rest on.
     """
 
-    accepted: bool
-    undecided: bool
-    says: str
-    reasons: tuple[str, ...]
+    found: Grid | None
+    record: Verdict
+    privacy: PrivacyVerdict
+    coverage: tuple[Coverage, ...]
     checks: tuple[Check, ...]
     sections: tuple[Section, ...]
 
     @property
-    def title(self) -> str:
-        """The verdict in a word or two."""
-        if self.undecided:
-            return "No verdict"
-        return "Accepted" if self.accepted else "Not accepted"
+    def verdicts(self) -> tuple[Verdict, Verdict]:
+        """Both of them."""
+        return self.record, self.privacy
 
 
 def statement(judged: Judged) -> Statement:
@@ -56,10 +57,10 @@ def statement(judged: Judged) -> Statement:
     ]
     # Why nothing bounds a figure is said once.
     told, partial = audit.ledger.unbounded, audit.partial
-    if (found := judged.coalition) is not None:
+    if (known := judged.coalition) is not None:
         notes = judged.coalition_notes
         sections.append(
-            coalition(found, answers["Coalition"], notes=notes, unbounded=told, partial=partial)
+            coalition(known, answers["Coalition"], notes=notes, unbounded=told, partial=partial)
         )
     if (worst := judged.worst) is not None:
         title, lead = "The worst coalition found", answers["The worst coalition"]
@@ -81,23 +82,39 @@ def statement(judged: Judged) -> Statement:
     if judged.account is not None:
         sections.append(trail(judged.account))
     sections.append(integrity(judged, answers["The record"]))
+    return Statement(
+        found=found(judged.estimate, judged.intervals),
+        record=on_record(audit, *_of_the_record(audit)),
+        privacy=on_privacy(
+            audit.passed,
+            alone=judged.alone,
+            checks=audit.checks,
+            partial=audit.partial,
+            simulated=audit.simulated,
+            trial=audit.trial,
+        ),
+        coverage=coverage(audit),
+        checks=checks,
+        sections=tuple(sections),
+    )
+
+
+def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
+    """What is to be said of the record in a sentence, and the first findings against it."""
     wrong = len(audit.findings)
-    if audit.accepted:
-        says = "The record is whole, and the published result follows from it."
-    elif audit.undecided:
+    if audit.verdict == "unfinished":
         says = "Not all of the record could be read or judged: it may be what was recorded or not."
+    elif audit.verdict == "sound":
+        says = "The record is whole, and the published result follows from it."
+    elif (why := changed(audit.verification)) is not None:
+        # Whatever else is wrong may follow from that.
+        more = f"{count(wrong, 'check fails', 'checks fail')} because of it, or as well."
+        return why, (more,) if wrong > 1 else ()
     elif wrong:
         stands = "stands" if wrong == 1 else "stand"
         says = f"{count(wrong, 'finding')} {stands} against this record or its result."
     else:
         says = "The record is not intact."
     more = rest(wrong, _REASONS, "below")
-    reasons = tuple(cut(str(found), 300) for found in audit.findings[:_REASONS])
-    return Statement(
-        accepted=audit.accepted,
-        undecided=audit.undecided,
-        says=says,
-        reasons=(*reasons, more) if more else reasons,
-        checks=checks,
-        sections=tuple(sections),
-    )
+    reasons = tuple(cut(str(each), 300) for each in audit.findings[:_REASONS])
+    return says, (*reasons, more) if more else reasons

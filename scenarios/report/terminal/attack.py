@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import asdict
+from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,8 +15,9 @@ from rich.text import Text
 from protocol.attack.attack import Attack
 from protocol.attack.client import ClientAttack
 from protocol.attack.probes import Probe
+from scenarios.report.formatting import count
 
-_COLUMNS = ("inputs that differ in", "at least", "ledger", "provable", "right guesses", "event")
+_COLUMNS = ("inputs that differ in", "at least", "ledger", "provable")
 
 
 def attack_values(name: str, found: Attack | ClientAttack) -> dict[str, Any]:
@@ -82,12 +84,15 @@ def attack_report(name: str, found: Attack | ClientAttack) -> Iterator[Text]:
 def figures_report(found: Attack | ClientAttack, *, seconds: float) -> Iterator[RenderableType]:
     """The figures of every pair of inputs, and how many seconds it took."""
     if isinstance(found, Attack):
-        table = Table(*_COLUMNS, "trials")
-        for column in (1, 2, 3, 4, 6):
-            table.columns[column].justify = "right"
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for place, name in enumerate(_COLUMNS):
+            table.add_column(name, justify="right" if place else "left", no_wrap=place > 0)
         for probe in found.probes:
             table.add_row(*map(Text, _row(probe)))
         yield table
+        yield Text("How the two were told apart:")
+        for probe in found.probes:
+            yield Text(f"  {probe.pair}: {_how(probe)}")
         if found.rows:
             yield Text(f"every row of {', '.join(found.rows)} is one respondent's")
     yield Text(f"{seconds:.1f} s", style="dim")
@@ -147,13 +152,20 @@ def _verdict_on_variant(found: Attack) -> str:
 
 def _row(probe: Probe) -> tuple[str, ...]:
     if math.isinf(probe.bound):
-        why = "; ".join(probe.unbounded)
-        return probe.pair, "", "unbounded: nothing to exceed", "", "", why, ""
-    trials = f"{probe.trials:,} in {probe.runs:,} run{'s' if probe.runs > 1 else ''}"
-    right = f"{probe.right:,} of {probe.guesses:,}"
-    event = f"{probe.event}{' (learned)' if probe.learned else ''}" or "nothing differs"
+        return probe.pair, "", "unbounded", ""
     mark = " !" if probe.accused else ""
     lower = f"{probe.lower:.4f}{mark}"
     most = f"{probe.weakest.provable:.4f}" if probe.weakest is not None else ""
     most = f"{most}: too few trials" if probe.undecided else most
-    return probe.pair, lower, f"{probe.bound:.4f}", most, right, event, trials
+    return probe.pair, lower, f"{probe.bound:.4f}", most
+
+
+def _how(probe: Probe) -> str:
+    """The event, and how often it led to the right guess."""
+    if math.isinf(probe.bound):
+        return f"unbounded: nothing to exceed: {'; '.join(probe.unbounded)}"
+    event = f"{probe.event}{' (learned)' if probe.learned else ''}" or "nothing differs"
+    return (
+        f"{event}; {probe.right:,} of {count(probe.guesses, 'guess', 'guesses')} right, in "
+        f"{count(probe.trials, 'trial')} in {count(probe.runs, 'run')}"
+    )

@@ -1,4 +1,4 @@
-"""A statement for a terminal: the verdict, the checks, then what they rest on."""
+"""A statement for a terminal: what was found, the verdicts, the checks, what they rest on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 
 from protocol.transcript.verification import Verification
-from scenarios.report.formatting import count
+from scenarios.report.formatting import TIMES, count
 from scenarios.report.statement.checks import checks_of_file, verdict_of_file
 from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
 from scenarios.report.statement.statement import Statement
+from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, Verdict
 from scenarios.report.terminal.plain import plain
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
@@ -22,15 +23,66 @@ _SHORT = 48
 
 
 def statement_report(said: Statement) -> Iterator[RenderableType]:
-    """The verdict first, then what it rests on."""
-    style = "bold green" if said.accepted else "bold red"
-    yield plain(said.title, style=style)
-    yield plain(said.says)
+    """What was found and the verdicts first, then what they rest on."""
+    if said.found is not None:
+        yield from found_report(said.found)
+    yield from verdicts_report(said)
+    yield plain("")
     yield from checks_report(said.checks)
     answers = {check.says for check in said.checks}
     for section in said.sections:
         if section.notes or section.reasons or section.facts or section.grids:
             yield from _section(section, answered=section.lead in answers)
+
+
+def found_report(found: Grid) -> Iterator[RenderableType]:
+    """The first figures of what was found, a line for each."""
+    yield plain("Found: ", style="bold").append_text(plain(found.caption, style="not bold"))
+    heads = [name for name, _ in found.heads[1:]]
+    width = max((len(str(first)) for first, *_ in found.rows), default=0) + 2
+    for first, *others in found.rows:
+        named = zip(heads, others, strict=True)
+        cells = (f"{cell}" if len(heads) == 1 else f"{name} {cell}" for name, cell in named)
+        yield plain(f"  {first:<{width}}{'  '.join(cells)}")
+    if found.more:
+        yield plain(f"  {found.more}")
+
+
+def verdicts_report(said: Statement) -> Iterator[RenderableType]:
+    """Both verdicts, and who was counted."""
+    yield from verdict_lines(said.record)
+    yield from privacy_report(said.privacy)
+    first, *others = said.coverage
+    yield plain("Counted: ", style="bold").append_text(
+        plain(f"{first.says}, for {first.of}", style="not bold")
+    )
+    for each in others:
+        about = f" ({each.about})" if each.about else ""
+        yield plain(f"  {each.of}: {each.says}{about}")
+
+
+def privacy_report(verdict: PrivacyVerdict) -> Iterator[RenderableType]:
+    """The verdict on privacy, and the scale that it goes by."""
+    yield from verdict_lines(verdict)
+    yield _scale(verdict)
+
+
+def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
+    """A verdict with its reasons."""
+    style = _STYLES.get(verdict.state, "")
+    line = plain(f"{verdict.about}: ", style="bold")
+    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
+    yield line.append_text(plain(f". {verdict.says}", style="not bold default"))
+    for reason in verdict.reasons:
+        yield plain(f"  {reason}")
+
+
+def _scale(verdict: PrivacyVerdict) -> RenderableType:
+    """The scale in a line, with the verdict marked."""
+    steps = [f"[{step.name}]" if step.name == verdict.word else step.name for step in SCALE]
+    edges = [f" {TIMES}{step.odds:,.0f} " for step in SCALE[:-1]]
+    ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
+    return plain(f"  Scale, by how far odds can change: {ruler}", style="dim")
 
 
 def checks_report(checks: Iterable[Check]) -> Iterator[RenderableType]:
@@ -76,7 +128,10 @@ def _rows(grid: Grid) -> Iterator[RenderableType]:
 
 
 def verification_report(verification: Verification) -> Iterator[RenderableType]:
-    """Whether a transcript is intact, and every fault."""
+    """The verdict on a file, and every fault."""
+    word, says = verdict_of_file(verification)
+    state: State = "good" if word == "sound" else "bad" if word == "broken" else "open"
+    yield from verdict_lines(Verdict(about="Record", word=word, state=state, says=says))
     for fault in verification.faults[:_FAULTS]:
         yield plain(f"fault: {fault}", style="red")
     more = len(verification.faults) - _FAULTS + verification.faults_left_out
@@ -92,5 +147,3 @@ def verification_report(verification: Verification) -> Iterator[RenderableType]:
         about = "" if verification.read_whole else "of what was read "
         yield plain(f"digest {about}{verification.digest.hex()}")
     yield from checks_report(checks_of_file(verification))
-    style = "bold green" if verification.intact else "bold red"
-    yield plain(verdict_of_file(verification), style)

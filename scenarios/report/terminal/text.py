@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from protocol.audit.claims import check_claims
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import (
@@ -30,13 +32,15 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
-from scenarios.report.rounds import Round, waits_of
+from scenarios.report.rounds import Round, stretches_of, waits_of
 from scenarios.report.sampling import (
     calibration_sentences,
     design_sentences,
     response_sentences,
 )
-from scenarios.report.terminal.plain import plain
+from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
+from scenarios.report.terminal.plain import line, plain
+from scenarios.report.terminal.statement import privacy_report
 from scenarios.running.scenario import Finished, Scenario
 
 if TYPE_CHECKING:
@@ -45,22 +49,39 @@ if TYPE_CHECKING:
 _ATTRIBUTES = 60
 """The most attributes that a table or a line lists."""
 
+_NOTES = 12
+"""The most notes on rounds that are alike."""
+
 _WAITS = 16
 """Up to so many waits of the aggregator have a line each."""
+
+_CATEGORIES, _LARGEST = 40, 20
+"""Of an attribute with more categories, so many of the largest are listed."""
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
 
 
-def scenarios_report(scenarios: Sequence[Scenario[Any]]) -> Iterator[RenderableType]:
-    """The scenarios, then the reproductions, with their parameters."""
-    groups = (
-        ("Scenarios", [s for s in scenarios if not s.reproduces]),
-        ("Reproductions of papers", [s for s in scenarios if s.reproduces]),
-    )
-    for place, (title, members) in enumerate(group for group in groups if group[1]):
-        yield Padding(plain(title, style="underline"), (1 if place else 0, 0, 1, 0))
-        yield from map(scenario_table, members)
+def families_report(
+    families: Mapping[str, Sequence[Scenario[Any]]], *, parameters: bool
+) -> Iterator[RenderableType]:
+    """The scenarios, then the reproductions, by family: a line each, or with their parameters."""
+    widest = max(len(one.name) for members in families.values() for one in members)
+    for title, reproduces in (("Scenarios", False), ("Reproductions of papers", True)):
+        yield plain(title, style="bold underline")
+        for family, members in families.items():
+            listed = [one for one in members if bool(one.reproduces) == reproduces]
+            if not listed:
+                continue
+            yield line(family, style="dim")
+            for one in listed:
+                if parameters:
+                    yield scenario_table(one)
+                else:
+                    yield line(f"  {one.name:<{widest}}  {one.summary}")
+        yield plain("")
+    if not parameters:
+        yield plain("sottovoce list NAME lists its parameters, --parameters those of all.")
 
 
 def scenario_table(scenario: Scenario[Any]) -> RenderableType:
@@ -103,6 +124,11 @@ def outcome_report(
     for reason, many in outcome.trouble.items():
         yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
     yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
+    if has_exact_sums(outcome.ledger):
+        yield plain("Privacy: sottovoce audit says what the exact sums on record give away.")
+    else:
+        checks = check_claims(outcome.variant, outcome.ledger)
+        yield from privacy_report(on_privacy(outcome.ledger, alone=None, checks=checks))
     yield plain(
         f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
         + by_attribute(outcome.ledger.attribute_epsilon)
@@ -167,15 +193,21 @@ def header_report(header: Header) -> RenderableType:
     )
 
 
-def rounds_report(rounds: Iterable[Round]) -> Iterator[RenderableType]:
-    """Who said what to whom, round by round."""
-    for place, round_ in enumerate(rounds, 1):
-        table = Table(title=f"round {place}", title_justify="left")
+def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Iterator[RenderableType]:
+    """Who said what to whom, round by round; those that are alike together.
+
+    Args:
+        rounds: as from ``rounds_of``.
+        about: what a kind of message is; empty if that is not known.
+    """
+    explained: set[str] = set()
+    for stretch in stretches_of(rounds):
+        table = Table(title=stretch.name.lower(), title_justify="left")
         for column in ("from", "to", "kind"):
             table.add_column(column)
         for column in ("messages", "delivered", "bytes"):
             table.add_column(column, justify="right")
-        for flow in round_.flows:
+        for flow in stretch.flows:
             table.add_row(
                 _members(flow.senders),
                 _members(flow.recipients),
@@ -185,8 +217,14 @@ def rounds_report(rounds: Iterable[Round]) -> Iterator[RenderableType]:
                 f"{flow.bytes:,}",
             )
         yield table
-        for note in round_.notes:
+        for kind in dict.fromkeys(flow.kind for flow in stretch.flows):
+            if kind not in explained and (what := about(kind)):
+                yield plain(f"  {kind}: {what}.", style="dim")
+            explained.add(kind)
+        for note in stretch.notes[:_NOTES]:
             yield plain(f"  {note}")
+        if len(stretch.notes) > _NOTES:
+            yield plain(f"  and {len(stretch.notes) - _NOTES:,} more")
 
 
 def rows_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
@@ -253,9 +291,16 @@ def _marginals(
         ]
         figures += cells
         head = attribute
-        for category, *row in zip(marginal.categories[0], *columns, strict=True):
+        rows = list(zip(marginal.categories[0], *columns, strict=True))
+        more = len(rows) - _LARGEST if len(rows) > _CATEGORIES else 0
+        if more:
+            order = np.argsort(-np.nan_to_num(marginal.values, nan=-math.inf), kind="stable")
+            rows = [rows[place] for place in order[:_LARGEST]]
+        for category, *row in rows:
             table.add_row(plain(head), plain(category), *row)
             head = ""
+        if more:
+            table.add_row("", plain(f"and {more:,} more, all smaller"))
         table.add_section()
     yield table
     if len(marginals) > _ATTRIBUTES:

@@ -1,4 +1,4 @@
-"""The Monte Carlo test of independence, and the error of a share of rejections.
+"""The Monte Carlo test of independence.
 
 The generator is numpy's: it draws tables of an experiment, never a report of a person. Tests
 without draws are in ``protocol.estimators.dependence.association``; the last ``ways`` axes are one
@@ -7,7 +7,6 @@ table there and here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -151,16 +150,3 @@ def sampled_counts(
     cells = cells / cells.sum(axis=-1, keepdims=True)
     drawn = generator.multinomial(totals, cells, size=(runs, *tables))
     return np.asarray(drawn.reshape(runs, *law.shape), np.int64)
-
-
-def share_error(share: float, trials: int) -> float:
-    """The standard error of a share of independent trials, NaN of a single one.
-
-    Where all came out alike it is that of the share which one trial more of either outcome would
-    make: never 0, and about ``1/trials``.
-    """
-    if trials < 2:
-        return math.nan
-    if share in (0.0, 1.0):
-        share = 1 / (trials + 2)
-    return math.sqrt(share * (1 - share) / trials)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.randomizers.exact import Floats
-from protocol.variants.rrba.blocks import Cells, Running
+from protocol.variants.rrba.blocks import Cells, Running, Update
 from protocol.wire.arrays import smallest_dtype
 from scenarios.reproductions.laws import report_block
 
@@ -49,6 +49,7 @@ class Trials:
         keep: the keep probability, one or one for every trial, above 0 and at most 1.
         mix: the share of the uniform distribution in what fakes are drawn from, 0 to 1.
         generator: decides all reports.
+        update: what the tables of fakes are made of.
 
     Attributes:
         running: what the aggregator of each trial knows: one group of cells per trial.
@@ -62,13 +63,14 @@ class Trials:
         keep: ArrayLike,
         mix: float,
         generator: np.random.Generator,
+        update: Update = "pooled",
     ) -> None:
         keeps = np.broadcast_to(np.asarray(keep, np.float64), shape)
         self._shape = (*shape, cells)
         self._keeps = keeps[..., np.newaxis]
         self._mix = mix
         self._generator = generator
-        self.running = Running(Cells.of((cells,) * math.prod(shape)), keeps.reshape(-1))
+        self.running = Running(Cells.of((cells,) * math.prod(shape)), keeps.reshape(-1), update)
         self._fakes = np.zeros(self._shape)
 
     def ask(self, true_counts: ArrayLike) -> AskedBlock:

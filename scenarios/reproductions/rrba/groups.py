@@ -32,12 +32,14 @@ class Asked(NamedTuple):
         keeps: the keep probability of every group.
         draw: how many respondents answer about each group in some runs, (runs, groups).
         shares: the probability that a respondent answers about each.
+        longest: how many groups the largest view has.
     """
 
     names: tuple[tuple[str, ...], ...]
     keeps: Floats
     draw: Callable[[int, int, np.random.Generator], NDArray[np.int64]]
     shares: Floats
+    longest: int
 
 
 def asked(survey: Survey, epsilon: float, extent: Extent) -> Asked:
@@ -58,7 +60,7 @@ def asked(survey: Survey, epsilon: float, extent: Extent) -> Asked:
         drawn = generator.multinomial(n, [1 / len(views)] * len(views), size=runs)
         return np.asarray(drawn @ (member > 0), np.int64)
 
-    return Asked(plan.group_names, np.array(plan.thresholds) / WORDS, draw, shares)
+    return Asked(plan.group_names, np.array(plan.thresholds) / WORDS, draw, shares, longest)
 
 
 def expected_inverse(n: int, share: float) -> float:

@@ -6,8 +6,7 @@ Randomized Response Block Aggregation (RRBA), sections 6 and 7.3.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
@@ -24,36 +23,28 @@ from protocol.estimators.dependence.association import (
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from scenarios.report.plots import plot_rows
-from scenarios.reproductions.rrba.association import monte_carlo_test, share_error
+from scenarios.errors import UsageError
+from scenarios.reproductions.driver import scenarios_of
+from scenarios.reproductions.experiment import Asked, Experiment, Sample, grid
+from scenarios.reproductions.rrba.association import monte_carlo_test
 from scenarios.reproductions.rrba.baselines import Scale, laplace_tables, mcindep
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.shared import MIX, Mix, keep_at, run_rrba, true_epsilon
-from scenarios.running.reproduction import Reproduced, Row, Runs
-from scenarios.running.scenario import Context, Scenario
+from scenarios.running.outcomes import Outcome
+from scenarios.running.reproduction import Picture
+from scenarios.running.scenario import Context
 
 LEVEL = 0.05
 WAYS = (2, 3, 4)
 MARGIN = 0.6
 """The share of the first value of every attribute; the paper does not say how tables are made."""
 
-PRINTED: Mapping[str, tuple[tuple[float, float, float], ...]] = {
-    "Laplace": ((0.68, 0.65, 0.665), (0.55, 0.59, 0.57), (0.50, 0.59, 0.545)),
-    "MCIndep": ((0.94, 0.95, 0.945), (0.94, 0.93, 0.935), (0.92, 0.91, 0.915)),
-    "RRBA": ((0.96, 0.97, 0.965), (0.94, 0.94, 0.94), (0.93, 0.94, 0.935)),
-}
-"""For two, three and four ways: H0 rejected where it is wrong, accepted where it is right, the
-accuracy."""
 
-FIGURES = ("rejects a wrong H0", "accepts a right H0", "accuracy")
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. The paper says neither how many respondents there are nor how far from
     independent the tables of the alternative; it has 100 trials.
     """
 
-    runs: Runs = 400
     n: Annotated[int, Meta(ge=100, le=10_000_000, description="respondents")] = 8000
     block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
     v: Annotated[
@@ -71,20 +62,19 @@ class Setting(NamedTuple):
     Args:
         law: of the answers, one axis of 2 values per attribute.
         parameters: of the experiment.
+        runs: how many.
         generator: decides all draws.
     """
 
     law: Floats
     parameters: Parameters
+    runs: int
     generator: np.random.Generator
 
     @property
     def ways(self) -> int:
         """The number of attributes."""
         return self.law.ndim
-
-
-Test: TypeAlias = Callable[[Setting], TestResult]
 
 
 def law_of(ways: int, v: float) -> Floats:
@@ -103,8 +93,8 @@ def law_of(ways: int, v: float) -> Floats:
 def _sampled(setting: Setting) -> NDArray[np.int64]:
     """Exact tables, (runs, 2, ...)."""
     p = setting.parameters
-    drawn = setting.generator.multinomial(p.n, setting.law.reshape(-1), size=p.runs)
-    return np.asarray(drawn.reshape(p.runs, *setting.law.shape), np.int64)
+    drawn = setting.generator.multinomial(p.n, setting.law.reshape(-1), size=setting.runs)
+    return np.asarray(drawn.reshape(setting.runs, *setting.law.shape), np.int64)
 
 
 def _laplace(setting: Setting, scale: Scale) -> TestResult:
@@ -144,54 +134,57 @@ class Reports(NamedTuple):
 
 def _reports(setting: Setting, keep: float, mix: float) -> Reports:
     p, law = setting.parameters, setting.law.reshape(-1)
-    trials = Trials((p.runs,), law.size, keep=keep, mix=mix, generator=setting.generator)
+    trials = Trials((setting.runs,), law.size, keep=keep, mix=mix, generator=setting.generator)
     whole, rest = divmod(p.n, p.block)
-    laws = np.broadcast_to(law, (p.runs, law.size))
+    laws = np.broadcast_to(law, (setting.runs, law.size))
     for size, blocks in ((p.block, whole), (rest, min(rest, 1))):
         for true in sampled_blocks(laws, size, setting.generator, blocks=blocks):
             trials.ask(true)
-    shape = (p.runs, *setting.law.shape)
+    shape = (setting.runs, *setting.law.shape)
     return Reports(trials.counts.reshape(shape), trials.fakes.reshape(shape), keep)
 
 
-def _monte_carlo(setting: Setting) -> TestResult:
-    found = _reports(setting, setting.parameters.p, setting.parameters.mix)
+Test: TypeAlias = Callable[[Reports, Parameters, np.random.Generator], TestResult]
+
+
+def _monte_carlo(
+    found: Reports, parameters: Parameters, generator: np.random.Generator
+) -> TestResult:
     return monte_carlo_test(
         found.counts,
         keep=found.keep,
-        generator=setting.generator,
+        generator=generator,
         fakes=found.fakes,
-        ways=setting.ways,
-        draws=setting.parameters.draws,
+        ways=found.counts.ndim - 1,
+        draws=parameters.draws,
         rule="fewer-than-5",
     )
 
 
-def _noise_aware(setting: Setting) -> TestResult:
-    found = _reports(setting, setting.parameters.p, setting.parameters.mix)
-    return noise_aware_test(found.counts, keep=found.keep, fakes=found.fakes, ways=setting.ways)
+def _noise_aware(found: Reports, _: Parameters, __: np.random.Generator) -> TestResult:
+    ways = found.counts.ndim - 1
+    return noise_aware_test(found.counts, keep=found.keep, fakes=found.fakes, ways=ways)
 
 
-def _naive(setting: Setting) -> TestResult:
-    found = _reports(setting, setting.parameters.p, setting.parameters.mix)
-    raw = unmixed_counts(found.counts, keep=found.keep, fakes=found.fakes, ways=setting.ways)
-    return naive_test(raw, setting.parameters.n, ways=setting.ways)
+def _naive(found: Reports, parameters: Parameters, _: np.random.Generator) -> TestResult:
+    ways = found.counts.ndim - 1
+    raw = unmixed_counts(found.counts, keep=found.keep, fakes=found.fakes, ways=ways)
+    return naive_test(raw, parameters.n, ways=ways)
 
 
-def _same_epsilon(setting: Setting) -> TestResult:
-    found = _reports(setting, keep_at(setting.parameters.epsilon, setting.law.size), 1.0)
-    return noise_aware_test(found.counts, keep=found.keep, ways=setting.ways)
+EQUAL = "RRBA at the true epsilon"
 
-
-METHODS: Mapping[str, Test] = {
+BY_CURATORS: Mapping[str, Callable[[Setting], TestResult]] = {
     "Laplace": functools.partial(_laplace, scale="central"),
     "Laplace, paper's scale": functools.partial(_laplace, scale="paper"),
     "MCIndep": functools.partial(_mcindep, scale="central"),
     "MCIndep, paper's scale": functools.partial(_mcindep, scale="paper"),
+}
+BY_REPORTS: Mapping[str, Test] = {
     "RRBA": _monte_carlo,
     "RRBA, noise-aware": _noise_aware,
     "RRBA, naive": _naive,
-    "RRBA at the true epsilon": _same_epsilon,
+    EQUAL: _noise_aware,
 }
 
 _REMARKS = {
@@ -205,141 +198,100 @@ _REMARKS = {
     "epsilon in the last figure, not the printed one.",
     "RRBA, noise-aware": "The same reports, judged by the Wald statistic.",
     "RRBA, naive": "The same reports, judged as if their table had no noise.",
-    "RRBA at the true epsilon": "Uniform fakes, p such that a report costs what the table says.",
+    EQUAL: "Uniform fakes, p such that a report costs what the table says.",
 }
 
 
-class Piece(NamedTuple):
-    """What one method is asked about so many attributes."""
-
-    seed: int
-    parameters: Parameters
-    ways: int
-    method: str
+def asked_with(method: str, size: int, parameters: Parameters) -> tuple[float, float]:
+    """The keep probability and the mix of a method's reports on so many cells."""
+    if method == EQUAL:
+        return keep_at(parameters.epsilon, size), 1.0
+    return parameters.p, parameters.mix
 
 
-def rejected(piece: Piece) -> tuple[float, float]:
-    """How often a method rejects H0, where it is wrong and where it is right."""
-    seed, parameters, ways, method = piece
-    shares = []
-    for v in (parameters.v, 0.0):
-        # A method's own tables, so that its numbers do not depend on the other methods.
-        place = list(METHODS).index(method)
-        generator = np.random.default_rng((seed, 4, ways, place, int(v > 0)))
-        result = METHODS[method](Setting(law_of(ways, v), parameters, generator))
-        shares.append(float(result.rejects(LEVEL).mean()))
-    return shares[0], shares[1]
+def _tests(asked: Asked[Parameters]) -> list[Sample]:
+    """A method on tables for which H0 is wrong, and on as many for which it is right."""
+    own, ways, method = asked.parameters, asked.cell["ways"], asked.cell["method"]
+    generator = asked.generator()
+    rejected = []
+    for v in (own.v, 0.0):
+        setting = Setting(law_of(ways, v), own, asked.runs, generator)
+        if method in BY_CURATORS:
+            result = BY_CURATORS[method](setting)
+        else:
+            keep, mix = asked_with(method, 2**ways, own)
+            result = BY_REPORTS[method](_reports(setting, keep, mix), own, generator)
+        rejected.append(result.rejects(LEVEL))
+    return [_sample(asked, *rejected)]
 
 
-def run(parameters: Parameters, context: Context) -> Reproduced:
-    """Every method on tables for which H0 is wrong, and on as many for which it is right.
-
-    By messages, one survey by RRBA of two dependent attributes.
-    """
-    if context.by_messages:
-        return _by_messages(parameters, context)
-    pieces = [(ways, method) for ways in WAYS for method in METHODS]
-    shares = context.map(
-        rejected, [Piece(context.seed, parameters, ways, method) for ways, method in pieces]
+def _tests_live(asked: Asked[Parameters], context: Context) -> tuple[Outcome, list[Sample]]:
+    """Two surveys, of dependent and of independent attributes; the outcome is the first one's."""
+    own, ways, method = asked.parameters, asked.cell["ways"], asked.cell["method"]
+    if method not in BY_REPORTS:
+        raise UsageError("by messages, expected a method of RRBA: noise is a curator's")
+    keep, mix = asked_with(method, 2**ways, own)
+    survey = Survey(
+        "Dependent attributes",
+        tuple(Attribute(name=name, categories=("first", "second")) for name in "ABCD"[:ways]),
     )
-    rows = [
-        _row(ways, method, wrong, 1 - right, parameters)
-        for (ways, method), (wrong, right) in zip(pieces, shares, strict=True)
-    ]
-    return Reproduced(
-        reproduction="rrba-table-4",
-        runs=parameters.runs,
-        rows=tuple(rows),
-        notes=(
-            f"tables of {parameters.n:,} respondents, margins ({MARGIN:g}, {1 - MARGIN:g}); where "
-            f"H0 is wrong every pair has a Cramer's V of {parameters.v:g}: made up, for the paper "
-            "says neither",
-            "accuracy is the mean of both shares, as in the paper, whose counts are of 100 trials",
-            "a central curator who adds Laplace noise and clients who randomize their own answers "
-            "promise different things: the first sees all answers",
-            "epsilon: of a table under substitution of one respondent, for the Laplace noise; of a "
-            f"report, in the worst case of the mix {parameters.mix:g}, for RRBA",
-        ),
-        plot=plot_rows(_drawn(rows), x="ways", by=("method",), title="rrba-table-4"),
-    )
-
-
-def _drawn(rows: Sequence[Row]) -> list[Row]:
-    """What a picture has room for: the shares of all methods but the naive one."""
-    return [
-        Row(
-            settings=row.settings,
-            measured={figure.name: figure.measured for figure in row.figures()[:3]},
-            standard_error=row.standard_error,
-            printed={f.name: f.printed for f in row.figures()[:3] if f.printed is not None},
+    generator = asked.generator()
+    rejected, outcomes = [], []
+    for v in (own.v, 0.0):
+        law = law_of(ways, v)
+        cells = generator.choice(law.size, own.n, p=law.reshape(-1))
+        codes = np.stack(np.unravel_index(cells, law.shape), axis=1).astype(np.uint8)
+        outcome, estimate = run_rrba(
+            context, Records(survey, codes), k=ways, p=keep, mix=mix, block=own.block
         )
-        for row in rows
-        if row.settings["method"] != "RRBA, naive"
-    ]
+        (group,) = estimate.groups
+        counts = np.rint(group.reported * group.n).astype(np.int64)
+        reports = Reports(counts[np.newaxis], group.fakes[np.newaxis], group.keep)
+        rejected.append(BY_REPORTS[method](reports, own, generator).rejects(LEVEL))
+        outcomes.append(outcome)
+    return outcomes[0], [_sample(asked, *rejected)]
 
 
-def _row(ways: int, method: str, power: float, accepted: float, parameters: Parameters) -> Row:
-    runs, size = parameters.runs, 2**ways
-    errors = [share_error(share, runs) for share in (power, accepted)]
-    printed = PRINTED[method][WAYS.index(ways)] if method in PRINTED else None
-    local = method.startswith("RRBA") and method != "RRBA at the true epsilon"
-    epsilon = true_epsilon(parameters.p, size, mix=parameters.mix) if local else parameters.epsilon
-    values = (power, accepted, (power + accepted) / 2)
-    figures = dict(zip(FIGURES, values, strict=True))
-    return Row(
-        settings={"ways": ways, "method": method},
-        measured={**figures, "epsilon": epsilon},
-        standard_error=dict(zip(FIGURES, (*errors, math.hypot(*errors) / 2), strict=True)),
-        printed=None
-        if printed is None
-        else {**dict(zip(FIGURES, printed, strict=True)), "epsilon": 0.25},
+def _sample(asked: Asked[Parameters], wrong: NDArray[np.bool_], right: NDArray[np.bool_]) -> Sample:
+    own, method, size = asked.parameters, asked.cell["method"], 2 ** asked.cell["ways"]
+    local = method in BY_REPORTS and method != EQUAL
+    epsilon = true_epsilon(own.p, size, mix=own.mix) if local else own.epsilon
+    return Sample(
+        drawn={
+            "rejects a wrong H0": wrong,
+            "accepts a right H0": ~right,
+            "accuracy": np.concatenate([wrong, ~right]),
+        },
+        exact={"epsilon": epsilon},
         remark=_REMARKS[method],
     )
 
 
-def _by_messages(parameters: Parameters, context: Context) -> Reproduced:
-    survey = Survey(
-        "Two dependent attributes",
-        tuple(Attribute(name=name, categories=("first", "second")) for name in ("A", "B")),
-    )
-    law = law_of(2, parameters.v)
-    generator = np.random.default_rng((context.seed, 4))
-    cells = generator.choice(law.size, parameters.n, p=law.reshape(-1))
-    records = Records(survey, np.stack(divmod(cells, 2), axis=1).astype(np.uint8))
-    outcome, estimate = run_rrba(
-        context,
-        records,
-        k=2,
-        p=parameters.p,
-        mix=parameters.mix,
-        block=parameters.block,
-    )
-    (group,) = estimate.groups
-    counts = np.rint(group.reported * group.n)
-    found = noise_aware_test(counts, keep=group.keep, fakes=group.fakes)
-    return Reproduced(
-        reproduction="rrba-table-4",
-        runs=1,
-        rows=(
-            Row(
-                settings={"ways": 2, "method": "RRBA, noise-aware"},
-                measured={
-                    "statistic": float(found.statistic),
-                    "p-value": float(found.p_value),
-                    "epsilon": true_epsilon(parameters.p, 4, mix=parameters.mix),
-                },
-            ),
-        ),
-        notes=("one run by messages, of tables for which H0 is wrong",),
-        outcome=outcome,
-    )
-
-
-SCENARIOS = (
-    Scenario(
-        name="rrba-table-4",
-        summary="RRBA, Table 4: tests of independence with Laplace noise, MCIndep and RRBA.",
-        parameters=Parameters,
-        run=run,
+EXPERIMENT = Experiment(
+    paper="RRBA",
+    item="Table 4",
+    name="rrba-table-4",
+    summary="RRBA, Table 4: tests of independence with Laplace noise, MCIndep and RRBA.",
+    cells=grid(ways=WAYS, method=(*BY_CURATORS, *BY_REPORTS)),
+    law=_tests,
+    live=_tests_live,
+    live_cell={"ways": 2, "method": "RRBA, noise-aware"},
+    runs=400,
+    parameters=Parameters,
+    notes=(
+        f"tables of n respondents, margins ({MARGIN:g}, {1 - MARGIN:g}); where H0 is wrong every "
+        "pair has the same Cramer's V: made up, for the paper says neither",
+        "accuracy is the mean of both shares, as in the paper, whose counts are of 100 trials",
+        "a central curator who adds Laplace noise and clients who randomize their own answers "
+        "promise different things: the first sees all answers",
+        "epsilon: of a table under substitution of one respondent, for the Laplace noise; of a "
+        "report, in the worst case of the mix, for RRBA",
+    ),
+    picture=Picture(
+        x="ways",
+        by=("method",),
+        figures=("rejects a wrong H0", "accepts a right H0"),
+        names={"ways": "attributes of a table"},
     ),
 )
+SCENARIOS = scenarios_of(EXPERIMENT)

@@ -5,6 +5,7 @@ Randomized Response Block Aggregation (RRBA), sections 4 to 7.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from itertools import combinations
@@ -39,6 +40,7 @@ Mix: TypeAlias = Annotated[
 """The parameter ``mix`` of a reproduction."""
 
 
+@functools.lru_cache(maxsize=8)
 def network(name: NetworkName, data: Path | str | None) -> Network:
     """One of the paper's three networks."""
     return {"survey": survey_network, "alarm": alarm_network, "child": child_network}[name](data)
@@ -73,13 +75,17 @@ class Cell(NamedTuple):
 
 def nearest_cell(source: Network, probability: float) -> Cell:
     """The value whose probability in the network is nearest; the first of the nearest."""
-    cells = [
+    return min(_cells(source), key=lambda cell: abs(cell.probability - probability))
+
+
+@functools.lru_cache(maxsize=8)
+def _cells(source: Network) -> list[Cell]:
+    return [
         Cell(name, place, law, f"{name} = {categories[place]}")
         for name, categories in zip(source.names, source.categories, strict=True)
         for law in (source.distribution([name]),)
         for place in range(len(categories))
     ]
-    return min(cells, key=lambda cell: abs(cell.probability - probability))
 
 
 def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
@@ -156,17 +162,6 @@ def collected(
     for true in dealt_blocks(counts, block, generator, trials=trials):
         asked.ask(true)
     return asked
-
-
-def standard_error(values: Floats) -> float:
-    """Of a mean over runs; NaN for a single run."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-
-
-def mean_and_error(values: Floats | NDArray[np.int64]) -> tuple[float, float]:
-    """The mean over runs and its standard error."""
-    found = np.asarray(values, np.float64)
-    return float(found.mean()), standard_error(found)
 
 
 # By messages

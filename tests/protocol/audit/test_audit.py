@@ -67,7 +67,7 @@ def doctored(run: Run, message: Message | bytes, kind: str) -> bytes:
 
 def test_an_honest_run_is_accepted(honest: Run) -> None:
     found = audit(lambda: [honest.content], RRIndependent, digest=honest.digest)
-    assert found.accepted
+    assert found.verdict == "sound"
     assert found.findings == ()
     assert found.simulated
     assert found.verification.compared
@@ -134,7 +134,7 @@ def test_another_result_does_not_follow(honest: Run) -> None:
     file = doctored(honest, Pooled(pooled.codes, counts), "Pooled")
     found = audited(file)
     assert found.verification.intact
-    assert not found.accepted
+    assert found.verdict == "broken"
     assert found.replay is not None
     assert found.replay.follows is False
     [finding] = found.findings
@@ -167,7 +167,7 @@ def test_a_closing_that_names_nobody(honest: Run, counted: bytes) -> None:
     [closed] = honest.messages("Closed")
     body = msgspec.msgpack.encode(["Report", closed.round, 0, closed.awaited, counted])
     found = audited(doctored(honest, body, "Closed"))
-    assert not found.accepted
+    assert found.verdict == "broken"
     assert found.completeness.counted == 0
     assert any("does not follow" in str(finding) for finding in found.findings)
 
@@ -198,7 +198,7 @@ def test_a_report_that_is_left_out_is_found(honest: Run) -> None:
 def test_who_is_missing_was_not_left_out(verdict: Verdict) -> None:
     file = recorded(VARIANT, fate=losing(ONE, TWO, verdict=verdict)).content
     found = audited(file)
-    assert found.accepted
+    assert found.verdict == "sound"
     assert found.completeness.counted == PARTIES - 2
     [closing] = found.completeness.closings
     assert closing.missing == (ONE, TWO)
@@ -219,7 +219,7 @@ def test_who_is_late_was_not_left_out() -> None:
     # One more than its patience: whoever waits for the late one waits for a second round.
     file = recorded(VARIANT, fate=decide).content
     found = audited(file)
-    assert found.accepted
+    assert found.verdict == "sound"
     [closing] = found.completeness.closings
     assert closing.missing == (TWO,)
     assert closing.left_out == ()
@@ -261,7 +261,7 @@ def test_a_record_without_an_end(honest: Run, complete: bool) -> None:
         forgery.ending = {"complete": False, "reason": "QuorumError"}
         found = audited(forgery.write())
         assert texts(found) == ["the run did not come to its end: QuorumError"]
-    assert not found.accepted
+    assert found.verdict == "broken"
     assert found.replay is not None
     assert found.replay.follows is True
 
@@ -270,7 +270,7 @@ def test_another_digest(honest: Run) -> None:
     found = audit(lambda: [honest.content], RRIndependent, digest=bytes(32))
     [finding] = found.findings
     assert "expected 0000" in str(finding)
-    assert not found.accepted
+    assert found.verdict == "broken"
 
 
 def test_a_broken_record_is_read_as_far_as_it_goes(honest: Run) -> None:
@@ -279,7 +279,7 @@ def test_a_broken_record_is_read_as_far_as_it_goes(honest: Run) -> None:
     for place in range(header_ends, len(file), 97):
         broken = file[:place] + bytes([file[place] ^ 1]) + file[place + 1 :]
         found = audited(broken)
-        assert not found.accepted
+        assert found.verdict == "broken"
         assert found.findings
 
 

@@ -60,7 +60,7 @@ def test_a_malformed_message_does_not_spoil_an_honest_run(honest: bytes) -> None
     forgery.entries[place:place] = [junk, ["Delivered", sent[1], ONE, AGGREGATOR, 0, False]]
     found = audited(forgery)
     assert found.findings == ()
-    assert found.accepted
+    assert found.verdict == "sound"
     assert [str(remark)[:10] for remark in found.remarks] == ["party-1 #0"]
     assert math.isinf(found.ledger.unsigned[ONE].loss.record)
 
@@ -74,7 +74,7 @@ def test_where_an_envelope_cannot_be_decoded_no_figure_is_a_bound(honest: bytes)
     found = audited(forgery)
     assert ONE not in found.ledger.accounts
     assert found.partial
-    assert not found.accepted
+    assert found.verdict == "broken"
 
 
 def test_what_was_refused_is_charged_in_full(honest: bytes) -> None:
@@ -93,7 +93,7 @@ def test_what_was_counted_had_been_delivered(honest: bytes) -> None:
     late = forgery.entries.pop(delivery(forgery, ONE, 0))
     forgery.entries.append(late)
     found = audited(forgery)
-    assert not found.accepted
+    assert found.verdict == "broken"
     early, finding = map(str, found.findings)
     assert early == "'Report' was counted before it was delivered: party-1"
     assert "party-1 is counted, but no message of this kind from it was delivered" in finding

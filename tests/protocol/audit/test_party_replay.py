@@ -63,7 +63,7 @@ def test_without_a_seed_the_aggregators_key_is_enough(example: Example) -> None:
     run = recorded(*example, parties=PARTIES, seeded=False)
     key = Disclosure(member=AGGREGATOR, identity=run.setting.identities[AGGREGATOR])
     found = audit(lambda: [run.content], type(example.variant), disclosed=[key])
-    assert found.accepted
+    assert found.verdict == "sound"
     assert found.replay is not None
     assert found.replay.follows is True
     assert not found.simulated
@@ -207,7 +207,7 @@ def test_an_audit_names_the_party() -> None:
     [finding] = found.findings
     assert str(finding).startswith("party-2 #0: the record has another 'Report'")
     assert finding.entries == tuple(run.places(TWO))
-    assert not found.accepted
+    assert found.verdict == "broken"
     with pytest.raises(SurveyError, match="'nobody' is not on the roster"):
         audit(
             lambda: [run.content], RRIndependent, disclosed=[Disclosure(member=PartyId("nobody"))]

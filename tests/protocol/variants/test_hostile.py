@@ -234,7 +234,7 @@ def test_an_audit_finds_a_table_that_does_not_follow() -> None:
     assert trial.endings[ONE] == DONE
     found = audited(trial.content, type(example.variant))
     assert found.verification.signed == "all"
-    assert not found.accepted
+    assert found.verdict == "broken"
     assert "the record has another 'Question'" in str(found.findings[0])
     runs = honest(place), trial
     cost = [each.ledger(AGGREGATOR).accounts[ONE].loss.record for each in runs]

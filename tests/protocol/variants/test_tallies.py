@@ -298,7 +298,7 @@ def test_an_honest_sum_is_accepted(variant: Tallied) -> None:
     run = recorded(variant, 5)
     found = audited(run.content, variant)
     assert found.findings == ()
-    assert found.accepted
+    assert found.verdict == "sound"
     assert found.estimate is not None
     assert found.estimate.n == 5
     assert [check.claim for check in found.checks][: len(variant.claims())] == [*variant.claims()]
@@ -320,7 +320,7 @@ def test_another_total_does_not_follow(variant: Tallied, adds_up: bool) -> None:
     entry[5] = run.charter.codec.encode(msgspec.structs.replace(tally, totals=totals))
     found = audited(forgery.write(), variant)
     assert found.verification.intact
-    assert not found.accepted
+    assert found.verdict == "broken"
     says = [f for f in found.findings if "the record has another 'Tally'" in str(f)]
     assert len(says) == 1
     no_result = [f for f in found.findings if "table 0 sums to 4, expected 5" in str(f)]
@@ -332,7 +332,7 @@ def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
     """Masks come off with the aggregator's key alone; the literal profile hides nothing from it."""
     found = audited(recorded(variant, 5, seeded=False).content, variant)
     if variant.sums.profile == "literal":
-        assert found.accepted
+        assert found.verdict == "sound"
     else:
         [finding] = found.findings
         assert "whether the result follows cannot be told" in str(finding)

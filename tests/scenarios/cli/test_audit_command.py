@@ -89,15 +89,16 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
     asked = (*ALL, "--worst", "2", "--replay", "--records", run.records, "--html", page)
     said = sottovoce("audit", run.path, *asked, "--trail", "party-2", "--delta", "1e-5")
     assert said.code == 0, said.err
-    headings = ("Accepted", "What can be linked", "What a coalition knows", "What party-2 told")
+    headings = ("What can be linked", "What a coalition knows", "What party-2 told")
     assert set(headings) <= set(said.out.splitlines())
+    assert "\nRecord: sound. " in said.out
     assert "The worst coalition. " in said.out
     assert "6 of 6 parties whose keys and records are at hand said what follows" in said.out
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
     assert list(page.parent.iterdir()) == [page]
     found = sottovoce("audit", run.path, *asked, "--trail", "party-2", "--json").json
-    assert (found["accepted"], found["findings"]) == (True, [])
+    assert (found["verdict"], found["findings"]) == ("sound", [])
     assert (found["replay"]["parties"], found["replay"]["follow"]) == (6, 6)
     assert found["replay"]["others"] == []
     assert found["replay"]["aggregator"]["follows"] is True
@@ -123,7 +124,7 @@ def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:
     run = recorded(tmp_path, example.variant, rules=(drop(0.2, kind="Report"),))
     asked = (*ALL, "--worst", "1", "--records", run.records, "--observer", "party-1")
     found = sottovoce("audit", run.path, *asked, "--json").json
-    assert found["accepted"] is True
+    assert found["verdict"] == "sound"
     assert found["replay"]["follow"] == 6
     assert found["privacy"]["observer"] == "party-1"
 
@@ -193,7 +194,8 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
     other.write_text("\n".join([*lines[:2], "no,yes,no", *lines[3:]]) + "\n")
     said = sottovoce("audit", quick.path, "--records", other)
     assert said.code == 1
-    [line] = [line for line in said.out.splitlines() if "party-1 #0" in line]
+    first, line = [line for line in said.out.splitlines() if "party-1 #0" in line]
+    assert first.startswith("  party-1 #0: the record has another 'Report'")
     assert line.strip().startswith("party-1 #0: the record has another 'Report'")
     assert "; Party: party-1; Entries: " in line
     found = json.loads(sottovoce("audit", quick.path, "--records", other, "--json").out)
@@ -315,9 +317,9 @@ def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_p
     asked = (*ALL, "--worst", "1", "--records", summed.records, "--html", page)
     said = sottovoce("audit", path, *asked)
     assert said.code == 1
-    assert said.out.startswith("Not accepted\n")
+    assert "Record: broken. " in said.out
     assert page.exists()
-    assert json.loads(sottovoce("audit", path, *asked, "--json").out)["accepted"] is False
+    assert json.loads(sottovoce("audit", path, *asked, "--json").out)["verdict"] == "broken"
 
 
 def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
@@ -327,7 +329,7 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
     asked = ("--coalition", "party-01", "--worst", "1", "--html", page)
     path = tmp_path / "transcript.svt"
     found = sottovoce("audit", path, "--variant", f"{OWN}:RollCall", *asked, "--json").json
-    assert found["accepted"] is True
+    assert found["verdict"] == "sound"
     assert page.exists()
 
 
@@ -342,7 +344,7 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
     said = sottovoce("audit", other / "transcript.svt", "--checkpoint", published)
     assert said.code == 1
-    assert said.out.startswith("Not accepted\n")
+    assert "Record: broken. " in said.out
 
 
 def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
@@ -373,7 +375,7 @@ def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
     folder = folder_of(run.setting, AGGREGATOR, tmp_path / "aggregator")
     said = sottovoce("audit", path, "--member", folder)
     assert said.code == 0, said.out
-    assert said.out.startswith("Accepted\n")
+    assert "\nRecord: sound. " in said.out
     assert "The published result of 6 respondents follows" in said.out
 
 

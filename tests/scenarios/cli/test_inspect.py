@@ -54,11 +54,11 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 def test_verify(quick: Recorded) -> None:
     said = sottovoce("verify", quick.path)
     assert said.code == 0
-    assert "intact" in said.out.splitlines()
+    assert said.out.startswith("Record: sound. ")
     assert UNTOLD in said.out
     assert quick.digest in said.out
     found = sottovoce("verify", quick.path, "--json").json
-    assert (found["intact"], found["complete"], found["torn"]) == (True, True, False)
+    assert (found["verdict"], found["complete"], found["torn"]) == ("sound", True, False)
     assert (found["compared"], found["digest"], found["faults"]) == (False, quick.digest, [])
 
 
@@ -68,7 +68,7 @@ def test_verify_with_a_digest(quick: Recorded) -> None:
     assert UNTOLD not in said.out
     other = sottovoce("verify", quick.path, "--digest", "00" * 32)
     assert other.code == 1
-    assert "NOT intact" in other.out
+    assert other.out.startswith("Record: broken. ")
     assert "expected 0000" in other.out
 
 
@@ -143,26 +143,27 @@ def test_of_what_cannot_be_unpacked_there_is_no_verdict(quick: Recorded, tmp_pat
     unread.write_bytes(unreadable_after_header(quick.path.read_bytes()))
     said = sottovoce("verify", unread, "--digest", "00" * 32)
     assert said.code == 3
-    assert said.out.splitlines()[-1] == "no verdict: the file could not be read to its end"
+    assert said.out.startswith("Record: unfinished. The file could not be read to its end.\n")
     assert "so far as it could be read: 0 entries, 0 messages sent" in said.out
     assert "No party said anything" not in said.out
     assert "Unknown  What was published." in said.out
     found = json.loads(sottovoce("verify", unread, "--json").out)
-    assert found["verdict"] == "no verdict: the file could not be read to its end"
+    assert found["verdict"] == "unfinished"
+    assert found["says"] == "The file could not be read to its end."
     page = tmp_path / "page.html"
     audited = sottovoce("audit", unread, "--html", page)
     assert audited.code == 3
-    assert audited.out.startswith("No verdict\n")
+    assert audited.out.startswith("Record: unfinished. Not all of the record could be read")
     assert "stand against" not in audited.out
-    assert '<section id="verdict" class="verdict open"' in page.read_text()
+    assert '<div id="record" class="verdict open"' in page.read_text()
     for text in (audited.out, page.read_text()):
-        assert "Accepted" not in text
+        assert "Record: sound" not in text
         assert "No result was published" not in text
         assert "nothing was published" not in text
         assert "No party said anything" not in text
     as_values = json.loads(sottovoce("audit", unread, "--json").out)
-    assert as_values["verdict"] == "No verdict"
-    assert as_values["accepted"] is False
+    assert as_values["verdict"] == "unfinished"
+    assert "accepted" not in as_values
     assert [found["text"][:17] for found in as_values["findings"]] == ["could not finish:"]
 
 
@@ -171,9 +172,9 @@ def test_of_a_cut_file_nothing_is_said_that_was_not_read(quick: Recorded, tmp_pa
     path.write_bytes(header_of_file(quick.path.read_bytes()))
     said = sottovoce("verify", path)
     assert said.code == 1
-    assert said.out.splitlines()[-1] == "NOT intact"
+    assert said.out.startswith("Record: broken. ")
     audited = sottovoce("audit", path)
-    assert audited.out.startswith("Not accepted\n")
+    assert audited.out.startswith("Record: broken. ")
     assert "Unknown  The result. As far as the record could be read" in audited.out
     assert "As far as the record could be read: 0 of 30 parties were counted" in audited.out
     for text in (said.out, audited.out):
@@ -194,7 +195,8 @@ def test_a_checkpoint_of_another_session_says_nothing_of_the_file(
     assert "it is not what was recorded" not in said.out
     assert "Holds    The record. The file is intact" in said.out
     assert "that is of another session, and says nothing else of this file" in said.out
-    assert said.out.splitlines()[-1] == "NOT compared: the checkpoint is of another session"
+    first = "Record: broken. Not compared: the checkpoint that was given is of another session."
+    assert said.out.splitlines()[0] == first
     found = json.loads(sottovoce("verify", quick.path, "--checkpoint", published, "--json").out)
     assert found["published"] == "another session"
 
@@ -202,14 +204,14 @@ def test_a_checkpoint_of_another_session_says_nothing_of_the_file(
 def test_audit(quick: Recorded) -> None:
     said = python("-m", "scenarios", "audit", quick.path, "--digest", quick.digest)
     assert said.code == 0
-    assert said.out.startswith("Accepted\n")
+    assert "\nRecord: sound. The record is whole" in said.out
     assert "Caution  Simulation. The record holds its seed" in said.out
     assert "30 of 30 parties were counted" in said.out
     assert "The published result of 30 respondents follows" in said.out
     assert UNTOLD not in said.out
     found = sottovoce("audit", quick.path, "--json").json
     privacy = quick.result["privacy"]
-    assert found["accepted"] is True
+    assert found["verdict"] == "sound"
     assert found["simulated"] is True
     assert found["findings"] == []
     for figure in ("record_epsilon", "attribute_epsilon"):
@@ -228,10 +230,10 @@ def test_a_doctored_result(quick: Recorded, tmp_path: Path) -> None:
     assert sottovoce("verify", path).code == 0
     said = sottovoce("audit", path)
     assert said.code == 1
-    assert said.out.startswith("Not accepted\n")
+    assert "\nRecord: broken. 1 finding stands" in said.out
     found = sottovoce("audit", path, "--json")
     assert found.code == 1
-    assert '"accepted": false' in found.out
+    assert json.loads(found.out)["verdict"] == "broken"
 
 
 def test_what_is_unbounded(tmp_path: Path) -> None:
@@ -302,19 +304,25 @@ def test_show(rounds: Recorded) -> None:
     assert said.code == 0
     assert said.out.startswith("roll-call, 40 parties, session ")
     lines = [line.strip() for line in said.out.splitlines()]
-    assert [line for line in lines if line.startswith("round ")] == [
-        f"round {i}" for i in (1, 2, 3, 4)
+    assert [line for line in lines if re.match("rounds? [0-9]", line)] == [
+        "rounds 1 to 2",
+        "round 3",
+        "round 4",
     ]
     cells = [[c.strip() for c in line.strip("│").split("│")] for line in lines if "│" in line]
     assert [row[:5] for row in cells if row[2] in ("Call", "Here", "Ask", "Report")] == [
-        ["aggregator", "40 members", "Call", "40", "40"],
-        ["40 members", "aggregator", "Here", "40", "40"],
-        ["aggregator", "40 members", "Call", "40", "40"],
-        ["40 members", "aggregator", "Here", "40", "40"],
+        ["aggregator", "40 members", "Call", "80", "80"],
+        ["40 members", "aggregator", "Here", "80", "80"],
         ["aggregator", "40 members", "Ask", "40", "40"],
         ["40 members", "aggregator", "Report", "40", "40"],
     ]
-    assert "closed: Here of 40 of 40 parties counted" in said.out
+    assert "closed: Here of 40 of 40 parties counted, in 2 rounds" in said.out
+
+
+def test_show_explains_kinds_where_they_first_appear(quick: Recorded) -> None:
+    said = sottovoce("show", quick.path).out
+    assert said.count("Report: The randomized answers of one party's respondents.") == 1
+    assert said.index("Ask: The question") < said.index("Head: A party's last word")
 
 
 def test_query(rounds: Recorded, faulty: Recorded) -> None:

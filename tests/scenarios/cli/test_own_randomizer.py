@@ -49,7 +49,7 @@ def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path)
     page = tmp_path / "page.html"
     said = sottovoce("audit", path, "--variant", OWN, "--html", page)
     assert said.code == 0, said.err
-    assert said.out.startswith("Accepted\n")
+    assert "\nRecord: sound. " in said.out
     assert "learned at most ε = 1.099 about each respondent (pure" in said.out
     assert f"At delta 1e-06: {WHY}" in said.out
     assert "The published result of 12 respondents follows" in said.out
@@ -57,7 +57,7 @@ def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path)
     assert f"At delta 1e-06: {WHY}" in shown
     assert "at most ε = 1.099 about each respondent" in shown
     found = sottovoce("audit", path, "--variant", OWN, "--json").json
-    assert found["accepted"] is True
+    assert found["verdict"] == "sound"
     assert found["privacy"]["record_epsilon"] == pytest.approx(math.log(3))
     at_delta = found["privacy"]["at_delta"]
     assert (at_delta["exact"], at_delta["others"]) == (None, [])
@@ -91,7 +91,7 @@ def test_every_option_of_an_audit(path: Path, asked: tuple[str, ...]) -> None:
 def test_what_is_wrong_otherwise_still_decides(path: Path) -> None:
     said = sottovoce("audit", path, "--variant", OWN, "--digest", "00" * 32)
     assert said.code == 1
-    assert said.out.startswith("Not accepted\n")
+    assert "Record: broken. " in said.out
     assert WHY in said.out
 
 

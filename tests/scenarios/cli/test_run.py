@@ -13,6 +13,7 @@ import pytest
 from protocol.variants import RRIndependent
 from scenarios import open_transcript
 from scenarios.datasets.town import TOWN
+from scenarios.running.names import SCENARIOS
 from scenarios.running.simulation import TRANSPORTS
 from tests.scenarios.command import OWN, ROOT, Said, python, sottovoce, write_adult
 
@@ -58,8 +59,21 @@ def epsilons(p: float, sizes: tuple[int, ...]) -> list[float]:
 def test_list() -> None:
     said = sottovoce("list")
     assert said.code == 0
-    for name in ("quickstart", "adult-independent", "adult-joint", "residents", "drop"):
-        assert name in said.out
+    names = [line.split()[0] for line in said.out.splitlines() if line.startswith("  ")]
+    assert names == list(SCENARIOS)
+    assert "residents" not in said.out
+
+
+def test_list_has_parameters_where_they_are_asked_for() -> None:
+    said = sottovoce("list", "quickstart", "rrba-survey")
+    assert said.code == 0
+    assert said.out.startswith("quickstart\n")
+    assert "residents" in said.out
+    assert "lambda" in said.out
+    assert "adult-joint" not in said.out
+    everything = sottovoce("list", "--parameters").out
+    assert all(word in everything for word in ("residents", "lambda", "adult-joint", "tv"))
+    assert sottovoce("list", "nosuch").code == 2
 
 
 def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) -> None:
@@ -225,7 +239,7 @@ def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
         result["privacy"]["record_epsilon"]
     }
     audit = python("-m", "scenarios", "audit", out / "transcript.svt", "--json").json
-    assert audit["accepted"] is True
+    assert audit["verdict"] == "sound"
     assert audit["result"]["follows"] is True
     assert audit["result"]["marginals"] == result["estimate"]["marginals"]
     assert audit["privacy"]["record_epsilon"] == result["privacy"]["record_epsilon"]
@@ -261,7 +275,7 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert result["estimate"]["respondents"] == 2 * result["counted"]
     audit = sottovoce("audit", out / "transcript.svt", "--json").json
     complete = audit["completeness"]
-    assert audit["accepted"] is True
+    assert audit["verdict"] == "sound"
     assert (complete["parties"], complete["counted"]) == (200, 200 - gone)
     [closing] = complete["closings"]
     assert len(closing["missing"]) == gone

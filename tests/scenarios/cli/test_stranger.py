@@ -43,7 +43,7 @@ def test_its_cost_is_one_and_not_that_of_sixteen_matrices(path: Path, tmp_path: 
     page = tmp_path / "page.html"
     said = sottovoce("audit", path, "--variant", f"{FILE}:Oracle", "--html", page)
     assert said.code == 0, said.err
-    assert said.out.startswith("Accepted\n")
+    assert "\nRecord: sound. " in said.out
     assert "learned at most ε = 1 about each respondent (pure" in said.out
     assert "not computed" not in said.out
     assert "at most ε = 1" in Page(page.read_text(encoding="utf-8")).said
@@ -81,7 +81,7 @@ def test_a_fresh_process_runs_and_audits_it(tmp_path: Path) -> None:
         subprocess.run([*command, "run", FILE, "--transport", transport, "--out", out], check=True)
         audit = [*command, "audit", out / "transcript.svt", "--variant", f"{FILE}:Oracle", "--json"]
         judged = json.loads(subprocess.run(audit, check=True, capture_output=True).stdout)
-        assert judged["accepted"] is True
+        assert judged["verdict"] == "sound"
         assert judged["privacy"]["record_epsilon"] == pytest.approx(1.0, abs=1e-12)
 
 

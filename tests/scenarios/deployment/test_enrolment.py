@@ -803,4 +803,4 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
     audited = json.loads(
         ran("audit", record, "--member", organiser / "sealed" / "aggregator", "--json")
     )
-    assert audited["accepted"] is True
+    assert audited["verdict"] == "sound"

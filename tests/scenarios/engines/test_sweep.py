@@ -215,13 +215,7 @@ def test_a_piece_of_another_type_is_refused(tmp_path: Path) -> None:
     ("name", "given"),
     [
         ("frequency-oracles", {"n": 20}),
-        ("marginals-figure-6", {"n": 1000}),
-        ("rrba-figure-5", {"network": "survey"}),
-        ("rrba-figure-7", {"n": 500, "tables": 1}),
-        ("rrba-honest", {"n": 500}),
-        ("rrba-table-4", {"n": 500, "draws": 20}),
         ("rrba-table-5", {"n": 500, "tables": 1}),
-        ("rrba-table-6", {"n": 500, "tables": 1}),
         pytest.param("rr-figure-3", {}, marks=pytest.mark.slow),
     ],
 )
@@ -366,9 +360,30 @@ def test_a_test_has_schedules() -> None:
     assert "--schedules" in complaint(sottovoce("test", "rr-joint", "--schedules", 0))
 
 
+WHOLE = """
+import msgspec
+
+from scenarios import Reproduced, Row, Runs, Scenario
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    runs: Runs = 1
+
+
+def run(parameters, context):
+    rows = (Row(settings={"p": 1}, measured=0.5),)
+    return Reproduced(reproduction="whole", runs=1, rows=rows)
+
+
+SCENARIOS = (Scenario(name="whole", summary="In one piece.", parameters=Parameters, run=run),)
+"""
+
+
 def test_an_engine_is_for_what_has_pieces(tmp_path: Path) -> None:
-    said = sottovoce("run", "rr-figure-1", "--engine", "processes")
-    assert (said.code, said.err) == (0, "rr-figure-1 is one piece of work, done in this process\n")
+    whole = tmp_path / "whole.py"
+    whole.write_text(WHOLE, encoding="utf-8")
+    said = sottovoce("run", whole, "--engine", "processes")
+    assert (said.code, said.err) == (0, "whole is one piece of work, done in this process\n")
     live = complaint(sottovoce("run", "quickstart", "--jobs", 2))
     assert live == "--engine, --jobs: 'quickstart' is run live; expected --workers"
     client = tmp_path / "client.py"

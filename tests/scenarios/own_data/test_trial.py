@@ -81,7 +81,7 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     assert sottovoce(*run, "--set", "parties=10").code == 0
     assert header_of(out / "transcript.svt").nonce != TranscriptReader(first).header.nonce
     audited = sottovoce("audit", out / "transcript.svt", "--json").json
-    assert (audited["accepted"], audited["trial"], audited["simulated"]) == (True, True, False)
+    assert (audited["verdict"], audited["trial"], audited["simulated"]) == ("sound", True, False)
     text = sottovoce("audit", out / "transcript.svt").out
     assert "A trial: one program held all answers." in " ".join(text.split())
 
@@ -129,7 +129,7 @@ def test_the_second_verifier_takes_a_trial(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sottovoce("run", plan, "--records", tmp_path / "own.csv", "--out", out).code == 0
     [found] = judged(tmp_path, [(out / "transcript.svt").read_bytes()])
-    assert (found["verdict"], found["broken"]) == ("accepted", [])
+    assert (found["verdict"], found["broken"]) == ("sound", [])
 
 
 def test_records_go_with_a_plan_alone(plan: Path, tmp_path: Path) -> None:

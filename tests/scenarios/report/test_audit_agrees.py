@@ -7,6 +7,7 @@ import functools
 import html
 import inspect
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,16 +16,19 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from protocol.accounting.events import Plain, PrivacyEvent, Public
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.fates import Fate, Verdict, deliver_all
+from protocol.session.roles import Seen
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
+from protocol.sharing.sums import SecureSum
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
-from protocol.variants.reports.reports import JointEstimate
+from protocol.variants.reports.reports import JointEstimate, Report
 from scenarios.report.statement import checks
 from scenarios.report.statement.checks import OF_THE_AUDIT, OF_THE_FILE
 from scenarios.report.statement.parts import WORDS
@@ -37,6 +41,7 @@ from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
 ROUNDS = RRBA(survey=BITS, p=0.5, k=1, mix=0.5, block=2)
+PAIR = SecureSumVariant(survey=BITS, sums=SecureSum(crowd=1))
 LOST = "party-2"
 
 
@@ -47,6 +52,15 @@ class Unreadable(RRIndependent, frozen=True):
 
     def estimate(self, result: Message) -> JointEstimate:
         raise ValueError("no idea")
+
+
+class Outspoken(RRIndependent, frozen=True):
+    """Says of itself that its reports are the answers."""
+
+    name = "outspoken"
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        return Plain(self.survey.names) if isinstance(message, Report) else Public()
 
 
 @functools.cache
@@ -173,8 +187,11 @@ class Case(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+RECORD, PRIVACY = "the verdict on the record", "the verdict on privacy"
+
 SOUND = {
-    "accepted": "good",
+    RECORD: "sound",
+    PRIVACY: "weak",
     "The record": "good",
     "What was published": "care",
     "Signed by parties": "good",
@@ -190,13 +207,13 @@ SOUND = {
 }
 """How the checks of a sound simulation come out; those that are not here are not asked."""
 
-REFUSED = {"accepted": "bad"}
-BROKEN = {"accepted": "bad", "The record": "bad"}
+REFUSED = {RECORD: "broken"}
+BROKEN = {**REFUSED, "The record": "bad"}
 FORGED = {"Signed by the aggregator": "care"}
-UNDECIDED = {"accepted": "open", "The record": "open"}
-FOREIGN = {"accepted": "bad", "What was published": "bad"}
+UNFINISHED = {RECORD: "unfinished", "The record": "open"}
+FOREIGN = {**REFUSED, "What was published": "bad"}
 DIFFERS = {"What was published": "bad", **BROKEN}
-UNREAD = {**BROKEN, "Privacy": "bad", "Privacy at a δ": "care"}
+UNREAD = {**BROKEN, PRIVACY: "unknown", "Privacy": "bad", "Privacy at a δ": "care"}
 UNHEARD = {
     **UNREAD,
     "Signed by parties": "open",
@@ -226,12 +243,12 @@ CASES = {
     ),
     "an earlier checkpoint": Case(
         lambda: file_of(ROUNDS),
-        {"Claims": "care"},
+        {PRIVACY: "moderate", "Claims": "care"},
         checkpoint=lambda: checkpoints_of(file_of(ROUNDS))[0],
     ),
     "an earlier checkpoint of another record": Case(
         lambda: file_of(ROUNDS),
-        {**FOREIGN, "Claims": "care"},
+        {**FOREIGN, PRIVACY: "moderate", "Claims": "care"},
         checkpoint=lambda: checkpoints_of(file_of(ROUNDS, seed=2))[0],
     ),
     "a checkpoint that contradicts the record's": Case(
@@ -259,16 +276,16 @@ CASES = {
     ),
     "a flipped bit of the wrapper": Case(
         lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
-        {**UNREAD, **FORGED, **UNDECIDED},
+        {**UNREAD, **FORGED, **UNFINISHED},
     ),
     "a flipped bit of the wrapper, and another digest": Case(
         lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
-        {**UNREAD, **FORGED, **UNDECIDED, "What was published": "open"},
+        {**UNREAD, **FORGED, **UNFINISHED, "What was published": "open"},
         digest="00" * 32,
     ),
     "unreadable after its header": Case(
         lambda: unreadable_after_header(file_of()),
-        {**UNHEARD, **FORGED, **UNDECIDED},
+        {**UNHEARD, **FORGED, **UNFINISHED},
     ),
     "cut after its header": Case(lambda: header_of_file(file_of()), UNHEARD),
     "torn in the last entry": Case(lambda: file_of()[:-5], {**UNREAD, **FORGED}),
@@ -293,7 +310,7 @@ CASES = {
     ),
     "a result that cannot be followed": Case(
         lambda: file_of(SecureSumVariant(survey=BITS), seeded=False),
-        {**REFUSED, "The result": "open", "Simulation": "", **UNBOUNDED},
+        {RECORD: "unfinished", "The result": "open", "Simulation": "", **UNBOUNDED},
     ),
     "a second attempt": Case(
         lambda: recorded(SIMPLE, signed=True, attempt=2).content, {"Attempts": "care"}
@@ -306,7 +323,25 @@ CASES = {
         lambda: file_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="secure-sum")),
         {**UNBOUNDED, "Claims": "care"},
     ),
-    "more than is claimed": Case(lambda: file_of(ROUNDS), {"Claims": "care"}),
+    "more than is claimed": Case(lambda: file_of(ROUNDS), {PRIVACY: "moderate", "Claims": "care"}),
+    "the answers themselves": Case(
+        lambda: file_of(Outspoken.with_keep(BITS, 0.6)),
+        {PRIVACY: "none", "Claims": "care", **UNBOUNDED},
+        variant="Outspoken",
+    ),
+    "reports that are certain": Case(
+        lambda: file_of(RRIndependent.with_keep(BITS, 0.9999)), {PRIVACY: "none"}
+    ),
+    "reports that tell little": Case(
+        lambda: file_of(RRIndependent.with_keep(BITS, 0.05)), {PRIVACY: "strong"}
+    ),
+    "an exact sum over many": Case(
+        lambda: recorded(SecureSumVariant(survey=BITS), 12, signed=True).content,
+        {PRIVACY: "moderate", **UNBOUNDED},
+    ),
+    "an exact sum over two": Case(
+        lambda: recorded(PAIR, 2, signed=True).content, {PRIVACY: "none", **UNBOUNDED}
+    ),
     "two parties without keys": Case(
         lambda: file_of(unsigned=("party-1", LOST)),
         {"Signed by parties": "care", "Privacy of the unsigned": "care"},
@@ -327,6 +362,7 @@ CASES = {
         {
             **BROKEN,
             **FORGED,
+            PRIVACY: "strong",
             "Replayed words": "open",
             "The count": "care",
             "The result": "bad",
@@ -339,6 +375,7 @@ CASES = {
         {
             **REFUSED,
             **FORGED,
+            PRIVACY: "strong",
             "Signed by parties": "note",
             "The count": "care",
             "The result": "bad",
@@ -385,9 +422,11 @@ def by_figures(found: Any) -> dict[str, str]:
     if unread:
         published["differs"] = "open"
     # A checkpoint of another session says nothing of the file.
-    alone = verification["intact"] or verification["published"] == "another session"
+    alone = verification["verdict"] == "sound" or verification["published"] == "another session"
+    soundness = "broken" if found["findings"] else "sound"
     return {
-        "accepted": "open" if unread else states[found["accepted"]],
+        RECORD: "unfinished" if unread or (follows == "open" and not partial) else soundness,
+        PRIVACY: protection(found),
         "The record": "open" if unread else states[alone],
         "What was published": published[verification["published"]],
         "Signed by parties": ("open" if partial else "note")
@@ -419,16 +458,43 @@ def by_figures(found: Any) -> dict[str, str]:
     }
 
 
-VERDICTS = {"Accepted": "good", "Not accepted": "bad", "No verdict": "open"}
+def protection(found: Any) -> str:
+    """The verdict on privacy by the figures that ``--json`` prints."""
+    privacy, verdict = found["privacy"], found["statement"]["privacy"]
+    odds = math.inf if verdict["epsilon"] is None else math.exp(verdict["epsilon"])
+    crowd = math.inf if verdict["crowd"] is None else verdict["crowd"]
+    worst = "none" if odds > 30_000 or crowd < 3 else "weak" if odds > 30 or crowd < 11 else ""
+    worst = worst or ("moderate" if odds > 3 or crowd < math.inf else "strong")
+    if any("could not be read whole" in why for why in privacy.get("unbounded", ())):
+        return "none" if worst == "none" else "unknown"
+    losses = [account["record_epsilon"] for account in privacy["accounts"]]
+    if crowd == math.inf and "unsigned" not in privacy and privacy["observer"] == AGGREGATOR:
+        assert verdict["epsilon"] == max(losses, default=0.0)
+    return worst
+
+
+STATES = {
+    **{"sound": "good", "broken": "bad", "unfinished": "open"},
+    **{"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"},
+}
+"""How each word of a verdict is to be taken."""
 
 Said = dict[str, tuple[str, str]]
-"""Of every check how it came out, and the sentence; the verdict is the one on ``accepted``."""
+"""Of every check how it came out, and of both verdicts the word; beside it the sentence."""
 
 
 def in_json(found: Any) -> Said:
     said = found["statement"]
+    verdicts = said["record"], said["privacy"]
+    assert [each["verdict"] for each in verdicts] == [
+        found["verdict"],
+        found["privacy"]["verdict"],
+    ]
     return {
-        "accepted": (VERDICTS[found["verdict"]], said["says"]),
+        **{
+            about: (each["verdict"], " ".join((each["says"], *each["reasons"])))
+            for about, each in zip((RECORD, PRIVACY), verdicts, strict=True)
+        },
         **checks_in_json(said["checks"]),
     }
 
@@ -438,8 +504,19 @@ def checks_in_json(checks: Any) -> Said:
 
 
 def in_words(said: str) -> Said:
-    title, says, *_ = said.splitlines()
-    return {"accepted": (VERDICTS[title], says), **checks_in_words(said)}
+    found = re.findall(r"^(Record|Privacy): (\w+)\. (.+)\n((?:  .+\n)*)", said, re.MULTILINE)
+    assert [about for about, *_ in found] == ["Record", "Privacy"]
+    lines = [[line.strip() for line in more.splitlines()] for *_, more in found]
+    # The scale is not one of the reasons.
+    scale = lines[1].pop()
+    assert (f"[{found[1][1]}]" in scale) == (found[1][1] != "unknown")
+    return {
+        **{
+            key: (word, " ".join((says, *more)))
+            for key, (_, word, says, _), more in zip((RECORD, PRIVACY), found, lines, strict=True)
+        },
+        **checks_in_words(said),
+    }
 
 
 def checks_in_words(said: str) -> Said:
@@ -449,12 +526,16 @@ def checks_in_words(said: str) -> Said:
 
 
 def on_the_page(text: str) -> Said:
-    verdict = re.search(
-        r'<section id="verdict" class="verdict (\w+)".*?<p class="lead">([^<]+)</p>',
+    verdicts = re.findall(
+        r'<div id="(record|privacy)" class="verdict (\w+)">.*?<span>(\w+): (\w+)</span>(.*?)</div>',
         text,
         re.DOTALL,
     )
-    assert verdict is not None
+    assert [(key, about) for key, _, about, *_ in verdicts] == [
+        ("record", "Record"),
+        ("privacy", "Privacy"),
+    ]
+    assert all(STATES[word] == state for _, state, _, word, _ in verdicts)
     checks = re.findall(
         r'<li class="(\w+)">(?:(?!</li>).)*?aria-label="(\w+):"(?:(?!</li>).)*?'
         r"<strong>([^<]+)\.</strong> <bdi>([^<]+)</bdi>",
@@ -462,9 +543,11 @@ def on_the_page(text: str) -> Said:
         re.DOTALL,
     )
     assert all(WORDS[state] == word for state, word, *_ in checks)
-    states = {"yes": "good", "no": "bad", "open": "open"}
     return {
-        "accepted": (states[verdict[1]], html.unescape(verdict[2])),
+        **{
+            key: (word, html.unescape(" ".join(re.findall(r"<bdi>([^<]+)</bdi>", body))))
+            for key, (*_, word, body) in zip((RECORD, PRIVACY), verdicts, strict=True)
+        },
         **{about: (state, html.unescape(says)) for state, _, about, says in checks},
     }
 
@@ -493,6 +576,16 @@ def test_every_check_has_records_in_which_it_comes_out_in_every_way() -> None:
     assert seen == possible
     moot = "Simulation", "Attempts", "Privacy of the unsigned"
     assert all(len(states) > 1 or about in moot for about, states in seen.items())
+
+
+def test_every_word_of_both_verdicts_is_said_of_some_record() -> None:
+    for about in (RECORD, PRIVACY):
+        seen = {{**SOUND, **case.differs}[about] for case in CASES.values()}
+        assert seen <= set(STATES)
+    words = {
+        {**SOUND, **case.differs}[about] for case in CASES.values() for about in (RECORD, PRIVACY)
+    }
+    assert words == set(STATES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -527,9 +620,8 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     assert {about: state for about, (state, _) in said.items()} == expected
     figures = {about: state for about, state in by_figures(found).items() if state}
     assert figures.items() <= expected.items()
-    no_verdict = found["verification"]["unopened"] is not None
-    verdict = 3 if no_verdict else 0 if expected["accepted"] == "good" else 1
-    assert words.code == values.code == verdict
+    code = {"sound": 0, "broken": 1, "unfinished": 3}[expected[RECORD]]
+    assert words.code == values.code == code
     of_the_file = {about: said[about] for about in OF_THE_FILE if about in said}
     assert checks_in_json(found["verification"]["checks"]) == of_the_file
 

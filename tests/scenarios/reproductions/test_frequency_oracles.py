@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from protocol.variants.oracles.names import frequency_oracle
 from scenarios.reproductions.frequency_oracles import (
@@ -73,12 +72,7 @@ def test_live_runs_have_the_variance_of_the_closed_form() -> None:
         return float(np.abs((measured / np.array(wrong)).mean() - 1))
 
     assert off(1.0) < 0.1 < off(1.1)
-    _, *_, last = found.notes
-    assert last.startswith("measured: the better oracle is that of the rule at ")
-    figure = Figure()
-    assert found.plot is not None
-    found.plot(figure)
-    assert len(figure.axes) >= len(EPSILONS)
+    assert found.notes[-1].startswith("measured: the better oracle is that of the rule at ")
 
 
 def test_one_run_by_messages_has_no_standard_error() -> None:

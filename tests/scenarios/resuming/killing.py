@@ -173,8 +173,8 @@ class _Trial:
             *("--member", self._folder / "keys" / AGGREGATOR, "--json"),
         )
         audit.wait(SECONDS)
-        if not json.loads((self._folder / "audit.txt").read_text())["accepted"]:
-            lost.append("the audit does not accept the record")
+        if json.loads((self._folder / "audit.txt").read_text())["verdict"] != "sound":
+            lost.append("the audit does not find the record sound")
         return lost
 
     def _start(

@@ -63,7 +63,7 @@ def test_text_of_numpy_is_text() -> None:
     assert records == Records.from_rows(LETTERS, [{np.str_("a"): cell} for (cell,) in rows])
     outcomes = [simulate(RRJoint.with_keep(each, 0.5), records) for each in (survey, LETTERS)]
     assert outcomes[0].digest == outcomes[1].digest
-    assert outcomes[0].transcript.audit(RRJoint).accepted
+    assert outcomes[0].transcript.audit(RRJoint).verdict == "sound"
 
 
 def test_a_row_of_numpy_has_the_attributes_length() -> None:
@@ -109,7 +109,7 @@ def test_a_seed_is_within_bounds(transport: Any, seed: int, tmp_path: Path) -> N
 
 def test_the_largest_seed() -> None:
     outcome = simulate(VARIANT, RECORDS, seed=2**64 - 1)
-    assert outcome.transcript.audit(RRIndependent).accepted
+    assert outcome.transcript.audit(RRIndependent).verdict == "sound"
 
 
 @pytest.mark.parametrize("name", ["seed", "parties"])

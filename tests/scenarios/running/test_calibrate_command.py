@@ -79,7 +79,7 @@ def test_a_record_is_calibrated_when_it_is_estimated_from_and_audited(tmp_path: 
     audited = json.loads(sottovoce("audit", record, *calibrate, "--json").out)
     assert audited["result"]["marginals"] == ran["estimate"]["marginals"]
     assert audited["result"]["calibration"] == ran["calibration"]
-    assert audited["accepted"]
+    assert audited["verdict"] == "sound"
     assert "calibration" not in json.loads(sottovoce("audit", record, "--json").out)["result"]
     page = tmp_path / "page.html"
     sottovoce("audit", record, *calibrate, "--html", str(page))

@@ -193,5 +193,5 @@ def test_what_nobody_was_asked_is_unknown(settings: tuple[str, ...], tmp_path: P
     assert sottovoce("run", "rrba-survey", *flags).code == 0
     page = tmp_path / "page.html"
     audited = sottovoce("audit", tmp_path / "transcript.svt", "--html", page, "--json").json
-    assert audited["accepted"] is True
+    assert audited["verdict"] == "sound"
     assert audited["result"]["marginals"].keys() == estimate["marginals"].keys()

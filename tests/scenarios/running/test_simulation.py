@@ -37,7 +37,7 @@ def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
     assert 0 < cut_off < 24
     assert outcome.counted == outcome.estimate.n == 24 - cut_off
     assert outcome.digest == simulate(VARIANT, RECORDS, rules=rules).digest
-    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -193,8 +193,8 @@ def test_what_is_found_of_many_parties_has_a_short_repr() -> None:
     assert repr(audited.completeness).startswith(f"<Completeness: {counted} parties counted, ")
     [closing] = audited.completeness.closings
     assert repr(closing) == f"<Closing: Report, {counted} counted>"
-    assert repr(audited.verification).startswith("<Verification: accepted, ")
-    assert repr(audited) == "<Audit: rr-independent, accepted=True, 0 faults and findings>"
+    assert repr(audited.verification).startswith("<Verification: sound, ")
+    assert repr(audited) == "<Audit: rr-independent, sound, 0 faults and findings>"
 
 
 def test_a_long_transcript_without_a_file_goes_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:

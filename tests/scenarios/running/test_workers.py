@@ -113,7 +113,7 @@ def test_the_digest_is_that_of_one_process(transport: Any) -> None:
     assert (outcome.messages, outcome.bytes) == (here.messages, here.bytes)
     assert outcome.transport == (transport or "tcp")
     assert outcome.endings == here.endings
-    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
@@ -151,7 +151,7 @@ def test_real_workers(tmp_path: Path) -> None:
     with Processes(2) as engine:
         outcome = simulate(VARIANT, RECORDS, workers=2, engine=engine, path=path)
     assert outcome.digest == simulate(VARIANT, RECORDS).digest
-    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
     assert outcome.transcript.path == path
 
 
@@ -198,7 +198,7 @@ def test_a_worker_that_is_killed_midway() -> None:
     assert outcome.counted == outcome.estimate.n == 12
     [closing] = outcome.completeness.closings
     assert list(closing.missing) == FIRST_HALF
-    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).accepted
+    assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
 def test_a_worker_that_is_killed_before_it_comes() -> None:

@@ -88,7 +88,7 @@ def test_large_surveys(name: str, engine: str, tmp_path: Path) -> None:
     assert run(engine, name, path) == [here.digest.hex(), [DONE], {}]
     transcript = open_transcript(path)
     assert transcript.verify(digest=here.digest).intact
-    assert transcript.audit(type(variant), digest=here.digest).accepted
+    assert transcript.audit(type(variant), digest=here.digest).verdict == "sound"
 
 
 @pytest.mark.slow
@@ -99,4 +99,4 @@ def test_a_worker_of_ray_that_is_killed(tmp_path: Path) -> None:
     assert trouble in [{f"lost with worker {n}: its worker died": 12} for n in (1, 2)]
     assert endings in [[DONE, f"lost with worker {n}: its worker died"] for n in (1, 2)]
     audit = open_transcript(path).audit(RRIndependent, digest=bytes.fromhex(str(digest)))
-    assert audit.accepted
+    assert audit.verdict == "sound"

@@ -269,10 +269,10 @@ def test_audits(way: Dependence) -> None:
     variant = variant_of(way, p=SURE)
     found = audited(variant)
     assert found.findings == ()
-    assert found.accepted
+    assert found.verdict == "sound"
     apart = (("a",), ("b",), ("c",))
     found = audited(variant, lambda old: msgspec.structs.replace(old, clusters=apart))
-    assert not found.accepted
+    assert found.verdict == "broken"
     assert any("the clusters do not follow" in str(finding) for finding in found.findings)
     assert any("the record has another 'Clustered'" in str(finding) for finding in found.findings)
     found = audited(variant, lambda old: msgspec.structs.replace(old, counts=old.counts + 1))

@@ -208,7 +208,7 @@ def test_what_does_not_follow_is_not_brought_out(
     assert said.out == ""
     assert not out.exists()
     [line] = said.err.splitlines()
-    assert "does not accept it" in line
+    assert "does not find it sound" in line
 
 
 @pytest.mark.parametrize(

@@ -114,5 +114,5 @@ def test_no_picture_of_a_broken_record(path: Path, tmp_path: Path) -> None:
     forged.write_bytes(path.read_bytes()[:-40])
     said = sottovoce("explain", forged, "party-07", "--out", out)
     assert said.code == 1
-    assert "its audit does not accept it" in said.err
+    assert "its audit does not find it sound" in said.err
     assert not out.exists()

@@ -24,7 +24,6 @@ from scenarios.reproductions.rrba.association import (
     monte_carlo_test,
     ranked_test,
     sampled_counts,
-    share_error,
 )
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 
@@ -237,10 +236,3 @@ def test_sampled_counts_have_their_law() -> None:
     assert chi_square_p_value(totals, cells) > ALPHA
     wrong = cells * np.array([1, 1, 1, WRONG, WRONG, WRONG])
     assert chi_square_p_value(totals, wrong / wrong.sum(axis=1, keepdims=True)) < ALPHA
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_share_of_none_or_of_all_is_not_known_without_error(share: float) -> None:
-    assert math.isnan(share_error(share, 1))
-    assert share_error(share, 398) == pytest.approx(math.sqrt(399 / 400**2 / 398))
-    assert share_error(0.5, 16) == 0.125

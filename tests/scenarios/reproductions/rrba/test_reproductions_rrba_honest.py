@@ -69,8 +69,8 @@ def test_the_true_epsilon_is_that_of_the_worst_table_of_a_mix() -> None:
 @pytest.mark.parametrize("mix", [1.0, 0.2])
 def test_the_expected_error_is_exact(mix: float) -> None:
     """Given the tables that were used, also of a last block that is not full."""
-    parameters = rrba_honest.Parameters(runs=12_000, n=170, block=50)
-    errors = rrba_honest.errors_of_mix(SKEWED, 0.4, mix, parameters, np.random.default_rng(1))
+    parameters, draws = rrba_honest.Parameters(n=170, block=50), np.random.default_rng(1)
+    errors = rrba_honest.errors_of_mix(SKEWED, 0.4, mix, parameters, draws, runs=12_000)
     assert mean_p_value(errors.found - errors.expected, 0.0) > ALPHA
     assert mean_p_value(errors.found - WRONG * errors.expected, 0.0) < ALPHA
     if mix == 1.0:

@@ -1,0 +1,334 @@
+"""The two verdicts of a statement: on the record, and on how well people are protected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
+from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
+from protocol.audit.audit import Audit
+from protocol.audit.audit import Verdict as Soundness
+from protocol.audit.claims import ClaimCheck
+from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.audit.ledger import Account, Ledger
+from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
+from scenarios.report.statement.parts import State, some
+from scenarios.report.statement.replays import is_exact
+
+Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
+"""How well people are protected; ``unknown`` if the record could not be read whole."""
+
+
+class Step(NamedTuple):
+    """A step of the scale of privacy.
+
+    Args:
+        name: what it is called.
+        odds: by which factor the odds between two answers of a person may change, at most.
+        crowd: where an exact sum is opened, over how many parties it is, at least.
+    """
+
+    name: Protection
+    odds: float
+    crowd: float
+
+
+SCALE = (
+    Step("strong", 3, math.inf),
+    Step("moderate", 30, 11),
+    Step("weak", 30_000, 3),
+    Step("none", math.inf, 1),
+)
+"""The scale of privacy, the best first."""
+
+SCALE_SAYS = (
+    "The scale goes by the odds between any two answers of a person, which whoever saw the "
+    "messages can change by a factor of 3 at most (strong), 30 (moderate) or 30,000 (weak). Where "
+    "an exact sum is opened, which no noise protects, it is over 11 parties at least (moderate) "
+    "or 3 (weak)."
+)
+
+_LEADS: Mapping[Protection, str] = MappingProxyType(
+    {
+        "none": "People are not protected",
+        "weak": "People are hardly protected",
+        "moderate": "People are protected to a degree",
+        "strong": "People are well protected",
+        "unknown": "How well people are protected is not known",
+    }
+)
+_STATES: Mapping[Protection, State] = MappingProxyType(
+    {"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"}
+)
+_OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
+    {"sound": "good", "broken": "bad", "unfinished": "open"}
+)
+_CLAIMS = 3
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One of the two verdicts.
+
+    Args:
+        about: what it is on, in a word.
+        word: the verdict.
+        state: how that is to be taken.
+        says: why, in a sentence.
+        reasons: what a reader has to know beside it, in sentences.
+    """
+
+    about: Literal["Record", "Privacy"]
+    word: Soundness | Protection
+    state: State
+    says: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyVerdict(Verdict):
+    """The verdict on privacy, and the figures that it follows from.
+
+    Args:
+        observer: who may learn most of a person.
+        epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
+        crowd: the fewest parties over which an exact sum is opened; None if none is.
+    """
+
+    observer: str
+    epsilon: float
+    crowd: int | None
+
+    @property
+    def place(self) -> float:
+        """Where on the scale it stands: from 0, the best end, to 1; a step takes a quarter."""
+        edges = [0.0, *(math.log(step.odds) for step in SCALE[:-1])]
+        at = next((i for i, step in enumerate(SCALE) if step.name == self.word), 0)
+        within = 0.5
+        if at < len(edges) - 1 and level_of(self.epsilon) == at:
+            within = (self.epsilon - edges[at]) / (edges[at + 1] - edges[at])
+        return (at + min(max(within, 0.04), 0.96)) / len(SCALE)
+
+
+def on_record(audit: Audit, says: str, reasons: tuple[str, ...]) -> Verdict:
+    """The verdict on the record."""
+    word = audit.verdict
+    return Verdict(
+        about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons
+    )
+
+
+def on_privacy(
+    ledger: Ledger,
+    *,
+    alone: CoalitionFinding | None,
+    checks: Iterable[ClaimCheck],
+    partial: bool = False,
+    simulated: bool = False,
+    trial: bool = False,
+) -> PrivacyVerdict:
+    """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
+
+    That is the aggregator, which sees whatever passes, and no less than any other party, or than
+    whoever taps a wire. Of exact sums of what nobody sees by itself it goes by how many parties
+    they are over, for a party knows its own part.
+
+    Args:
+        ledger: the aggregator's.
+        alone: what the aggregator alone knows of secure sums; None if that is not known, so that
+            their contributions count as if everybody saw them.
+        checks: the claims beside the record.
+        partial: the ledger may lack something.
+        simulated: the record holds its seed.
+        trial: one program had all answers.
+    """
+    told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(alone)
+    by_loss = level_of(told.record)
+    by_crowd = 0 if crowd is None else level_of_crowd(crowd)
+    word: Protection = SCALE[max(by_loss, by_crowd)].name
+    observer, why = "the aggregator", _by_loss(told, by_loss, least=partial)
+    reasons: list[str] = []
+    if crowd is not None and alone is not None:
+        summed = _by_crowd(alone, crowd, alone=not told.record)
+        if by_crowd > by_loss or not told.record:
+            observer = "either of two parties" if crowd == 2 else observer
+            why, summed = summed, why if told.record else ""
+        reasons += [f"{upper(summed)}."] if summed else []
+    if partial and word != "none":
+        word, why = "unknown", "the record could not be read whole"
+    partly = "" if partial else _of_an_answer(told)
+    return PrivacyVerdict(
+        about="Privacy",
+        word=word,
+        state=_STATES[word],
+        says=f"{_LEADS[word]}: {why}.",
+        reasons=(
+            *_exceeded(checks, least=partial),
+            *reasons,
+            *((partly,) if partly else ()),
+            *_beside(simulated=simulated, trial=trial),
+        ),
+        observer=observer,
+        epsilon=told.record,
+        crowd=crowd,
+    )
+
+
+def has_exact_sums(ledger: Ledger) -> bool:
+    """Whether somebody contributed true counts to a sum."""
+    accounts = ledger.everybody.values()
+    charges = {id(c.event): c for account in accounts for c in account.trail}.values()
+    return any(charge.summed and is_exact(charge.event) for charge in charges)
+
+
+def level_of(loss: float) -> int:
+    """The step of the scale by a loss in nats, 0 for the best."""
+    most = next(i for i, step in enumerate(SCALE) if loss <= math.log(step.odds) * (1 + _SAME))
+    return most
+
+
+def level_of_crowd(crowd: int) -> int:
+    """The step of the scale by how many parties an exact sum is over; none is strong."""
+    return next(i for i, step in enumerate(SCALE) if crowd >= step.crowd)
+
+
+def _crowd(alone: CoalitionFinding | None) -> int | None:
+    """The fewest parties whose exact sum is open to the aggregator; None if no true one is."""
+    if alone is None or not any(is_exact(found.event) for found in alone.sums):
+        return None
+    return alone.smallest
+
+
+def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
+    """The most that a respondent told, those of the unsigned too.
+
+    Args:
+        beside_sums: leave out what exact sums hide, for it is known what they are over.
+    """
+    accounts = ledger.everybody.values()
+    found = _beside_sums(accounts) if beside_sums else (account.loss for account in accounts)
+    losses = {id(loss): loss for loss in found}.values()
+    names = dict.fromkeys(name for loss in losses for name in loss.attributes)
+    return Loss(
+        max((loss.record for loss in losses), default=0.0),
+        {name: max(loss.attributes.get(name, 0.0) for loss in losses) for name in names},
+        tuple(dict.fromkeys(reason for loss in losses for reason in loss.unbounded)),
+    )
+
+
+def _beside_sums(accounts: Iterable[Account]) -> Iterator[Loss]:
+    accountant = PureAccountant()
+    # Parties that did the same share their events; most surveys have a handful of trails.
+    known: dict[tuple[int, ...], Loss] = {}
+    for account in accounts:
+        if not any(charge.summed and is_exact(charge.event) for charge in account.trail):
+            yield account.loss
+            continue
+        key = tuple(id(charge.event) for charge in account.trail)
+        if key not in known:
+            known[key] = total(
+                accountant.judge(replaced(charge.event, _hidden)) for charge in account.trail
+            )
+        yield known[key]
+
+
+def _hidden(event: PrivacyEvent) -> PrivacyEvent:
+    """What a contribution tells beside the sum that it is hidden in."""
+    return Public() if isinstance(event, Masked) else event
+
+
+def _by_loss(told: Loss, level: int, *, least: bool) -> str:
+    """What follows from the messages about one person."""
+    if told is NOTHING or not told.record:
+        return "no message tells anything about one person"
+    if math.isinf(told.record):
+        why = f": {cut(told.unbounded[0], 200)}" if told.unbounded else ""
+        return f"nothing limits what the aggregator can learn about a person{why}"
+    most = "least" if least else "most"
+    figure = (
+        f"ε = {epsilon(told.record, least=least)}, which changes odds by {odds(told.record)} at "
+        f"{most}"
+    )
+    if SCALE[level].name == "none":
+        return f"the aggregator can become certain of a person's answers ({figure})"
+    return (
+        "if the aggregator held two sets of answers of a person to be equally likely before, it "
+        f"can now be at most {sure(told.record)} sure of one of them ({figure})"
+    )
+
+
+def _by_crowd(found: CoalitionFinding, crowd: int, *, alone: bool) -> str:
+    """What follows from exact sums; ``alone`` if nothing else tells anything about a person."""
+    if crowd == 1:
+        names = some(map(cut, found.exposed), len(found.exposed), 3)
+        return f"the aggregator can tell what {names} put into a secure sum, exactly"
+    if crowd == 2:
+        return "an exact sum is opened over two parties, and each of them can subtract its own part"
+    opened = "only exact sums are opened" if alone else "exact sums are opened"
+    return (
+        f"{opened}, over {count(crowd, 'party', 'parties')} or more. No noise protects these: "
+        "whoever knows the parts of all others can subtract them"
+    )
+
+
+def sure(loss: float) -> str:
+    """How sure one can be at a loss in nats of what was as likely as not before, rounded up."""
+    doubt = 100 / (1 + math.exp(loss))
+    digits = max(0, math.ceil(-math.log10(doubt)) if doubt < 1 else 0)
+    step = 10.0**-digits
+    return f"{100 - step * math.floor(doubt / step + 1e-9):.{digits}f} %"
+
+
+def _of_an_answer(told: Loss) -> str:
+    """How much less is told of a single answer, if less is."""
+    if len(told.attributes) < 2:
+        return ""
+    name, most = max(told.attributes.items(), key=lambda item: item[1])
+    if not 0 < most < told.record or math.isinf(most):
+        return ""
+    step = SCALE[level_of(most)].name
+    return (
+        f"Of a single answer less is told, by this scale {step}: at most ε = {epsilon(most)} of "
+        f"{cut(name)}, which changes odds by {odds(most)} at most."
+    )
+
+
+def _exceeded(checks: Iterable[ClaimCheck], *, least: bool) -> Iterator[str]:
+    """What the record shows beyond what is claimed, claim by claim."""
+    worse = [check for check in checks if exceeds(check)]
+    for check in worse[:_CLAIMS]:
+        claimed = check.claim.epsilon
+        claims = "no risk" if claimed is None else f"ε = {epsilon(claimed)} {check.about}"
+        shows = "no bound" if math.isinf(check.record) else f"ε = {epsilon(check.record)}"
+        at_least = "at least " if least else ""
+        factor = f", {at_least}{ratio(check.factor)} times as much"
+        times = factor if check.factor is not None and math.isfinite(check.factor) else ""
+        yield (
+            f"More than is claimed: {cut(check.claim.source, 120)} claims {cut(claims, 120)}; the "
+            f"record shows {shows}{times}."
+        )
+    if len(worse) > _CLAIMS:
+        yield f"{count(len(worse) - _CLAIMS, 'more claim is', 'more claims are')} exceeded."
+
+
+def exceeds(check: ClaimCheck) -> bool:
+    """Whether the record shows more than is claimed."""
+    if check.claim.epsilon is None:
+        return math.isinf(check.record)
+    return check.factor is not None and check.factor > 1 + _SAME
+
+
+def _beside(*, simulated: bool, trial: bool) -> Iterator[str]:
+    """What the verdict does not take into account."""
+    if simulated:
+        yield (
+            "That is the design's privacy. This record is of a simulation and holds its seed, so "
+            "whoever has the file can undo all of it."
+        )
+    elif trial:
+        yield "That is the design's privacy. This was a trial: one program held all answers."
