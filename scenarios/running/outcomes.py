@@ -37,6 +37,7 @@ from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
 from scenarios.report.intervals import interval_values
 from scenarios.report.sampling import design_values, response_values
+from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
 from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
 
@@ -263,6 +264,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 "digest": self.digest.hex(),
             },
             "privacy": {
+                "verdict": self._protection,
                 **privacy_values(self.ledger),
                 "claims": claims_values(self.variant.claims()),
             },
@@ -271,6 +273,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
         plain: dict[str, Any] = as_json(values)
         return plain
+
+    @property
+    def _protection(self) -> str | None:
+        """How well people are protected; None if exact sums, which an audit judges, are there."""
+        if has_exact_sums(self.ledger):
+            return None
+        return on_privacy(self.ledger, alone=None, checks=()).word
 
     def _announced_values(self) -> dict[str, Any]:
         analysis = self.charter.analysis

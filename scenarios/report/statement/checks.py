@@ -83,7 +83,9 @@ def changed(verification: Verification) -> str | None:
 def verdict_of_file(verification: Verification) -> tuple[Verdict, str]:
     """What verifying comes to: the verdict on the file alone, and why in a sentence."""
     if verification.intact:
-        return "sound", "The file is what was recorded, as far as it can tell by itself."
+        if verification.compared:
+            return "sound", "The file breaks no rule, and fits what was published."
+        return "sound", "The file breaks no rule; a consistent forgery would not, either."
     if verification.verdict == "unfinished":
         return "unfinished", "The file could not be read to its end."
     if verification.foreign and verification.complete and _by_itself(verification):

@@ -116,9 +116,15 @@ def outcome_report(
     )
     closings = outcome.completeness.closings
     if len(closings) > 1:
+        explained: set[str] = set()
         for name, alike in waits_of(closings, at_most=_WAITS):
             awaited, counted = (sum(c.awaited for c in alike), sum(c.counted for c in alike))
-            yield plain(f"  {name}: {counted:,} of {awaited:,} counted")
+            kind = alike[0].kind
+            what = "" if kind in explained else outcome.charter.codec.about(kind)
+            explained.add(kind)
+            yield plain(
+                f"  {name}: {counted:,} of {awaited:,} counted{f' ({what})' if what else ''}"
+            )
     yield from map(plain, response_sentences(outcome.completeness, outcome.variant))
     yield from map(plain, design_sentences(*outcome.design))
     for reason, many in outcome.trouble.items():
