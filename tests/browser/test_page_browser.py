@@ -60,6 +60,25 @@ def test_axe_finds_nothing(
     opened.close()
 
 
+@pytest.mark.parametrize("name", ["independent", "summed", "broken", "run"])
+def test_the_first_screen_has_what_was_found_and_both_verdicts(
+    browser: Browser, files: dict[str, Path], name: str
+) -> None:
+    opened = Opened(browser, files[name], width=DESK)
+    assert opened.page.viewport_size == {"width": DESK, "height": 800}
+    seen = (".found caption", "#record .says", "#privacy h2", "#privacy .ruler", "#privacy .says")
+    for place in seen[1 if name == "broken" else 0 :]:
+        box = opened.page.locator(place).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 800, place
+    opened.close()
+    narrow = Opened(browser, files[name], width=PHONE)
+    box = narrow.page.locator(".brief", has_text="Privacy: ").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 400
+    narrow.close()
+
+
 def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -1,0 +1,192 @@
+"""What a statement begins with: what was found, two verdicts, and the scale of privacy."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from io import StringIO
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+from protocol.accounting.accountants import Loss
+from protocol.accounting.events import Plain
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.judge import judge_coalition
+from protocol.audit.ledger import Account, Charge, Ledger
+from protocol.estimators.inference.words import USUAL
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.reader import TranscriptReader
+from protocol.variants import RRClusters, RRIndependent
+from scenarios.cli.engines import Shown
+from scenarios.datasets.town import town
+from scenarios.report.statement.checks import changed, signed_by_aggregator
+from scenarios.report.statement.found import coverage, found
+from scenarios.report.statement.statement import statement
+from scenarios.report.statement.verdicts import SCALE, on_privacy, sure
+from scenarios.report.terminal.plain import line, plain, printed, wrapped
+from scenarios.report.terminal.text import estimate_report
+from tests.pages import audited, independent, judged_of, summed
+from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
+
+
+def ledger_of(loss: float, reason: str = "") -> Ledger:
+    """A ledger in which one party told so much."""
+    reasons = (reason,) if reason else ()
+    told = Loss(loss, {"a": loss}, reasons)
+    charge = Charge(0, "Report", Plain(("a",)), told)
+    party = PartyId("party-1")
+    return Ledger(AGGREGATOR, {party: Account(party, told, (charge,))}, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("odds", "word"),
+    [
+        (1, "strong"),
+        (3, "strong"),
+        (3.001, "moderate"),
+        (30, "moderate"),
+        (30.1, "weak"),
+        (30_000, "weak"),
+        (30_001, "none"),
+        (math.inf, "none"),
+    ],
+)
+def test_the_scale_goes_by_odds(odds: float, word: str) -> None:
+    verdict = on_privacy(ledger_of(math.log(odds)), alone=None, checks=())
+    assert verdict.word == word
+    place = [step.name for step in SCALE].index(verdict.word)
+    assert place / len(SCALE) <= verdict.place <= (place + 1) / len(SCALE)
+
+
+def test_of_a_ledger_that_may_lack_something_only_none_is_said() -> None:
+    known = on_privacy(ledger_of(0.5), alone=None, checks=(), partial=True)
+    assert (known.word, known.state) == ("unknown", "open")
+    worst = on_privacy(ledger_of(math.inf, "why"), alone=None, checks=(), partial=True)
+    assert worst.word == "none"
+    assert worst.says.endswith(": why.")
+
+
+def test_how_sure_one_can_be_is_rounded_up() -> None:
+    for loss in (0.01, 0.5, 1.0, 3.0, 6.98, 10.0):
+        bound = 100 / (1 + math.exp(-loss))
+        said = float(sure(loss).removesuffix(" %"))
+        assert bound <= said < 100
+        assert (100 - said) > 0.4 * (100 - bound)
+    assert sure(math.log(3)) == "75 %"
+
+
+def test_a_sum_is_judged_by_how_many_parties_it_is_over() -> None:
+    content = summed()
+    judged = audited(content)
+    alone = judge_coalition(judged.charter, TranscriptReader([content]), Coalition((AGGREGATOR,)))
+    verdict = on_privacy(judged.passed, alone=alone, checks=())
+    assert (verdict.word, verdict.crowd, verdict.epsilon) == ("moderate", 12, 0.0)
+    assert "over 12 parties or more" in verdict.says
+    # Of whom nobody knows what the sum is over, it hides nothing.
+    assert on_privacy(judged.passed, alone=None, checks=()).word == "none"
+
+
+def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:
+    plain_file = bytearray(Forgery(independent()).plain())
+    plain_file[len(plain_file) // 2] ^= 1
+    judged = judged_of(bytes(plain_file))
+    assert len(judged.audit.findings) > 1
+    record = statement(judged).record
+    assert record.word == "broken"
+    assert record.says == changed(judged.audit.verification)
+    assert record.says.startswith("The file was changed after it was recorded, or recorded wrongly")
+    [more] = record.reasons
+    assert more.startswith(f"{len(judged.audit.findings)} checks fail because of it")
+
+
+def test_signatures_reach_as_far_as_the_entry_that_is_named() -> None:
+    verification = audited(independent()).verification
+    last = verification.checkpoint
+    assert last is not None
+    # The header is a leaf and no entry, and entries count from 0: one entry is signed.
+    earlier = replace(verification, checkpoint=msgspec.structs.replace(last, size=2))
+    state, says = signed_by_aggregator(earlier)
+    assert state == "care"
+    assert says.startswith("The record is signed up to entry 0, not to the end, ")
+
+
+def test_clusters_are_named() -> None:
+    records = town(400, seed=3)
+    variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05, dependence="rr")
+    estimate = audited(recorded(variant, records, parties=20, signed=True).content).estimate
+    grid = found(estimate, USUAL)
+    assert grid is not None
+    rows = {str(row[0]): str(row[1]) for row in grid.rows}
+    assert rows["clusters"].startswith("randomized together: ")
+    assert " with " in rows["clusters"]
+
+
+def test_who_was_counted_is_said_wait_by_wait() -> None:
+    first, *waits = coverage(audited(independent()))
+    assert (first.of, first.says) == ("the estimate", "60 of 60 parties")
+    [report] = waits
+    assert (report.of, report.about) == (
+        "Report",
+        "The randomized answers of one party's respondents",
+    )
+
+
+# On a terminal
+
+
+def shown(width: int, *parts: object) -> list[str]:
+    console = Console(width=width, file=StringIO(), color_system=None)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(wrapped(part))  # type: ignore[arg-type]
+    return [row.rstrip() for row in capture.get().splitlines()]
+
+
+def test_lines_wrap_at_words_below_where_they_begin() -> None:
+    words = "every word of this sentence is whole, however narrow the terminal that it stands on"
+    for begins in ("  ", "  Caution  ", "  - "):
+        rows = shown(40, plain(begins + words))
+        assert len(rows) > 2
+        assert rows[0].startswith(begins)
+        assert all(row.startswith(" " * len(begins)) for row in rows[1:])
+        assert " ".join(" ".join(rows).split()) == " ".join((begins + words).split())
+
+
+def test_a_line_that_takes_one_line_is_cut() -> None:
+    [row] = shown(20, line("  " + "word " * 20))
+    assert len(row) == 20
+    assert row.endswith("…")
+
+
+def test_of_many_categories_the_largest_are_listed() -> None:
+    survey = Survey("wide", (Attribute(name="code", categories=tuple(map(str, range(100)))),))
+    estimate = audited(
+        recorded(RRIndependent.with_keep(survey, 0.9), 300, parties=3, signed=True).content
+    ).estimate
+    assert estimate is not None
+    said = printed(estimate_report("wide", estimate, "none", USUAL, truth=None))
+    listed = re.findall(r"│ (\d+) +│ +-?0\.\d+", said)
+    shares = estimate.marginals()["code"].values
+    assert sorted(map(int, listed)) == sorted(np.argsort(-shares, kind="stable")[:20].tolist())
+    assert "and 80 more, all smaller" in said
+
+
+def test_a_bar_of_several_stages_never_goes_back() -> None:
+    told: list[tuple[float, float, str]] = []
+    shown_by = Shown(lambda *said: told.append(said))
+    for stage in range(3):
+        shown_by.stage(stage, 3)
+        for total in (4, 2):  # Each stage may be carried out in several turns.
+            for done in range(total + 1):
+                shown_by(done, total)
+    places = [done for done, *_ in told]
+    assert places == sorted(places)
+    assert places[-1] == pytest.approx(3)
+    assert {total for _, total, _ in told} == {3}
+    assert told[-1][2] == "part 3 of 3, 2 of 2 pieces"
