@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.dependence.association import TestResult, wald_test
+from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.laws import ErrorLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
@@ -153,6 +154,15 @@ class Estimate(ABC):
         """
         table = self.table(first, second)
         return wald_test(table.values, table.covariance("population"))
+
+    def pair_reports(self, first: str, second: str) -> PairReports | None:
+        """The reports on two attributes as tests of dependence take them; None if they are not so.
+
+        Raises:
+            SurveyError: an unknown name, or one attribute twice.
+            ValueError: this result has no table of them.
+        """
+        return None
 
     def attribute_means(self) -> Mapping[str, Estimated]:
         """The means of attributes that are numbers, on their own scales; empty by default.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, exact_test, noise_aware_test
+from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import (
     About,
@@ -31,7 +32,7 @@ from protocol.estimators.projection import Projection, project
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.unmixing import MatrixUnmixing, Moments, Unmixing
+from protocol.randomizers.unmixing import MatrixUnmixing, Moments, TableUnmixing, Unmixing
 from protocol.surveys.survey import Survey, check_partition
 
 
@@ -200,6 +201,34 @@ class JointEstimate(Estimate):
         if mine is not other:
             return exact_test(reports)
         return noise_aware_test(reports, keep=keep)
+
+    def pair_reports(self, first: str, second: str) -> PairReports | None:
+        """As ``Estimate.pair_reports``; None if one dense matrix randomized both at once."""
+        pair = (first, second)
+        one, other = (
+            next(block for block in self.blocks if name in block.attributes) for name in pair
+        )
+        if one is not other:
+            inverses: list[Floats] = []
+            reported: list[str] = []
+            for block, name in ((one, first), (other, second)):
+                sizes = self.sizes_of(block.attributes)
+                inverse = block.randomizer.unmixing(sizes, [block.attributes.index(name)])
+                named = [block.attributes[place] for place in inverse.tabulated]
+                inverses.append(inverse.apply(np.eye(math.prod(self.sizes_of(named))), 1))
+                reported += named
+            counts = self.counts.table(self.survey.axes(reported))
+            shares = counts.reshape([len(inverse) for inverse in inverses]) / self.n
+            return PairReports.apart(shares, self.n, *inverses)
+        places = [one.attributes.index(name) for name in pair]
+        inverse = one.randomizer.unmixing(self.sizes_of(one.attributes), places)
+        if isinstance(inverse, MatrixUnmixing):
+            return None
+        shares = self.counts.table(self.survey.axes(pair)) / self.n
+        fakes = np.full(shares.shape, 1 / shares.size)
+        if isinstance(inverse, TableUnmixing):
+            fakes = inverse.fakes.reshape(shares.shape) / inverse.fakes.sum()
+        return PairReports.together(shares, self.n, keep=1 / inverse.alpha, fakes=fakes)
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The estimated joint distribution of some attributes, in any order.

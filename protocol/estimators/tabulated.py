@@ -10,6 +10,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.dependence.association import TestResult, exact_test
+from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import (
@@ -101,6 +103,14 @@ class ExactEstimate(Estimate):
             population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
             law=DeferredLaw(partial(self._law, shares), partial(self._covariance, shares)),
         )
+
+    def independence(self, first: str, second: str) -> TestResult:
+        """As ``Estimate.independence``: Pearson's test of the counts."""
+        return exact_test(self.exact(first, second))
+
+    def pair_reports(self, first: str, second: str) -> PairReports:
+        """As ``Estimate.pair_reports``."""
+        return PairReports.exact(self.exact(first, second) / self.n, self.n)
 
     def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         """Exact counts are reports that are always kept: EM ends at their shares."""

@@ -390,7 +390,7 @@ def debiased_dependences(
             return _unmixed(estimate, pair, chosen)
         law = laws("respondents")
         value, deviation = law.measure.item(), law.deviation.item()
-        if math.isnan(value) and PairReports.of(estimate, pair) is None:
+        if math.isnan(value) and estimate.pair_reports(*pair) is None:
             raise ValueError(
                 f"{' and '.join(pair)}: one matrix randomized them together; expected a keep "
                 "randomizer, or one of each attribute"
@@ -490,7 +490,7 @@ def _laws(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> L
     strength = measure.law
     if strength is None:
         return None
-    reports = functools.cache(partial(PairReports.of, estimate, pair))
+    reports = functools.cache(partial(estimate.pair_reports, *pair))
 
     @functools.cache
     def law(about: About) -> QuadraticLaw:

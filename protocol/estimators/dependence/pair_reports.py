@@ -10,16 +10,13 @@ sums over a table of reports and r x r and c x c matrices.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from protocol.estimators.joint import JointEstimate
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.unmixing import MatrixUnmixing, TableUnmixing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -125,34 +122,6 @@ class PairReports:
         made = cls.apart(shares, n, np.eye(shares.shape[-2]), np.eye(shares.shape[-1]))
         first, second = (proper(side.margin) for side in made.sides)
         return replace(made, null=((1.0, first, second),), design=cls.exact)
-
-    @classmethod
-    def of(cls, estimate: JointEstimate, pair: tuple[str, str]) -> PairReports | None:
-        """Of two attributes of an estimate; None if one dense matrix randomized both at once."""
-        one, other = (
-            next(block for block in estimate.blocks if name in block.attributes) for name in pair
-        )
-        if one is not other:
-            inverses: list[Floats] = []
-            reported: list[str] = []
-            for block, name in ((one, pair[0]), (other, pair[1])):
-                sizes = estimate.sizes_of(block.attributes)
-                inverse = block.randomizer.unmixing(sizes, [block.attributes.index(name)])
-                named = [block.attributes[place] for place in inverse.tabulated]
-                inverses.append(inverse.apply(np.eye(math.prod(estimate.sizes_of(named))), 1))
-                reported += named
-            counts = estimate.counts.table(estimate.survey.axes(reported))
-            shares = counts.reshape([len(inverse) for inverse in inverses]) / estimate.n
-            return cls.apart(shares, estimate.n, *inverses)
-        places = [one.attributes.index(name) for name in pair]
-        inverse = one.randomizer.unmixing(estimate.sizes_of(one.attributes), places)
-        if isinstance(inverse, MatrixUnmixing):
-            return None
-        shares = estimate.counts.table(estimate.survey.axes(pair)) / estimate.n
-        fakes = np.full(shares.shape, 1 / shares.size)
-        if isinstance(inverse, TableUnmixing):
-            fakes = inverse.fakes.reshape(shares.shape) / inverse.fakes.sum()
-        return cls.together(shares, estimate.n, keep=1 / inverse.alpha, fakes=fakes)
 
     def redone(self, shares: Floats) -> PairReports:
         """What other shares of as many reports would say, shape (..., R_1, R_2)."""

@@ -83,7 +83,7 @@ def stability(
         )
         for (i, j), attributes, estimate in pairs:
             chosen = measure_for(*attributes, negotiation.measure)
-            reports = PairReports.of(estimate, (names[i], names[j]))
+            reports = estimate.pair_reports(names[i], names[j])
             if reports is None:
                 raise ValueError(f"{names[i]} and {names[j]}: one matrix randomized them together")
             values = _redrawn(negotiation, reports, chosen, draw, redraws)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.consistency import Overlaps
 from protocol.estimators.dependence.association import TestResult, noise_aware_test
+from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import (
     CumulantLaw,
@@ -154,6 +155,17 @@ class GroupedEstimate(Estimate):
             marginal(table, group.names, (first, second)) for table in (group.reported, group.fakes)
         )
         return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
+
+    def pair_reports(self, first: str, second: str) -> PairReports | None:
+        """As ``Estimate.pair_reports``; None unless one group has them both."""
+        found = self._holding((first, second))
+        if len(found) != 1 or np.isnan(found[0].reported).any():
+            return None
+        [group] = found
+        shares, fakes = (
+            marginal(table, group.names, (first, second)) for table in (group.reported, group.fakes)
+        )
+        return PairReports.together(shares, group.n, keep=group.keep, fakes=fakes / fakes.sum())
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """Of every group that has them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenarios.report.formatting import cut
+from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import report
@@ -32,7 +33,10 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
         judged.intervals,
         notes=() if judged.calibrated is None else calibration_sentences(judged.calibrated),
     )
+    together = association(judged.estimate, judged.intervals)
     extras = {said.key: flows, published.key: drawn}
+    if together is not None:
+        extras["association"] = together[1]
     if judged.coalition is not None:
         extras["coalition"] = graph(judged.coalition, "coalition")
     if judged.worst is not None:
@@ -45,7 +49,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
         judged,
         stated,
         rounds,
-        [*wrong, published, *others, said, agreed, integrity],
+        [*wrong, published, *(together or ())[:1], *others, said, agreed, integrity],
         extras,
         source=(
             ("Variant", cut(judged.header.variant)),

@@ -1,13 +1,12 @@
-"""What a page says of the published estimate: attributes with intervals, and pairs as heat."""
+"""What a page says of the published estimate: attributes with their intervals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
@@ -37,13 +36,9 @@ ATTRIBUTES, CATEGORIES, KEYS = 24, 20, 60
 LISTED = 600
 """The most rows of all tables of panels together."""
 
-PAIRS, TRIED, CELLS = 4, 28, 100
-"""Of the first ``TRIED`` pairs, ``PAIRS`` are shown, of at most so many cells each."""
-
 ANYWHERE = (-math.inf, math.inf)
 """The limits of what has a scale of its own."""
 
-_SHADES = 7
 _BESIDE = "A short upright line marks the truth, which is known here."
 
 
@@ -54,15 +49,6 @@ class Panel(NamedTuple):
     picture: Markup
     grid: Grid
     truth: bool
-
-
-class Heat(NamedTuple):
-    """A table of two attributes; each cell has its share, its interval and a shade from 0."""
-
-    key: str
-    names: list[str]
-    columns: list[str]
-    rows: list[tuple[str, list[tuple[str, str, int]]]]
 
 
 class _Asked(NamedTuple):
@@ -82,13 +68,13 @@ class _Asked(NamedTuple):
     figures: list[Shown]
     fits: list[Fit | None]
 
-    def shown(self, values: ArrayLike, ends: Interval, most: int = CELLS) -> list[Shown]:
+    def shown(self, values: ArrayLike, ends: Interval, most: int = CATEGORIES) -> list[Shown]:
         """The first of some figures with their intervals, to be shown."""
         found = figures_of(values, ends)[:most]
         self.figures.extend(found)
         return found
 
-    def of(self, table: Table, most: int = CELLS) -> list[Shown]:
+    def of(self, table: Table, most: int = CATEGORIES) -> list[Shown]:
         """The first cells of a table with their intervals, to be shown."""
         self.fits.append(table.fit)
         return self.shown(table.values, self.intervals.of(table), most)
@@ -116,14 +102,11 @@ def estimate(
     if found is None:
         return Section(key="estimate", title=title, lead="There is none to show."), {}
     asked = _Asked(intervals, projection, truth, [], [])
-    heats: tuple[Heat, ...] = ()
-    pairs = ""
     if isinstance(found, KeyValueTables):
         panels = tuple(_keys(found, asked))
         what, left = "key", rest(len(found.survey.names), KEYS, "keys, in the tables")
     else:
         panels = tuple(_means(found, asked)) or tuple(_panels(found, asked))
-        heats, pairs = _heats(found, asked)
         what = "attribute"
         left = rest(len(found.survey.names), len(panels), "attributes in the JSON report")
     lead = f"{count(found.n, 'respondent')}, {count(len(found.survey.names), what)}."
@@ -135,7 +118,7 @@ def estimate(
         lead=lead,
         notes=(said, *((_BESIDE,) if beside else ()), *notes),
     )
-    return section, {"panels": panels, "more": left, "heats": heats, "pairs": pairs}
+    return section, {"panels": panels, "more": left}
 
 
 def _panels(found: Estimate, asked: _Asked) -> Iterator[Panel]:
@@ -258,55 +241,3 @@ def _panel(
         wide=bool(truth),
     )
     return Panel(cut(name), picture, grid, bool(truth))
-
-
-def _heats(found: Estimate, asked: _Asked) -> tuple[tuple[Heat, ...], str]:
-    """The pairs that lie farthest from independence among those that are small enough."""
-    names, sizes = found.survey.names, found.survey.sizes
-    size_of = dict(zip(names, sizes, strict=True))
-    small = ((a, b) for a, b in combinations(names, 2) if size_of[a] * size_of[b] <= CELLS)
-    tables = []
-    for pair in islice(small, TRIED):
-        try:
-            table = found.table(*pair, projection=asked.projection)
-        except ValueError:
-            continue  # This result says nothing of the two together.
-        if np.isfinite(table.values).all():
-            tables.append(table)
-    tables.sort(key=_dependence, reverse=True)
-    found_rows = [asked.of(table) for table in tables[:PAIRS]]
-    heats = tuple(
-        _heat(table, rows, place)
-        for place, (table, rows) in enumerate(zip(tables, found_rows, strict=False))
-    )
-    said = ""
-    if heats:
-        exact = all(row.exact for rows in found_rows for row in rows)
-        said = (
-            f"Of {count(len(tables), 'pair')} of attributes, the {len(heats)} whose "
-            f"{'shares' if exact else 'estimates'} lie farthest from independence"
-            f"{'' if exact else ', noise included'}. Cells are in percent of all respondents"
-            f"{'' if exact else f', each with its {asked.intervals.legend}'}; the stronger the "
-            "colour, the larger the share."
-        )
-    return heats, said
-
-
-def _dependence(table: Table) -> float:
-    """Total variation from the product of the margins; of raw estimates, so noise counts too."""
-    product = np.multiply.outer(table.values.sum(axis=1), table.values.sum(axis=0))
-    return float(np.abs(table.values - product).sum() / 2)
-
-
-def _heat(table: Table, rows: Sequence[Shown], place: int) -> Heat:
-    largest = float(table.values.max(initial=0.0)) or 1.0
-    shades = np.clip(np.floor(table.values / largest * _SHADES), 0, _SHADES - 1).astype(int)
-    plain, exact = in_percent(rows), all(row.exact for row in rows)
-    cells = [
-        (plain(row.value), "" if exact else bracketed(row, plain), shade)
-        for row, shade in zip(rows, shades.ravel().tolist(), strict=True)
-    ]
-    heads, columns = ([cut(name, 24) for name in names] for names in table.categories)
-    width = len(columns)
-    lines = [(head, cells[i * width : (i + 1) * width]) for i, head in enumerate(heads)]
-    return Heat(f"pair-{place}", [*map(cut, table.names)], columns, lines)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from protocol.estimators.inference.words import USUAL, Intervals
 from scenarios.report.formatting import NONE, count, cut, signed
 from scenarios.report.judging import judge
+from scenarios.report.page.association import association
 from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import report
 from scenarios.report.page.rounds import traffic
@@ -58,6 +59,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         truth=outcome.records,
         notes=() if finished.rows else finished.notes,
     )
+    together = association(finished.reported, intervals)
     said, flows = traffic(judged.audit, rounds)
     if outcome.charter.analysis is None:
         by_key.pop("analysis")
@@ -67,6 +69,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         by_key.pop("findings")
     sections = [
         estimated,
+        *(together or ())[:1],
         *_rows(finished),
         *(by_key[key] for key in _FIRST if key in by_key),
         said,
@@ -83,7 +86,11 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         stated,
         rounds,
         sections,
-        {said.key: flows, estimated.key: drawn},
+        {
+            said.key: flows,
+            estimated.key: drawn,
+            **({} if together is None else {"association": together[1]}),
+        },
         kind=kind,
         name=cut(name),
         lead=f"{count(outcome.estimate.n, 'respondent')} in "

@@ -115,8 +115,9 @@ def test_colours_can_be_told_from_what_they_stand_on() -> None:
     """Contrast as of WCAG 2.2: 4.5 for words, 3 for drawings, in light and in dark."""
     style = style_of(page_of(independent()))
     light, dark = re.findall(r":root \{([^}]*--paper[^}]*--bad[^}]*)\}", style)[:2]
-    mixes = [int(share) for share in re.findall(r"\.h\d \{[^}]*--fill\) (\d+)%", style)]
-    assert len(mixes) == 6
+    mixed = r"\.(v\d|less1|more1) \{[^}]*--(accent|less)\) (\d+)%"
+    mixes = [(kind, tone, int(share)) for kind, tone, share in re.findall(mixed, style)]
+    assert len(mixes) == 7
     for block in (light, dark):
         colour = {
             name: tuple(int(value[i : i + 2], 16) for i in (0, 2, 4))
@@ -125,16 +126,20 @@ def test_colours_can_be_told_from_what_they_stand_on() -> None:
         words = [
             *((ink, on) for ink in ("ink", "soft", "accent") for on in ("paper", "sheet")),
             *((tone, "sheet") for tone in ("good", "bad", "care")),
+            # Words in mosaics and triangles.
+            *(("sheet", tone) for tone in ("accent", "less")),
+            ("ink", "rail"),
             *((ink, on) for ink in ("ink", "accent") for on in ("bad-tint", "care-tint", "tint")),
         ]
         for ink, on in words:
             assert contrast(colour[ink], colour[on]) >= 4.5, (ink, on)
         for mark in ("fill", "accent", "good", "bad", "care", "soft"):
             assert contrast(colour[mark], colour["sheet"]) >= 3, mark
-        for share in mixes:
-            pairs = zip(colour["fill"], colour["sheet"], strict=True)
+        for kind, tone, share in mixes:
+            pairs = zip(colour[tone], colour["sheet"], strict=True)
             shade = tuple(round((f * share + s * (100 - share)) / 100) for f, s in pairs)
-            assert contrast(colour["ink"], shade) >= 4.5, share
+            ink = "sheet" if kind in ("v4", "v5") else "ink"
+            assert contrast(colour[ink], shade) >= 4.5, kind
 
 
 def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:

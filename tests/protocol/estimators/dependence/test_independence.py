@@ -47,5 +47,9 @@ def test_any_other_estimate_has_the_test_of_its_table_with_its_covariance() -> N
         (("a",), flips), (("b",), KeepUniform.with_keep(3, p=0.9)), (("c",), flips)
     )
     assert estimate.independence("a", "c").test == "wald"
+
+
+def test_exact_counts_have_pearsons_test() -> None:
     exact = ExactEstimate(SURVEY, {("a", "b"): RECORDS.counts(("a", "b"))})
-    assert exact.independence("a", "b").test == "wald"
+    found, expected = exact.independence("a", "b"), exact_test(RECORDS.counts(("a", "b")))
+    assert (found.test, found.p_value) == ("exact", expected.p_value)

@@ -1,0 +1,427 @@
+"""Attributes together, for a page: a triangle of all pairs, a tree, and mosaics of pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from protocol.estimators.dependence.glance import (
+    STRONG,
+    Glance,
+    Pair,
+    excess_of,
+    glance,
+)
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import critical
+from protocol.estimators.inference.words import Intervals, Shown, bracketed
+from protocol.estimators.projection import project_simplex
+from protocol.estimators.tables import Table
+from protocol.randomizers.exact import Floats
+from scenarios.report.formatting import NONE, count, cut
+from scenarios.report.intervals import in_percent
+from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.statement.parts import Grid, Section
+
+PAIRS, CELLS = 6, 100
+"""So many pairs at most are opened, of at most so many cells each."""
+
+STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
+"""Where the colour of a Cramer's V changes."""
+
+SCORES = (2.0, 4.0)
+"""From how many standard errors the colours of a mosaic begin."""
+
+_LABEL = 12.0
+
+
+class Opened(NamedTuple):
+    """A pair that can be opened: what it is, its mosaic, and its table."""
+
+    says: str
+    mosaic: Markup
+    grid: Grid
+
+
+def association(
+    found: Estimate | None, intervals: Intervals
+) -> tuple[Section, dict[str, object]] | None:
+    """Which attributes depend on each other, and what the template draws; None without pairs.
+
+    Args:
+        found: the estimate.
+        intervals: of the percentages: their level, and whose they are.
+    """
+    seen = None if found is None else glance(found)
+    if found is None or seen is None:
+        return None
+    section = Section(
+        key="association", title="Which answers go together", lead=finding(seen), notes=_notes(seen)
+    )
+    if seen.too_noisy:
+        return section, {}
+    shown = [
+        pair
+        for pair in seen.dependent
+        if math.prod(found.sizes_of((pair.first, pair.second))) <= CELLS
+    ][:PAIRS]
+    return section, {
+        "triangle": _triangle(seen) if len(seen.names) > 2 else "",
+        "key": _key(),
+        "tree": _tree(seen) if len(seen.edges) > 1 else "",
+        "scores": _scores_key(),
+        "opened": [_opened(found, pair, intervals, place) for place, pair in enumerate(shown)],
+        "more": ""
+        if len(shown) == len(seen.dependent)
+        else f"The {len(shown)} strongest of {len(seen.dependent)} are opened below, "
+        f"of at most {CELLS} cells each.",
+    }
+
+
+def finding(seen: Glance) -> str:
+    """What all pairs show, in a sentence."""
+    pairs = count(len(seen.pairs), "pair")
+    if seen.too_noisy:
+        return f"Too noisy to show: of {seen.noisy:,} of {pairs} nothing can be said."
+    found = seen.dependent
+    if not found:
+        return f"No dependence was found among {pairs} of attributes."
+    first = found[0]
+    most = f"{cut(first.first)} and {cut(first.second)}"
+    if len(seen.pairs) == 1:
+        return f"{most} depend on each other (V {first.strength:.2f})."
+    return f"{len(found):,} of {pairs} depend on each other, most {most} (V {first.strength:.2f})."
+
+
+def _notes(seen: Glance) -> tuple[str, ...]:
+    level = f"{100 * seen.level:g} %"
+    notes = [
+        "V is Cramer's V, from 0 (independent) to 1, without what noise adds to it. A pair counts "
+        "as dependent where a test that knows of the noise rejects independence, corrected for the "
+        f"number of pairs: with a chance of at most {level} any pair is named wrongly.",
+    ]
+    noisy, largest = seen.noisy, [p.least for p in seen.pairs.values() if p.judged == "not found"]
+    if noisy:
+        notes.append(
+            f"Too noisy: {count(noisy, 'pair')}, of which even a V of {STRONG:g} would often be "
+            "missed."
+        )
+    if largest and not seen.too_noisy:
+        notes.append(
+            f"Where none was found, a V of {max(largest):.2f} or more would have been, in 8 of 10 "
+            "surveys."
+        )
+    return tuple(notes)
+
+
+# All pairs
+
+
+def shade(strength: float) -> int:
+    """The colour of a V, from 0."""
+    return sum(strength >= step for step in STEPS)
+
+
+def _triangle(seen: Glance) -> Markup:
+    """A row and a column for each attribute; its name stands where they meet."""
+    names, m = seen.names, len(seen.names)
+    size = float(min(44, max(13, 460 // m)))
+    room = min(150.0, max(width_of(cut(name), _LABEL) for name in names) + 10)
+    edges = {frozenset(edge) for edge in seen.edges}
+    parts: list[Markup] = []
+    for i, row in enumerate(names):
+        for j, column in enumerate(names[:i]):
+            pair = seen.pairs.get(frozenset((row, column)))
+            parts += _cell(pair, j * size, i * size, size, frozenset((row, column)) in edges)
+        parts.append(
+            text(
+                i * size + 6,
+                (i + 0.5) * size + 4,
+                row,
+                "label",
+                room=room,
+                size=_LABEL,
+            )
+        )
+    for cluster in seen.clusters:
+        start = names.index(cluster[0])
+        parts.append(_outline(start, start + len(cluster), size))
+    described = (
+        f"A triangle of {count(len(seen.pairs), 'pair')}; {len(seen.dependent)} of them depend on "
+        "each other. The strongest are listed below."
+    )
+    return picture(
+        "pairs",
+        "How strongly attributes depend on each other",
+        described,
+        ((m - 1) * size + room + 8, m * size + 2),
+        parts,
+        class_="triangle",
+    )
+
+
+def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> list[Markup]:
+    inside = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2}
+    middle = (x + size / 2, y + size / 2)
+    if pair is None:
+        return []
+    if pair.judged == "too noisy":
+        ends = {"x1": x + 4, "x2": x + size - 4, "y1": y + size - 4, "y2": y + 4}
+        return [element("rect", **inside, class_="noisy"), element("line", **ends, class_="noisy")]
+    if pair.judged == "not found":
+        return [element("rect", **inside, class_="none")]
+    step = shade(pair.strength)
+    parts = [element("rect", **inside, class_=f"v{step}{' edge' if edge else ''}")]
+    if size >= 26:
+        said = f"{pair.strength:.2f}".removeprefix("0")
+        dark = " light" if step >= 4 else ""
+        parts.append(text(middle[0], middle[1] + 4, said, f"middle words{dark}"))
+    return parts
+
+
+def _outline(start: int, end: int, size: float) -> Markup:
+    """Around the cells of attributes that stand together, in steps along the names."""
+    corners = [(start, start + 1), (start, end), (end - 1, end)]
+    for place in range(end - 1, start, -1):
+        corners += [(place, place), (place - 1, place)]
+    points = " ".join(f"{x * size:g},{y * size:g}" for x, y in corners)
+    return element("polygon", points=points, class_="cluster")
+
+
+def _key() -> Markup:
+    """What the cells of a triangle mean."""
+    steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
+    words = [
+        *((f"v{place}", word) for place, word in enumerate(steps)),
+        ("v1 edge", "edge of the tree"),
+        ("none", "none found"),
+        ("noisy", "too noisy"),
+    ]
+    return _swatches("pairs-key", "What the cells mean.", words, (128, 4), class_="triangle")
+
+
+def _swatches(
+    key: str,
+    description: str,
+    words: Sequence[tuple[str, str]],
+    columns: tuple[int, int],
+    *,
+    class_: str,
+) -> Markup:
+    """A key: each class of the style sheet and what it means, in columns of a width."""
+    wide, number = columns
+    parts: list[Markup] = []
+    for place, (kind, word) in enumerate(words):
+        x, y = float(wide * (place % number)), 22.0 * (place // number)
+        parts.append(element("rect", x=x + 1, y=y + 3, width=16, height=16, class_=kind))
+        if kind == "noisy":
+            ends = {"x1": x + 4, "x2": x + 14, "y1": y + 16, "y2": y + 6}
+            parts.append(element("line", **ends, class_=kind))
+        parts.append(text(x + 23, y + 15, word, "words"))
+    size = (float(wide * number), 22.0 * math.ceil(len(words) / number) + 2)
+    return picture(key, "Key", description, size, parts, class_=class_)
+
+
+def _tree(seen: Glance) -> Markup:
+    """The forest as an outline: every attribute on a line, below the one that it hangs on."""
+    lines = branches(seen)
+    step, row = 20.0, 22.0
+    parts: list[Markup] = []
+    place_of: dict[str, tuple[int, int]] = {}
+    widest = 0.0
+    for place, (name, parent, depth) in enumerate(lines):
+        place_of[name] = (place, depth)
+        x, y = depth * step, row * (place + 0.5)
+        said = cut(name, 32)
+        if parent:
+            above, level = place_of[parent]
+            from_x = level * step + 5
+            parts.append(
+                element(
+                    "path",
+                    d=f"M{from_x:g} {row * (above + 0.5) + 7:g}V{y:g}H{x - 2:g}",
+                    class_="branch",
+                )
+            )
+            said += f" ({seen.pair(parent, name).strength:.2f})"
+        parts.append(text(x + 2, y + 4, said, "label"))
+        widest = max(widest, x + width_of(said, 12.5) + 8)
+    return picture(
+        "tree",
+        "The Chow-Liu tree",
+        f"{count(len(seen.edges), 'edge')} among the dependent pairs, with V of each.",
+        (max(widest, 120.0), row * len(lines) + 2),
+        parts,
+        class_="tree",
+    )
+
+
+def branches(seen: Glance) -> list[tuple[str, str, int]]:
+    """Every attribute of the forest from its roots down: its name, its parent's and its depth."""
+    beside: dict[str, list[str]] = {}
+    for first, second in seen.edges:
+        beside.setdefault(first, []).append(second)
+        beside.setdefault(second, []).append(first)
+    found: dict[str, tuple[str, str, int]] = {}
+
+    def walk(name: str, parent: str, depth: int) -> None:
+        found[name] = (name, parent, depth)
+        for other in beside[name]:
+            if other not in found:
+                walk(other, name, depth + 1)
+
+    # A root has the most edges: the outline is flat.
+    for name in sorted(beside, key=lambda name: -len(beside[name])):
+        if name not in found:
+            walk(name, "", 0)
+    return list(found.values())
+
+
+# One pair
+
+
+def _opened(found: Estimate, pair: Pair, intervals: Intervals, place: int) -> Opened:
+    table = found.table(pair.first, pair.second)
+    names = f"{cut(pair.first)} and {cut(pair.second)}"
+    p_value = "below 0.001" if pair.p_value < 0.001 else f"{pair.p_value:.2g}"
+    return Opened(
+        f"{names}: V {pair.strength:.2f}, p {p_value}",
+        _mosaic(table, excess_of(found, pair.first, pair.second).scores, f"pair-{place}"),
+        _rows(table, intervals, f"pair-{place}-table"),
+    )
+
+
+def _mosaic(table: Table, scores: Floats, key: str) -> Markup:
+    """A band for each row, as high as its share; in it the percentages of the row, by width."""
+    shares = project_simplex(table.values)
+    width, height, left = 520.0, 230.0, 110.0
+    bands = shares.sum(axis=1)
+    gap = 3.0
+    usable = height - gap * (len(bands) - 1)
+    parts: list[Markup] = []
+    y = 0.0
+    for band, row, line, name in zip(bands, shares, scores, table.categories[0], strict=True):
+        high = usable * float(band)
+        if high >= 11:
+            parts.append(text(left - 8, y + high / 2 + 4, name, "label end", room=left - 10))
+        x = left
+        for share, score, category in zip(row, line, table.categories[1], strict=True):
+            part = float(share / band) if band > 0 else 0.0
+            wide = (width - left) * part
+            if wide > 0.5 and high > 0.5:
+                parts.append(
+                    element(
+                        "rect",
+                        x=x,
+                        y=y,
+                        width=max(wide - 1.5, 0.5),
+                        height=high,
+                        class_=_tone(float(score)),
+                    )
+                )
+                said = f"{100 * part:.0f} %"
+                if high >= 14 and wide >= width_of(said, 11.5) + 6:
+                    whole = f"{category} {said}"
+                    fits = wide >= width_of(whole, 11.5) + 6
+                    parts.append(
+                        text(
+                            x + wide / 2 - 0.75,
+                            y + high / 2 + 4,
+                            whole if fits else said,
+                            f"middle words{' light' if abs(score) >= SCORES[1] else ''}",
+                        )
+                    )
+            x += wide
+        y += high + gap
+    first, second = map(cut, table.names)
+    return picture(
+        key,
+        f"{first} by {second}",
+        f"Each band is a category of {first}, as high as its share; in it the percentages of "
+        f"{second}. Colours say where there are more or fewer than without dependence. The table "
+        "below it holds the percentages.",
+        (width, height + 2),
+        parts,
+        class_="mosaic",
+    )
+
+
+def _tone(score: float) -> str:
+    """The colour of a difference in standard errors."""
+    step = sum(abs(score) >= least for least in SCORES)
+    return "same" if not step else f"{'more' if score > 0 else 'less'}{step}"
+
+
+def _scores_key() -> Markup:
+    """What the colours of a mosaic mean."""
+    two, four = SCORES
+    words = (
+        ("less2", f"fewer, {four:g} s.e. or more"),
+        ("less1", f"fewer, {two:g} to {four:g} s.e."),
+        ("same", f"within {two:g} s.e."),
+        ("more1", f"more, {two:g} to {four:g} s.e."),
+        ("more2", f"more, {four:g} s.e. or more"),
+    )
+    described = "What the colours mean: differences from independence, in standard errors."
+    return _swatches("mosaic-key", described, words, (172, 3), class_="mosaic")
+
+
+def _rows(table: Table, intervals: Intervals, key: str) -> Grid:
+    """The percentages of each row, with their intervals."""
+    shown = row_percentages(table, intervals)
+    plain = in_percent([figure for row in shown for figure in row])
+    first, second = map(cut, table.names)
+    rows = []
+    for name, row in zip(table.categories[0], shown, strict=True):
+        cells = [
+            NONE
+            if not math.isfinite(figure.value)
+            else plain(figure.value)
+            if figure.exact
+            else f"{plain(figure.value)} {bracketed(figure, plain)}"
+            for figure in row
+        ]
+        rows.append((cut(name, 24), *cells))
+    exact = all(figure.exact for row in shown for figure in row)
+    return Grid(
+        key=key,
+        caption=f"{second} in percent of each {first}"
+        f"{'' if exact else f', with {intervals.legend}'}",
+        columns=(first, *(f"#{cut(name, 24)}" for name in table.categories[1])),
+        rows=tuple(rows),
+    )
+
+
+def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:
+    """The shares within each row, with intervals by the delta method; NaN where unknown."""
+    shares = table.values
+    rows, columns = shares.shape
+    try:
+        covariance = table.covariance(intervals.about).reshape(rows, columns, rows, columns)
+    except ValueError:
+        covariance = np.full((rows, columns, rows, columns), np.nan)
+    z = critical(intervals.level)
+    found = []
+    for i in range(rows):
+        total = float(shares[i].sum())
+        if total <= 0:
+            found.append([Shown(math.nan, math.nan, math.nan)] * columns)
+            continue
+        parts = shares[i] / total
+        # The derivative of each part by every cell of the row.
+        slope = (np.eye(columns) - parts[:, None]) / total
+        variance = np.einsum("ab,bc,ac->a", slope, covariance[i, :, i, :], slope)
+        errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
+        found.append(
+            [
+                Shown(float(part), max(0.0, float(part - z * e)), min(1.0, float(part + z * e)))
+                if math.isfinite(e)
+                else Shown(float(part), math.nan, math.nan)
+                for part, e in zip(parts, errors, strict=True)
+            ]
+        )
+    return found

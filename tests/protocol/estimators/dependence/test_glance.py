@@ -1,0 +1,199 @@
+"""All pairs at a glance: strengths without bias, tests of all pairs, clusters and the tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from protocol.crypto.randomness import Stream
+from protocol.estimators.counts import Counts
+from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences
+from protocol.estimators.dependence.glance import STRONG, excess_of, glance
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.tables import Table
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers import KeepUniform
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+
+SIZES = (2, 3, 4, 2, 3)
+NAMES = tuple("abcde")
+SURVEY = Survey(
+    "five",
+    tuple(
+        Attribute(name=name, categories=tuple(map(str, range(size))))
+        for name, size in zip(NAMES, SIZES, strict=True)
+    ),
+)
+
+
+def answers(n: int, seed: int, *, linked: Sequence[tuple[int, int]] = ()) -> Records:
+    """Independent answers, but for attributes that copy the code of another half of the time."""
+    generator = np.random.default_rng(seed)
+    codes = np.stack([generator.integers(0, size, n) for size in SIZES], axis=1)
+    for source, target in linked:
+        copied = generator.random(n) < 0.5
+        codes[copied, target] = codes[copied, source] % SIZES[target]
+    return Records(SURVEY, codes.astype(np.uint8))
+
+
+def reported(records: Records, keep: float, seed: int, *blocks: Sequence[str]) -> JointEstimate:
+    """What reports say that keep an answer with this probability, each block by itself."""
+    groups = blocks or tuple((name,) for name in SURVEY.names)
+    stream = Stream(bytes([seed % 256]) * 32)
+    made = []
+    codes = np.array(records.codes)
+    for number, group in enumerate(groups):
+        axes = SURVEY.axes(group)
+        sizes = [SURVEY.sizes[axis] for axis in axes]
+        randomizer = KeepUniform.with_keep(math.prod(sizes), p=keep)
+        cells = np.ravel_multi_index(tuple(codes[:, axis] for axis in axes), sizes)
+        drawn = randomizer.randomize(cells.astype(np.uint16), stream.derive(f"{seed} {number}"))
+        for axis, found in zip(axes, np.unravel_index(drawn, sizes), strict=True):
+            codes[:, axis] = found
+        made.append(Block(tuple(group), randomizer))
+    return JointEstimate(SURVEY, tuple(made), Counts.of(codes, SURVEY.sizes))
+
+
+LINKED = ((0, 3), (3, 1))
+
+
+def test_dependent_pairs_are_found_with_their_strength_and_their_tree() -> None:
+    records = answers(8_000, 1, linked=LINKED)
+    estimate = reported(records, 0.7, 1)
+    seen = glance(estimate)
+    assert seen is not None
+    assert not seen.too_noisy
+    found = {frozenset((pair.first, pair.second)) for pair in seen.dependent}
+    assert {frozenset("ad"), frozenset("bd")} <= found <= {frozenset(p) for p in ("ad", "bd", "ab")}
+    assert {frozenset(edge) for edge in seen.edges} == {frozenset("ad"), frozenset("bd")}
+    for first, second in ("ad", "bd"):
+        pair = seen.pair(second, first)
+        assert pair is seen.pair(first, second)
+        assert abs(pair.strength - cramers_v(records.counts((first, second)))) < 0.06
+        assert pair.p_value < 1e-6
+    assert {pair.judged for pair in seen.pairs.values()} == {"dependent", "not found"}
+
+
+def test_the_strength_is_that_of_debiased_dependences() -> None:
+    estimate = reported(answers(3_000, 2, linked=LINKED), 0.6, 2)
+    seen, known = glance(estimate), debiased_dependences(estimate, measure="cramers-v")
+    assert seen is not None
+    # About the population, that takes the sampling of respondents off too.
+    for i, first in enumerate(NAMES):
+        for j, second in enumerate(NAMES[:i]):
+            expected = known.matrix[i, j] ** 2
+            assert seen.pair(first, second).strength ** 2 == pytest.approx(expected, abs=3e-3)
+
+
+class TablesAlone(Estimate):
+    """A result that has tables with covariances, and says nothing of its reports."""
+
+    def __init__(self, estimate: JointEstimate) -> None:
+        self.survey, self.own = estimate.survey, estimate
+
+    @property
+    def n(self) -> int:
+        return self.own.n
+
+    def table(self, *names: str, projection: str = "none") -> Table:  # type: ignore[override]
+        return self.own.table(*names)
+
+    def _query(self, names, weights):  # type: ignore[no-untyped-def]
+        return self.own._query(names, weights)
+
+
+def test_tables_with_covariances_say_the_same_as_reports() -> None:
+    estimate = reported(answers(5_000, 3, linked=LINKED), 0.7, 3)
+    for pair in ("ad", "bc", "be"):
+        one, other = excess_of(estimate, *pair), excess_of(TablesAlone(estimate), *pair)
+        assert other.values == pytest.approx(one.values, abs=1e-9)
+        assert other.errors == pytest.approx(one.errors, rel=0.02)
+        assert other.strength**2 == pytest.approx(one.strength**2, abs=2e-3)
+        assert other.spread == pytest.approx(one.spread, rel=0.15)
+        assert other.seen == pytest.approx(one.seen, rel=0.02)
+    seen, tables = glance(estimate), glance(TablesAlone(estimate))
+    assert seen is not None
+    assert tables is not None
+    assert tables.edges == seen.edges
+
+
+def test_few_reports_are_too_noisy_to_say_anything() -> None:
+    seen = glance(reported(answers(60, 4, linked=LINKED), 0.3, 4))
+    assert seen is not None
+    assert seen.too_noisy
+    assert seen.dependent == []
+    assert seen.edges == ()
+
+
+def test_what_was_randomized_together_is_a_cluster_and_stands_together() -> None:
+    estimate = reported(answers(3_000, 5), 0.7, 5, ("a", "d"), ("b",), ("c",), ("e",))
+    seen = glance(estimate)
+    assert seen is not None
+    assert seen.clusters == (("a", "d"),)
+    assert seen.names == ("a", "d", "b", "c", "e")
+
+
+def test_strong_dependences_are_clusters_where_nothing_was_randomized_together() -> None:
+    records = answers(3_000, 6)
+    codes = np.array(records.codes)
+    codes[:, 3] = codes[:, 0]
+    exact = ExactEstimate(
+        SURVEY,
+        {
+            (a, b): Records(SURVEY, codes).counts((a, b))
+            for i, a in enumerate(NAMES)
+            for b in NAMES[i + 1 :]
+        },
+    )
+    seen = glance(exact)
+    assert seen is not None
+    assert seen.clusters == (("a", "d"),)
+    assert seen.pair("a", "d").strength > STRONG
+    assert seen.edges == (("a", "d"),)
+
+
+def test_a_category_of_nobody_keeps_no_pair_from_being_judged() -> None:
+    records = answers(4_000, 7, linked=LINKED)
+    codes = np.array(records.codes)
+    codes[:, 1] = np.minimum(codes[:, 1], 1)
+    exact = ExactEstimate(SURVEY, {("b", "d"): Records(SURVEY, codes).counts(("b", "d"))})
+    seen = glance(exact)
+    assert seen is not None
+    assert seen.pair("b", "d").judged == "dependent"
+    assert len(seen.pairs) == 1
+
+
+def test_a_result_without_pairs_has_no_glance() -> None:
+    assert glance(ExactEstimate(SURVEY, {("a",): np.array([3, 4])})) is None
+
+
+def test_the_level_is_of_all_pairs_together() -> None:
+    estimate = reported(answers(4_000, 8, linked=LINKED), 0.7, 8)
+    strict, loose = glance(estimate, level=1e-12), glance(estimate, level=0.9)
+    assert strict is not None
+    assert loose is not None
+    assert len(strict.dependent) <= len(loose.dependent)
+    assert strict.pair("a", "d").least > loose.pair("a", "d").least
+
+
+RUNS = 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [0.95, 0.7, 0.4])
+@pytest.mark.parametrize("together", [False, True])
+def test_independent_answers_give_an_empty_triangle(keep: float, together: bool) -> None:
+    """In 95 of 100 surveys; in 200 at least 181, as by chance in all but one of a thousand."""
+    blocks = (("a", "d"), ("b", "c"), ("e",)) if together else ()
+    empty = 0
+    for run in range(RUNS):
+        seen = glance(reported(answers(2_000, 1_000 + run), keep, run, *blocks))
+        assert seen is not None
+        assert not seen.too_noisy
+        empty += not seen.dependent
+    assert empty >= 181
