@@ -162,8 +162,7 @@ class Finished:
         projection: applied to the tables that are reported.
         estimate: what to report instead of the outcome's own, if it is worked over.
         rows: what a reader is shown instead of every attribute's table, the same keys in each.
-        extra: the scenario's own keys of ``result.json``. ``dependence``, if there, is an object
-            with ``attributes`` and ``matrix``, shape (m, m), which ``--plot`` draws as a heat map.
+        extra: the scenario's own keys of ``result.json``.
         error: further keys of its ``error``.
         notes: sentences for a reader.
         plot: draws what ``--plot`` shows; by default estimates beside the truth.

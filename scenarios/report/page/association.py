@@ -25,6 +25,7 @@ from protocol.randomizers.exact import Floats
 from scenarios.report.formatting import NONE, count, cut
 from scenarios.report.intervals import in_percent
 from scenarios.report.page.svg import element, picture, text, width_of
+from scenarios.report.pictures.triangle import outline
 from scenarios.report.statement.parts import Grid, Section
 
 PAIRS, CELLS = 6, 100
@@ -148,8 +149,9 @@ def _triangle(seen: Glance) -> Markup:
             )
         )
     for cluster in seen.clusters:
-        start = names.index(cluster[0])
-        parts.append(_outline(start, start + len(cluster), size))
+        corners = outline(names.index(cluster[0]), len(cluster))
+        points = " ".join(f"{x * size:g},{y * size:g}" for x, y in corners)
+        parts.append(element("polygon", points=points, class_="cluster"))
     described = (
         f"A triangle of {count(len(seen.pairs), 'pair')}; {len(seen.dependent)} of them depend on "
         "each other. The strongest are listed below."
@@ -181,15 +183,6 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
         dark = " light" if step >= 4 else ""
         parts.append(text(middle[0], middle[1] + 4, said, f"middle words{dark}"))
     return parts
-
-
-def _outline(start: int, end: int, size: float) -> Markup:
-    """Around the cells of attributes that stand together, in steps along the names."""
-    corners = [(start, start + 1), (start, end), (end - 1, end)]
-    for place in range(end - 1, start, -1):
-        corners += [(place, place), (place - 1, place)]
-    points = " ".join(f"{x * size:g},{y * size:g}" for x, y in corners)
-    return element("polygon", points=points, class_="cluster")
 
 
 def _key() -> Markup:

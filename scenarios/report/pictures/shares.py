@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.dependence.glance import glance
 from protocol.estimators.inference.words import (
     USUAL,
     Intervals,
@@ -20,7 +21,8 @@ from protocol.estimators.inference.words import (
 from protocol.estimators.projection import Projection
 from scenarios.report.formatting import MINUS, count, cut, epsilon
 from scenarios.report.pictures.drawing import Plot
-from scenarios.report.pictures.style import COLOURS, GREY, PALE, frame, literal
+from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
+from scenarios.report.pictures.triangle import draw_triangle, notes_of, width_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 
@@ -35,7 +37,6 @@ _MOST_MEANS = 14
 _COLUMN = 56
 """Up to so many lines a column has."""
 
-_MOST_COLUMNS = 3
 _SHORT = 24
 """Columns that are no longer are not split."""
 
@@ -91,23 +92,27 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
         blocks.append(
             _Block(name, table.categories[0][:CATEGORIES], found[:CATEGORIES], true[:CATEGORIES])
         )
-    columns = list(_columns(blocks))
+    seen = glance(finished.reported)
+    pairs = seen is not None and len(seen.names) > 2 and not seen.too_noisy
+    low, high, vanish = _ends(blocks)
+    beside = vanish and records is not None
+    columns = list(_columns(blocks, 2 if beside or pairs else 3))
     shown = [block for column in columns for block in column]
     figures = [found for block in shown for found in block.figures]
     trues = [true for block in shown for true in block.true]
-    ends = np.array([[f.low, f.high] for f in figures])
-    high = float(np.nanmax([1e-6, *trues, *(f.value for f in figures), *ends[:, 1]]))
-    low = float(np.nanmin([0.0, *(f.value for f in figures), *ends[:, 0]]))
-    halves = (ends[:, 1] - ends[:, 0]) / 2
-    halves = halves[np.isfinite(halves)]
-    beside = bool(trues and halves.size and np.median(halves) < _VANISHES * (high - low))
     lines = [sum(len(block.labels) + _GAP for block in column) for column in columns]
+    more = width_of(seen) if seen is not None and pairs else 0.0
+    wide = (4.3 if len(columns) > 1 else 5.5) + 1.6 * beside
+    wide = min(wide, (LONGEST - more) / len(columns))
+    widths = [0.64 * wide, 0.36 * wide] if beside else [wide]
     grid: Any = figure.subplots(
         1,
-        len(columns) * (1 + beside),
+        len(columns) * (1 + beside) + pairs,
         squeeze=False,
-        width_ratios=[3, 2] * len(columns) if beside else None,
+        width_ratios=widths * len(columns) + [more] * pairs,
     )[0]
+    if seen is not None and pairs:
+        draw_triangle(grid[-1], seen)
     for place, column in enumerate(columns):
         own = grid[place * (1 + beside) : (place + 1) * (1 + beside)]
         _draw_column(own, column, max(lines), (low, high), finished.projection, intervals)
@@ -117,25 +122,35 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
         f"at most {CATEGORIES} categories each"
         if any(size > CATEGORIES for size in survey.sizes)
         else "",
+        *([] if seen is None else notes_of(seen)),
     ]
     handles, labels = grid[0].get_legend_handles_labels()
     frame(
         figure,
         _title(survey.title, figures, trues, intervals, "share"),
         said,
-        size=(
-            max(6.0, (4.3 + 1.6 * beside) * len(columns)) if len(columns) > 1 else 7.5,
-            max(2.6, 0.5 + _HIGH * max(lines)),
-        ),
+        size=(max(7.0, wide * len(columns) + more), max(2.6, 0.5 + _HIGH * max(lines))),
         handles=handles,
         labels=labels,
     )
 
 
-def _columns(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
+def _ends(blocks: Sequence[_Block]) -> tuple[float, float, bool]:
+    """The ends of the axis of shares, and whether intervals on it can hardly be seen."""
+    figures = [found for block in blocks for found in block.figures]
+    trues = [true for block in blocks for true in block.true]
+    ends = np.array([[found.low, found.high] for found in figures])
+    high = float(np.nanmax([1e-6, *trues, *(f.value for f in figures), *ends[:, 1]]))
+    low = float(np.nanmin([0.0, *(f.value for f in figures), *ends[:, 0]]))
+    halves = (ends[:, 1] - ends[:, 0]) / 2
+    halves = halves[np.isfinite(halves) & (halves > 0)]
+    return low, high, bool(halves.size and np.median(halves) < _VANISHES * (high - low))
+
+
+def _columns(blocks: Sequence[_Block], most: int) -> Iterator[list[_Block]]:
     """Attributes by column, in their order, nearly even; what has no room is left out."""
     total = sum(len(block.labels) + _GAP for block in blocks)
-    number = min(_MOST_COLUMNS, max(1, math.ceil(total / _SHORT)), len(blocks))
+    number = min(most, max(1, math.ceil(total / _SHORT)), len(blocks))
     goal = min(_COLUMN, total / number)
     column: list[_Block] = []
     lines = 0.0
@@ -207,8 +222,8 @@ def _draw_column(
         draw_intervals(grid[1], places, _times(less, 100), intervals, projection)
         grid[1].set_yticks(places, [])
         grid[1].set_ylim(*axes.get_ylim())
-        grid[1].locator_params(axis="x", nbins=5)
-        grid[1].set_xlabel(f"estimate {MINUS} truth\n(percentage points)")
+        grid[1].locator_params(axis="x", nbins=4)
+        grid[1].set_xlabel(f"estimate {MINUS} truth\n(points)")
 
 
 def _times(figures: Sequence[Shown], factor: float) -> list[Shown]:

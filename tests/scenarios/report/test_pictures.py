@@ -16,6 +16,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from protocol.estimators.dependence.glance import glance
 from protocol.estimators.inference.words import Intervals, Shown
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -32,10 +33,11 @@ from scenarios.running.reproduction import Picture, Reproduced, Row
 from scenarios.running.scenario import Context, Finished
 
 
-def finished(records: Records | None = None, **extra: Any) -> Finished:
+def finished(records: Records | None = None, parties: int | None = None) -> Finished:
     records = town(60, seed=1) if records is None else records
     variant = RRIndependent.with_keep(records.survey, 0.5)
-    return Finished(outcome=Context(transport="local").simulate(variant, records), extra=extra)
+    outcome = Context(transport="local").simulate(variant, records, parties=parties)
+    return Finished(outcome=outcome)
 
 
 def texts_of(svg: bytes) -> set[str]:
@@ -245,7 +247,7 @@ def test_marginals_beside_the_truth() -> None:
     figure = drawn(plot_finished(done))
     estimate, records = done.outcome.estimate, done.outcome.records
     assert records is not None
-    [axes] = figure.axes
+    axes = figure.axes[0]
     assert axes.get_xlabel() == "share of respondents (%)"
     assert {text.get_text() for text in axes.texts} == set(records.survey.names)
     attributes = records.survey.attributes
@@ -275,8 +277,8 @@ def test_intervals_that_can_hardly_be_seen_stand_less_the_truth() -> None:
     variant = RRIndependent.with_keep(records.survey, 0.999)
     done = Finished(outcome=Context(transport="local").simulate(variant, records, parties=4))
     figure = drawn(plot_finished(done))
-    shares, less = figure.axes
-    assert less.get_xlabel() == f"estimate {MINUS} truth\n(percentage points)"
+    shares, less = figure.axes[:2]
+    assert less.get_xlabel() == f"estimate {MINUS} truth\n(points)"
     table = done.outcome.estimate.table("district")
     expected = 100 * (table.values - records.distribution(["district"]))
     points = next(line for line in less.get_lines() if len(np.asarray(line.get_xdata())) == 13)
@@ -290,12 +292,29 @@ def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
     survey = Survey("Long", tuple(Attribute(name=name, categories=categories) for name in names))
     codes = np.random.default_rng(1).integers(0, 30, (40, 20)).astype(np.uint8)
     figure = drawn(plot_finished(finished(Records(survey, codes))))
-    assert len(figure.axes) == 3
+    assert len(figure.axes) == 3  # No triangle: of 40 respondents it is too noisy.
     assert figure.get_figheight() * DPI < 2_000
     drawn_names = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert drawn_names == names[: len(drawn_names)]
     assert f"the first {len(drawn_names)} of 20 attributes" in notes_of(figure)
     assert "at most 20 categories each" in notes_of(figure)
+
+
+def test_how_attributes_depend_on_each_other_stands_beside_their_shares() -> None:
+    done = finished(town(3_000, seed=1), parties=4)
+    figure = drawn(plot_finished(done))
+    seen = glance(done.reported)
+    assert seen is not None
+    triangle = figure.axes[-1]
+    texts = [text.get_text() for text in triangle.texts]
+    assert set(done.outcome.variant.survey.names) <= set(texts)
+    for pair in seen.dependent:
+        assert f"{pair.strength:.2f}".removeprefix("0") in texts
+    assert len(texts) == 4 + len(seen.dependent)
+    assert "framed: the Chow-Liu tree" in notes_of(figure)
+    noisy = drawn(plot_finished(finished(town(30, seed=1), parties=4)))
+    assert len(noisy.axes) == 1
+    assert "depend on each other is too noisy to show" in notes_of(noisy)
 
 
 def test_intervals_are_those_that_were_asked_for() -> None:
