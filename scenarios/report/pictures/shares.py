@@ -116,6 +116,11 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
     for place, column in enumerate(columns):
         own = grid[place * (1 + beside) : (place + 1) * (1 + beside)]
         _draw_column(own, column, max(lines), (low, high), finished.projection, intervals)
+    if beside:
+        differences = grid[1 : 2 * len(columns) : 2]
+        ends = [axes.get_xlim() for axes in differences]
+        for axes in differences:
+            axes.set_xlim(min(end[0] for end in ends), max(end[1] for end in ends))
     said = [
         *conditions(finished.outcome),
         "" if len(shown) == len(blocks) else f"the first {len(shown)} of {len(blocks)} attributes",

@@ -64,7 +64,7 @@ def draw_triangle(axes: Axes, seen: Glance) -> None:
                     ha="center",
                     va="center",
                     fontsize=7.5,
-                    color="white" if strength > 0.55 else "black",
+                    color="white" if strength > 0.85 else "black",
                 )
             if frozenset((row, column)) in edges:
                 framed.append(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, fill=False))
