@@ -33,7 +33,7 @@ from scenarios.cli.options import (
     trial_seed_option,
     values_in,
 )
-from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path
@@ -107,6 +107,11 @@ def list_(names: tuple[str, ...], parameters: bool) -> None:
     is_flag=True,
     help="Run a cell of a reproduction through live parties, as often as its parameter repeats.",
 )
+@click.option(
+    "--csv",
+    type=WRITTEN_FILE,
+    help="A CSV file to write a reproduction's figures into, a line each.",
+)
 @calibration_options
 @interval_options()
 @engine_options
@@ -125,6 +130,7 @@ def run(
     as_json: bool,
     beside: Beside,
     by_messages: bool,
+    csv: Path | None,
     calibration: Calibration,
     intervals: Intervals,
     engine: EngineChoice,
@@ -162,6 +168,9 @@ def run(
         raise UsageError(f"--synthetic: {found.name!r} estimates no joint distribution")
     if beside.html is not None and found.reproduces:
         raise UsageError(f"--html: {found.name!r} is a reproduction; expected --plot")
+    if csv is not None and not found.reproduces:
+        raise UsageError(f"--csv: {found.name!r} is not a reproduction; expected --json")
+    beside = beside._replace(csv=csv)
     beside.check()
     live = by_messages or not found.reproduces
     if workers is not None:

@@ -25,11 +25,13 @@ class Beside(NamedTuple):
         plot: the file for a picture.
         synthetic: the file for synthetic records.
         html: the file for a page.
+        csv: the file for a reproduction's figures.
     """
 
     plot: Path | None = None
     synthetic: Path | None = None
     html: Path | None = None
+    csv: Path | None = None
 
     @property
     def options(self) -> dict[str, Path]:
@@ -72,6 +74,9 @@ class Beside(NamedTuple):
 
             write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
             yield self.plot
+        if self.csv is not None and isinstance(done, Reproduced):
+            write_whole(self.csv, done.csv())
+            yield self.csv
         if self.synthetic is not None and isinstance(done, Finished):
             write_synthetic(self.synthetic, done.reported, done.outcome.digest)
             yield self.synthetic

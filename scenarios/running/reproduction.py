@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from scenarios.errors import UsageError
+from scenarios.files.comma_separated import csv_text
 from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
 
@@ -225,6 +226,26 @@ class Reproduced:
             "rows": [row.values() for row in self.rows],
             "notes": list(self.notes),
         }
+
+    def csv(self) -> str:
+        """Every figure on a line of its own: the settings, then what is known of it."""
+        names = dict.fromkeys(name for row in self.rows for name in row.settings)
+        columns = ("figure", "measured", "standard_error", "printed", "tolerance", "differs")
+        lines = (
+            (
+                *(row.shown(name) for name in names),
+                figure.name,
+                figure.measured,
+                figure.standard_error,
+                figure.printed,
+                None if figure.printed is None else figure.tolerance,
+                None if figure.printed is None else figure.differs,
+                row.remark,
+            )
+            for row in self.rows
+            for figure in row.figures()
+        )
+        return csv_text((*names, *columns, "remark"), lines)
 
 
 def refuse_messages(name: str, by_messages: bool) -> None:

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.report.terminal.pivot import MOST_LINES, largest_error, pivots
 from scenarios.report.terminal.plain import plain
 from scenarios.running.reproduction import TOLERANCE, Compared, Reproduced, Row
 
@@ -25,7 +26,15 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
     yield plain(done.reproduction + (f": {common}" if common else ""), style="italic")
     remarks: dict[str, int] = {}
     figures = [figure for row in done.rows for figure in row.figures()]
-    if any(figure.name for figure in figures):
+    named = any(figure.name for figure in figures)
+    if len(figures) + 2 * len(done.rows) * named > MOST_LINES:
+        yield from pivots(done.rows, _short)
+        error = largest_error(done.rows)
+        known = "" if math.isnan(error) else f", with standard errors of up to {error:.0%}"
+        yield plain(f"measured (printed){known}; --json and --csv have all that is known of each")
+        remarks = dict.fromkeys((row.remark for row in done.rows if row.remark), 0)
+        remarks = {words: number for number, words in enumerate(remarks, 1)}
+    elif named:
         yield _stacked(done.rows, varying, remarks)
     else:
         yield _columned(done.rows, varying, remarks)
@@ -47,6 +56,13 @@ def reproduction_report(done: Reproduced, *, seconds: float) -> Iterator[Rendera
             f"over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
         )
         yield plain(f"digest {outcome.digest.hex()}")
+
+
+def _short(figure: Compared) -> Text:
+    """A figure in a pivot, three digits of it, and the printed one."""
+    style, mark = ("bold red", MARK) if figure.differs else ("", "")
+    printed = "" if figure.printed is None else f" ({figure.printed:.3g})"
+    return Text(_number(figure.measured, digits=3) + mark + printed, style=style)
 
 
 def _columned(rows: Sequence[Row], settings: Sequence[str], remarks: dict[str, int]) -> Table:

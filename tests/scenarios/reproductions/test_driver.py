@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
 from protocol.estimators.joint import JointEstimate
 from protocol.variants import RRIndependent
@@ -15,11 +17,12 @@ from scenarios.datasets.town import town
 from scenarios.engines.processes import Processes
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
+from scenarios.report.terminal.reproduction import reproduction_report
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.reproductions.printed import Printed
 from scenarios.running.outcomes import Outcome
-from scenarios.running.reproduction import Reproduced
+from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
 
 
@@ -168,3 +171,31 @@ def test_a_seed_is_the_cells_own() -> None:
     asked = Asked(cell={}, parameters=Own(), runs=1, reading="printed", seeds=seeds[0])
     assert asked.generator().random() == asked.generator().random()
     assert np.random.default_rng(seeds[0]).random() != np.random.default_rng(seeds[1]).random()
+
+
+def test_many_rows_are_shown_as_pivots_and_written_line_by_line() -> None:
+    rows = tuple(
+        Row(
+            settings={"p": p, "tv": tv, "cell": f"of {tv}"},
+            measured={"a": p * tv, "b": 0.5},
+            standard_error={"a": 0.1},
+            printed={"a": 3.0},
+            tolerance={"a": 0.3},
+        )
+        for p in range(1, 6)
+        for tv in range(1, 7)
+    )
+    done = Reproduced(reproduction="x", runs=3, rows=rows)
+    console = Console(record=True, width=120, file=io.StringIO())
+    for part in reproduction_report(done, seconds=1.0):
+        console.print(part)
+    lines = console.export_text().splitlines()
+    # Two figures at six T_v, with p across, and what follows from T_v left out.
+    assert len(lines) < 25
+    assert any("p 1" in line for line in lines)
+    (line,) = [one.split() for one in lines if one.split()[:2] == ["3", "a"]]
+    assert line[2:6] == ["3.00", "(3)", "6.00*", "(3)"]
+    text = done.csv().splitlines()
+    assert text[0] == "p,tv,cell,figure,measured,standard_error,printed,tolerance,differs,remark"
+    assert text[1] == "1,1,of 1,a,1.0,0.1,3.0,0.3,True,"
+    assert len(text) == 1 + 60

@@ -1,0 +1,121 @@
+"""Many rows of a reproduction as tables of two sides, so that a figure fits a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.report.terminal.plain import plain
+from scenarios.running.reproduction import Compared, Row
+
+MOST_LINES = 60
+"""More lines of rows than these are shown as pivots."""
+
+WIDTH = 78
+"""How many characters a pivot is wide at most; one that would be wider goes on below."""
+
+_FIGURE = ""
+"""Stands for the name of a figure, among the names of settings."""
+
+
+def pivots(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[RenderableType]:
+    """A table for all rows that have the same settings and figures.
+
+    Args:
+        rows: at least one.
+        shown: a figure in a cell.
+    """
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        names = tuple(figure.name for figure in row.figures())
+        key = (tuple(row.settings), names, row.settings.get("figure"))
+        groups.setdefault(key, []).append(row)
+    for group in groups.values():
+        yield from _pivot(group, shown)
+
+
+def _pivot(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[RenderableType]:
+    names = _telling(rows)
+    points = [
+        ({**{name: row.shown(name) for name in names}, _FIGURE: figure.name}, figure)
+        for row in rows
+        for figure in row.figures()
+    ]
+    sides = [*names, _FIGURE]
+
+    texts = {id(figure): shown(figure) for _, figure in points}
+
+    def values(side: str) -> list[str]:
+        return list(dict.fromkeys(at[side] for at, _ in points))
+
+    def down(side: str) -> list[str]:
+        left = [name for name in sides if name != side]
+        return [name for name in left if name or len(values(name)) > 1]
+
+    def width(name: str) -> int:
+        return 2 + max(len(name or "figure"), *(len(value) for value in values(name)))
+
+    def fitting(side: str) -> int:
+        """How many columns fit beside those that name the lines."""
+        widest = max(len(text) for text in texts.values())
+        column = 3 + max(widest, *(len(value) for value in values(side)))
+        return max(1, (WIDTH - sum(map(width, down(side)))) // column)
+
+    def lines(side: str) -> int:
+        found = len({tuple(at[name] for name in down(side)) for at, _ in points})
+        return (found + 4) * math.ceil(len(values(side)) / fitting(side))
+
+    across = min((side for side in sides if len(values(side)) > 1), key=lines, default=_FIGURE)
+    named = {name: row_of(rows, name) for name in rows[0].settings if name not in names}
+    words = ", ".join(f"{name} = {value}" for name, value in named.items() if value)
+    if words:
+        yield plain(words)
+    heads, step = values(across), fitting(across)
+    cells: dict[tuple[str, ...], dict[str, Text]] = {}
+    for at, figure in points:
+        line = tuple(at[name] for name in down(across))
+        cells.setdefault(line, {})[at[across]] = texts[id(figure)]
+    for start in range(0, len(heads), step):
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for name in down(across):
+            table.add_column(plain(name or "figure"), no_wrap=True)
+        for place, head in enumerate(heads[start : start + step]):
+            words = f"{across} {head}" if across and not place else head or "measured"
+            table.add_column(plain(words), justify="right")
+        for line, of_line in cells.items():
+            found = (of_line.get(head, Text()) for head in heads[start : start + step])
+            table.add_row(*map(plain, line), *found)
+        yield table
+
+
+def row_of(rows: Sequence[Row], name: str) -> str:
+    """A setting that all rows have alike; empty if they do not."""
+    values = {row.shown(name) for row in rows}
+    return values.pop() if len(values) == 1 else ""
+
+
+def _telling(rows: Sequence[Row]) -> list[str]:
+    """The settings that tell rows apart, without those that follow from the ones before them."""
+    kept: list[str] = []
+    for name in rows[0].settings:
+        before = {tuple(row.shown(one) for one in kept) for row in rows}
+        after = {tuple(row.shown(one) for one in (*kept, name)) for row in rows}
+        if len(after) > len(before):
+            kept.append(name)
+    return kept
+
+
+def largest_error(rows: Sequence[Row]) -> float:
+    """The largest standard error, as a share of its figure."""
+    shares = [
+        abs(figure.standard_error / figure.measured)
+        for row in rows
+        for figure in row.figures()
+        if figure.standard_error and figure.measured
+    ]
+    return max((share for share in shares if math.isfinite(share)), default=math.nan)
