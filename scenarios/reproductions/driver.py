@@ -265,7 +265,11 @@ def _row(experiment: Experiment[Any], cell: Cell, sample: Sample, known: Printed
         standard_error=_plain({name: one.error for name, one in figures.items()}) or None,
         printed=_plain(printed) or None,
         tolerance=_plain(
-            {name: one.tolerance(runs) for name, one in figures.items() if name in printed}
+            {
+                name: one.tolerance(1 if name in sample.known else runs)
+                for name, one in figures.items()
+                if name in printed
+            }
         )
         or None,
         remark=sample.remark,

@@ -52,10 +52,13 @@ class Figure(NamedTuple):
 
 
 def mean(values: NDArray[Any]) -> Figure:
-    """The mean over runs, (runs,), that are independent."""
+    """The mean over runs, (runs,), that are independent.
+
+    Where all came out alike its error is unknown, not 0.
+    """
     found = np.asarray(values, np.float64)
     runs = len(found)
-    single = float(found.std(ddof=1)) if runs > 1 else math.nan
+    single = float(found.std(ddof=1)) if runs > 1 and np.ptp(found) > 0 else math.nan
     return Figure(float(found.mean()), single / math.sqrt(runs), single, runs - 1)
 
 
