@@ -85,7 +85,8 @@ def moment(
     (m_1 - m')``, and in the limit that of ``debias``.
 
     Standard errors are those of independent respondents: of f, binomial with c/N; of m given c,
-    binomial with n+/c; of a debiased m by the delta method at the observed shares.
+    binomial with n+/c, after virtual iterations given the fakes' mean and w too; of a debiased m by
+    the delta method at the observed shares.
 
     Args:
         counts: as from ``tally``.

@@ -36,7 +36,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     path: str = ""
     figure: str = ""
     at: Mapping[str, Any] = {}
-    pick: Literal["first", "min", "max", "mean", "sum"] = "first"
+    pick: Literal["first", "min", "max", "mean"] = "first"
 
     def of(self, result: Mapping[str, Any]) -> float:
         """The figure.
@@ -65,8 +65,6 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 return min(values)
             case "max":
                 return max(values)
-            case "sum":
-                return sum(values)
             case "mean":
                 return sum(values) / len(values)
 

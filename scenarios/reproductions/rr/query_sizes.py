@@ -154,8 +154,7 @@ EXPERIMENTS = (
         picture=Picture(
             x="attributes",
             by=("p", "method"),
-            title="Queries on three and four attributes have larger errors",
-            conditions="sigma and method by colour",
+            title="Errors of queries on two, three and four attributes",
             names={"": "relative error", "attributes": "attributes of a set"},
         ),
     ),
