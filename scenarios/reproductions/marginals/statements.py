@@ -11,31 +11,20 @@ import math
 import numpy as np
 
 from protocol.randomizers.binary import coefficients, subsets
-from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary, report_bits
+from protocol.randomizers.marginals import METHODS, report_bits
 from protocol.randomizers.walsh import wht
 from protocol.variants.marginals.estimate import noise_of
 from protocol.variants.marginals.hadamard import low_transform, tables_of
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Nothing, Sample, grid
+from scenarios.reproductions.marginals.experiments import OUE, D, plan_of
 from scenarios.running.reproduction import Picture
-
-FORMS: tuple[str, ...] = (*METHODS, "InpRR oue", "MargRR oue")
-
-D = 8
-"""The bits of the paper's trips."""
-
-
-def plan_of(form: str, *, d: int, k: int, epsilon: float) -> MarginalPlan:
-    """The plan of a method, or of one with optimised bits, such as ``InpRR oue``."""
-    method: Method = next(one for one in METHODS if one == form.split()[0])
-    unary: Unary = "oue" if form.endswith(" oue") else "sue"
-    return MarginalPlan.with_epsilon(method, d=d, k=k, epsilon=epsilon, unary=unary)
 
 
 def _sizes(asked: Asked[Nothing]) -> list[Sample]:
     """The bits of a report, and the theorem's number of coefficients."""
     k, method = asked.cell["k"], asked.cell["method"]
-    plan = plan_of(method, d=D, k=k, epsilon=1.0)
+    plan = plan_of(method, k=k, epsilon=1.0)
     return [
         Sample(
             exact={
@@ -78,7 +67,7 @@ def _transform(asked: Asked[Nothing]) -> list[Sample]:
 def _falling(asked: Asked[Nothing]) -> list[Sample]:
     """The standard error of a coefficient of k attributes, in closed form; theta is 0."""
     method, epsilon, n = asked.cell["method"], asked.cell["epsilon"], asked.cell["n"]
-    plan = plan_of(method, d=D, k=2, epsilon=epsilon)
+    plan = plan_of(method, k=2, epsilon=epsilon)
     of_each = n / plan.choices
     error = math.sqrt((noise_of(plan).own + 1) / of_each)
     return [Sample(exact={"error": error, "error epsilon sqrt(N)": error * epsilon * math.sqrt(n)})]
@@ -126,7 +115,9 @@ EXPERIMENTS = (
         item="Our Contributions, error",
         name="marginals-errors",
         summary="Marginal release: how the error of a coefficient falls with epsilon and N.",
-        cells=grid(method=FORMS, epsilon=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), n=(2**14, 2**18)),
+        cells=grid(
+            method=(*METHODS, *OUE), epsilon=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), n=(2**14, 2**18)
+        ),
         law=_falling,
         notes=(
             "exact, of coefficients of two of 8 bits whose true value is 0; oue: with optimised "
