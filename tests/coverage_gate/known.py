@@ -60,6 +60,7 @@ UNKNOWN: tuple[Known, ...] = (
     Known("inp-", "nobody, or one respondent, reports on a coefficient", upto=3),
     Known("marg-", "nobody, or one respondent, reports on a table", upto=3),
     Known("privkv", "nobody, or one respondent, reports on the key", upto=1),
+    Known("smp, olh", "nobody, or one respondent, reports on the attribute", upto=1),
     Known("rrba, the last two blocks", "a group without a report in one of the blocks", upto=10),
     Known("product of margins", "reports that are too much alike", target="set", upto=3),
     Known(
