@@ -181,10 +181,16 @@ def reproduce(
         runs=times,
         rows=rows,
         notes=tuple(notes),
-        picture=experiment.picture,
+        picture=msgspec.structs.replace(experiment.picture, subject=_subject(experiment.summary)),
         plot=None if experiment.plot is None else experiment.plot(rows),
         outcome=outcome,
     )
+
+
+def _subject(summary: str) -> str:
+    """What an experiment is about, without its paper and item."""
+    said = (summary.partition(": ")[2] or summary).rstrip(".")
+    return said[:1].upper() + said[1:]
 
 
 def _by_law(

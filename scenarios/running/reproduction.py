@@ -174,6 +174,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         title: the finding, as a sentence; by default how many figures agree with the printed ones.
+        subject: what is shown, the title where nothing is printed.
         conditions: what held for all figures, such as "n = 32,561; epsilon 2 per report".
         x: the setting along the horizontal axis, of numbers; by default that with most values.
         by: the other settings that vary: the first of several tells panels apart, the rest
@@ -187,6 +188,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     title: str = ""
+    subject: str = ""
     conditions: str = ""
     x: str | None = None
     by: tuple[str, ...] | None = None

@@ -89,6 +89,8 @@ def plot_rows(
     figures = shown.figures or tuple(
         dict.fromkeys(figure.name for row in rows for figure in row.figures())
     )
+    everything = rows
+    rows = [row for row in rows if any(found.name in figures for found in row.figures())] or rows
     varying = _varying(rows)
     along = _longest(rows, varying) if shown.x is None else shown.x
     if shown.x is not None and not any(_is_number(row.settings.get(shown.x)) for row in rows):
@@ -99,7 +101,7 @@ def plot_rows(
         points = [] if along is None else _points(rows, shown, figures, along, others)
         few = len({p.series for p in points}) <= len(COLOURS)
         if points and few and len({p.panel for p in points}) <= _MOST_PANELS:
-            _draw_curves(figure, points, rows, shown, str(along), _Notes(runs, level))
+            _draw_curves(figure, points, everything, shown, str(along), _Notes(runs, level))
         else:
             _draw_lines(figure, rows, shown, figures, varying, _Notes(runs, level))
 
@@ -232,7 +234,7 @@ def _draw_curves(
         if i == len(lines) - 1:
             axes.set_xlabel(literal(named(picture, along)))
         if not j:
-            axes.set_ylabel(literal("\n".join(_halved(line))))
+            axes.set_ylabel("\n".join(map(literal, _halved(line))))
     _set_scales(grid, xs, points, lines, notes.z)
     direct = len(series) > 1 and all(
         any((p.panel, p.line, p.series) == (panels[-1], lines[i], name) for p in points)
@@ -244,7 +246,7 @@ def _draw_curves(
     handles, labels = _marks(points, [] if direct or len(series) < 2 else series)
     frame(
         figure,
-        picture.title or finding(rows),
+        picture.title or finding(rows) or picture.subject,
         notes.of(picture, [p.found for p in points]),
         size=(max(6.5, 0.6 + width * len(panels) + 1.6 * direct), max(3.2, high * len(lines))),
         handles=handles,
@@ -411,7 +413,7 @@ def _draw_lines(
         found = [(i, f) for i, row in enumerate(drawn) for f in row.figures() if f.name == name]
         everything += [f for _, f in found]
         draw_compared(axes, found, notes.z)
-        axes.set_xlabel(literal("\n".join(_halved(named(picture, name)))))
+        axes.set_xlabel("\n".join(map(literal, _halved(named(picture, name)))))
         axes.grid(axis="y", visible=False)
     keys = [cut(settings_words(picture, row, varying), 60) for row in drawn]
     panels[0].set_yticks(range(len(drawn)), list(map(literal, keys)))
@@ -425,7 +427,7 @@ def _draw_lines(
     letters = max(map(len, keys), default=0)
     frame(
         figure,
-        picture.title or finding(rows),
+        picture.title or finding(rows) or picture.subject,
         said,
         size=(
             max(6.5, 0.4 + 0.068 * letters + (2.6 if columns > 1 else 4.5) * columns),

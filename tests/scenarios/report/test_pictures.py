@@ -212,6 +212,8 @@ def test_the_finding_is_how_many_figures_agree() -> None:
     assert finding(rows[:1]) == "All 1 printed figure agree with the measured ones"
     assert finding(rows[2:]) == ""
     assert drawn(plot_rows(rows)).get_suptitle() == finding(rows)
+    unprinted = Picture(subject="Errors of nothing")
+    assert drawn(plot_rows(rows[2:], unprinted)).get_suptitle() == "Errors of nothing"
 
 
 def test_without_a_number_to_go_along_every_row_is_a_line() -> None:
@@ -230,6 +232,18 @@ def test_without_a_number_to_go_along_every_row_is_a_line() -> None:
     assert (high - low)[0] == pytest.approx(2 * 1.96 * 0.125, rel=1e-3)
     assert printed.tolist() == [0.3, pytest.approx(math.nan, nan_ok=True)]
     assert legend_of(figure) == ["measured", "printed in the paper"]
+
+
+def test_long_labels_have_two_lines_and_rows_without_the_figures_none() -> None:
+    rows = [
+        Row(settings={"of": "x"}, measured={"other": 1.0}),
+        *(Row(settings={"of": of}, measured={"error": 1.0}) for of in "yz"),
+    ]
+    name = "mean squared error of a cell of the joint table"
+    picture = Picture(figures=("error",), names={"error": name})
+    [axes] = drawn(plot_rows(rows, picture)).axes
+    assert axes.get_xlabel() == "mean squared error of a\ncell of the joint table"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["y", "z"]
 
 
 def test_many_colours_or_panels_become_lines() -> None:
