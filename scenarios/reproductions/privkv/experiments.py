@@ -284,7 +284,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
             "round. EM has not always the nearest means, as the paper has it: with epsilon 2 and "
             "1,000 respondents, PrivKV's are nearer on average",
         ),
-        picture=Picture(computed=("true",), names=NAMES),
+        picture=Picture(
+            title="How far estimated means of keys are from the true ones",
+            computed=("true",),
+            names=NAMES,
+        ),
     ),
 )
 SCENARIOS = scenarios_of(*EXPERIMENTS)

@@ -285,7 +285,12 @@ EXPERIMENTS = (
             "Equations 5 and 6 bound the error of lambda; that of pi is up to 1/a times as large",
         ),
         observed=_above,
-        picture=Picture(x="r", computed=("",), names={"": "sqrt(B)", "r": "categories r"}),
+        picture=Picture(
+            title="The factor of the error grows slowly with the categories",
+            x="r",
+            computed=("",),
+            names={"": "sqrt(B)", "r": "categories r"},
+        ),
     ),
     Experiment(
         paper="MDRR",
@@ -299,7 +304,12 @@ EXPERIMENTS = (
         statistic="median",
         notes=(MEDIAN_NOTE,),
         observed=_peaks,
-        picture=Picture(x="sigma", by=("method",), names=_COVERAGE),
+        picture=Picture(
+            title="RR-Independent is nearer to the true counts than the raw reports",
+            x="sigma",
+            by=("method",),
+            names=_COVERAGE,
+        ),
     ),
     Experiment(
         paper="MDRR",
@@ -321,7 +331,12 @@ EXPERIMENTS = (
             "for larger p at sigma below 0.3, and little difference from there on",
         ),
         observed=_ranked,
-        picture=Picture(x="sigma", by=("p", "method"), names=_COVERAGE),
+        picture=Picture(
+            title="Clusters and adjustment help at small coverages where p is large",
+            x="sigma",
+            by=("p", "method"),
+            names=_COVERAGE,
+        ),
     ),
 )
 SCENARIOS = scenarios_of(*EXPERIMENTS)
