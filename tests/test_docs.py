@@ -127,6 +127,17 @@ def write_files(page: str, folder: Path) -> None:
             (folder / block.about).write_text(block.text, encoding="utf-8")
 
 
+def lines_of(text: str) -> list[str]:
+    """Its lines, with one blank where there are some."""
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+LONG = re.compile("sottovoce (attack|run rrba-survey --set project=)")
+"""Commands that take ten seconds and more."""
+
+RUN = [page for page in PAGES if any(block.runs for block in blocks_of(page))]
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -144,29 +155,51 @@ def test_pages_are_found() -> None:
     assert not blocks_of("docs/transcript-format.md")[0].language
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if any(b.runs for b in blocks_of(p))])
+@pytest.mark.parametrize("page", RUN)
 def test_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but what takes long."""
+    run_blocks(page, folder, capsys, without=LONG)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [page for page in RUN if any(LONG.match(line) for line in lines_of(text_of(page)))]
+)
+def test_all_blocks_run(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks(page, folder, capsys)
+
+
+def run_blocks(
+    page: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    without: re.Pattern[str] | None = None,
+) -> None:
     write_files(page, folder)
     spaces: list[dict[str, Any]] = []
-    said = ""
+    said: str | None = ""
     for place, block in enumerate(blocks_of(page)):
-        if block.mark == "prints":
+        if block.mark == "prints" and said is not None:
             printed = lines_of(said)
             for line in lines_of(block.text):
                 assert line in printed, f"{page}: {line!r} is not printed, but\n{said}"
         if not block.runs:
             continue
         capsys.readouterr()
+        skipped = False
         if block.language == "python":
             space: dict[str, Any] = {"__name__": f"block_{place}"}
             exec(compile(block.text, f"{page}, block {place}", "exec"), space)
             spaces.append(space)
         elif block.language == "sh":
             for line in block.text.splitlines():
+                if without is not None and without.match(line):
+                    skipped = True
+                    continue
                 with pytest.raises(SystemExit) as ended:
                     main(shlex.split(line)[1:])
                 assert ended.value.code == block.code, f"{line}\n{capsys.readouterr().err}"
-        said = "\n".join(capsys.readouterr())
+        said = None if skipped else "\n".join(capsys.readouterr())
     for space in spaces:
         for name, value in space.items():
             if name.startswith("test_"):
@@ -185,11 +218,6 @@ def test_the_respondent_in_the_readme_is_of_the_quickstart(folder: Path) -> None
     ):
         # In which order parties are heard differs from run to run.
         assert drawn == shown or "Her receipt" in shown
-
-
-def lines_of(text: str) -> list[str]:
-    """Its lines, with one blank where there are some."""
-    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize("page", PAGES)
