@@ -172,18 +172,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What a picture shows of the rows, and in which words; ``scenarios.report.pictures`` draws it.
 
+    Rows with a setting ``figure``, of which there are several in a paper, have panels for each of
+    its values, unless ``x`` is set.
+
     Args:
         title: the finding, as a sentence; by default how many figures agree with the printed ones.
         subject: what is shown, the title where nothing is printed.
         conditions: what held for all figures, such as "n = 32,561; epsilon 2 per report".
         x: the setting along the horizontal axis, of numbers; by default that with most values.
-        by: the other settings that vary: the first of several tells panels apart, the rest
-            colours; by default all of them.
+        by: the other settings that vary: the first of several that a row has tells panels apart,
+            the rest colours; by default all of them.
         figures: the names of those that are drawn, in their order; by default all.
         axis: what all figures are, with the unit, if they share panels and tell colours apart; by
             default each figure has panels of its own.
         names: what a setting, a figure or a setting's value is called, with its unit, by its name
-            in the rows: ``{"p": "keep probability p", "": "relative error"}``.
+            in the rows: ``{"p": "keep probability p", "": "relative error"}``; as ``"figure 2"``,
+            what the panels of that figure show in place of ``axis``.
         computed: the figures that are closed forms: lines without points, never called measured.
     """
 

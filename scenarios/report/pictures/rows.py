@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ from scenarios.report.pictures.style import (
     name_ends,
     style,
 )
+from scenarios.report.pictures.tables import Table, draw_table
 from scenarios.running.reproduction import Compared, Picture, Row
 
 if TYPE_CHECKING:
@@ -31,13 +33,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_PANELS, _MOST_COLUMNS = 6, 3
+_MOST_SERIES = 8
+"""The eighth has the first colour again, with another marker."""
+
+_FIGURE = "figure"
+"""The setting of rows that tells several figures of a paper apart: each has panels of its own."""
+
 _MOST_LINES = 44
 """Up to so many rows are a line each."""
 
 _LOGARITHMIC = 100
 """From what ratio of largest to smallest on an axis is logarithmic."""
 
-_DECADES = 8
+_DECADES = 10
 """A logarithmic axis shows so many at most: what is smaller is the round-off of a zero."""
 
 _ASIDE = 0.006
@@ -74,6 +82,9 @@ def plot_rows(
 ) -> Plot:
     """Curves of measured and printed figures along one setting; without such, a row a line.
 
+    Rows with a setting ``figure`` have panels for each of its values, along the setting of numbers
+    that has most values there; without such, a table in shades.
+
     Args:
         rows: of a reproduction, at least one.
         picture: what is shown of them, in which words.
@@ -86,9 +97,7 @@ def plot_rows(
     if not rows:
         raise ValueError("expected at least one row to draw")
     shown = Picture() if picture is None else picture
-    figures = shown.figures or tuple(
-        dict.fromkeys(figure.name for row in rows for figure in row.figures())
-    )
+    figures = shown.figures or _names_of(rows)
     everything = rows
     rows = [row for row in rows if any(found.name in figures for found in row.figures())] or rows
     varying = _varying(rows)
@@ -99,11 +108,14 @@ def plot_rows(
 
     def plot(figure: Figure) -> None:
         points = [] if along is None else _points(rows, shown, figures, along, others)
-        few = len({p.series for p in points}) <= len(COLOURS)
-        if points and few and len({p.panel for p in points}) <= _MOST_PANELS:
-            _draw_curves(figure, points, everything, shown, str(along), _Notes(runs, level))
+        few = len({p.series for p in points}) <= _MOST_SERIES
+        notes = _Notes(runs, level)
+        if _FIGURE in varying and shown.x is None:
+            _draw_figures(figure, everything, shown, notes)
+        elif points and few and len({p.panel for p in points}) <= _MOST_PANELS:
+            _draw_curves(figure, points, everything, shown, str(along), notes)
         else:
-            _draw_lines(figure, rows, shown, figures, varying, _Notes(runs, level))
+            _draw_lines(figure, rows, shown, figures, varying, notes)
 
     return plot
 
@@ -175,9 +187,7 @@ def _points(
     """Every figure that is drawn, with its place."""
     measured = [name for name in figures if name not in picture.computed]
     together = bool(picture.axis) or not measured
-    paneled, coloured = (others[:1], others[1:]) if len(others) > 1 else ([], others)
-    if together and len(figures) > 1 and others:
-        paneled, coloured = others[:1], others[1:]
+    paneled = len(others) > 1 or (together and len(figures) > 1)
     line_of, last = {}, ""
     for name in figures:
         last = name if name not in picture.computed or not measured else last
@@ -186,8 +196,9 @@ def _points(
     for row in rows:
         if not _is_number(row.settings.get(along)):
             continue
-        panel = settings_words(picture, row, paneled)
-        series = settings_words(picture, row, coloured)
+        of_row = [name for name in others if row.shown(name)]
+        panel = settings_words(picture, row, of_row[:paneled])
+        series = settings_words(picture, row, of_row[paneled:])
         for found in row.figures():
             if found.name not in line_of:
                 continue
@@ -236,7 +247,7 @@ def _draw_curves(
         if not j:
             axes.set_ylabel("\n".join(map(literal, _halved(line))))
     _set_scales(grid, xs, points, lines, notes.z)
-    direct = len(series) > 1 and all(
+    direct = 1 < len(series) <= len(COLOURS) and all(
         any((p.panel, p.line, p.series) == (panels[-1], lines[i], name) for p in points)
         for i in range(len(lines))
         for name in series
@@ -387,6 +398,123 @@ def _marks(points: Sequence[_Point], series: Sequence[str]) -> tuple[list[Any], 
             )
             labels.append(PRINTED)
     return handles, labels
+
+
+# Several figures of a paper
+
+
+class _Tile(NamedTuple):
+    """A panel of one figure of a paper: the points of curves, or else a table.
+
+    Args:
+        title: above it.
+        along: what the horizontal axis of its curves is.
+        points: of its curves, at least one unless it is a table.
+        table: in shades.
+    """
+
+    title: str
+    along: str = ""
+    points: Sequence[_Point] = ()
+    table: Table | None = None
+
+
+def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: _Notes) -> None:
+    """Every value of the setting ``figure`` in panels of its own."""
+    tiles = [
+        tile
+        for value in dict.fromkeys(row.shown(_FIGURE) for row in rows)
+        for tile in _tiles([row for row in rows if row.shown(_FIGURE) == value], picture, rows)
+    ]
+    points = [point for tile in tiles for point in tile.points]
+    series = list(dict.fromkeys(point.series for point in points))
+    columns = math.ceil(math.sqrt(len(tiles)))
+    lines = math.ceil(len(tiles) / columns)
+    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes, tile in zip(grid, tiles, strict=False):
+        axes.set_title(literal(cut(tile.title, 40)))
+        if tile.table is not None:
+            draw_table(axes, tile.table)
+            continue
+        axes.set_xlabel("\n".join(map(literal, _halved(tile.along))))
+        axes.set_ylabel("\n".join(map(literal, _halved(tile.points[0].line))))
+        xs = [point.x for point in tile.points]
+        if min(xs) > 0 and max(xs) >= _LOGARITHMIC * min(xs):
+            axes.set_xscale("log")
+        aside = _Aside(0.0, min(xs), max(xs), axes.get_xscale() == "log")
+        for place, name in enumerate(series):
+            own = [point for point in tile.points if point.series == name]
+            share = (place - (len(series) - 1) / 2) * _ASIDE
+            _draw_series(axes, own, place, notes.z, aside._replace(share=share))
+        set_ends(axes.set_yscale, axes.set_ylim, [p.found for p in tile.points], notes.z)
+    for axes in grid[len(tiles) :]:
+        axes.set_visible(False)
+    handles, labels = _marks(points, series if len(series) > 1 else [])
+    said = notes.of(picture, [point.found for point in points])
+    frame(
+        figure,
+        picture.title or finding(rows) or picture.subject,
+        said,
+        size=(max(6.5, 3.2 * columns), min(2.7, (LONGEST - 1.8) / lines) * lines),
+        handles=handles,
+        labels=labels,
+    )
+
+
+def _tiles(rows: Sequence[Row], picture: Picture, everything: Sequence[Row]) -> list[_Tile]:
+    """The panels of one figure of a paper: curves, or else its largest table."""
+    value = rows[0].shown(_FIGURE)
+    # Texts that tell this figure from others.
+    texts = [name for name in rows[0].settings if isinstance(rows[0].settings[name], str)]
+    telling = [
+        name
+        for name in texts
+        if len({row.shown(name) for row in rows}) == 1
+        and len({row.shown(name) for row in everything} - {""}) > 1
+    ]
+    said = settings_words(picture, rows[0], telling)
+    title = f"Figure {value}: {said}" if said else f"Figure {value}"
+    axis = picture.names.get(f"figure {value}", picture.axis)
+    drawn = [row for row in rows if any(f.name in picture.figures for f in row.figures())]
+    varying = _varying(drawn or rows)
+    along = _longest(drawn or rows, varying)
+    if along is None:
+        return [_Tile(title, table=_table(rows, picture, axis))]
+    others = [name for name in varying if name != along]
+    figures = (drawn and picture.figures) or _names_of(rows)
+    words = msgspec.structs.replace(picture, axis=axis)
+    points = _points(drawn or rows, words, figures, along, others)
+    return [
+        _Tile(
+            ", ".join(filter(None, (title, panel))),
+            named(picture, along),
+            [point for point in points if (point.panel, point.line) == (panel, line)],
+        )
+        for panel, line in dict.fromkeys((point.panel, point.line) for point in points)
+    ]
+
+
+def _table(rows: Sequence[Row], picture: Picture, unit: str) -> Table:
+    """The rows that have the same figures as most have, one below the other."""
+    alike = max(([r for r in rows if _names_of([r]) == _names_of([o])] for o in rows), key=len)
+    names = _names_of(alike)
+    # A word that all names begin with is said once.
+    starts = {name.partition(" ")[0] if " " in name else "" for name in names}
+    start = starts.pop() if len(starts) == 1 else ""
+    varying = _varying(alike)
+    return Table(
+        rows=tuple(settings_words(picture, row, varying) for row in alike),
+        columns=tuple(name.removeprefix(start).strip() for name in names),
+        along=named(picture, start, "figure"),
+        across=", ".join(named(picture, name) for name in varying),
+        values=np.stack([_finite([f.measured for f in row.figures()]) for row in alike]),
+        unit=unit or named(picture, ""),
+    )
+
+
+def _names_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The names of the figures of some rows."""
+    return tuple(dict.fromkeys(found.name for row in rows for found in row.figures()))
 
 
 # Lines

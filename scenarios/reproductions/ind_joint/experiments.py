@@ -533,7 +533,15 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=Picture(
             title="Where RR-Ind-Joint is nearer to the true table than RR-Ind",
             figures=("rr_ind_mae", "rr_ind_joint_mae"),
-            names=NAMES,
+            axis="mean absolute error per cell",
+            names={
+                **NAMES,
+                "rr_ind_mae": "RR-Ind",
+                "rr_ind_joint_mae": "RR-Ind-Joint",
+                "A": "category of A",
+                "B": "category of B",
+                **{f"figure {figure}": "share of respondents" for figure in SHOWN},
+            },
         ),
     ),
 )

@@ -287,7 +287,13 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=Picture(
             title="How far estimated means of keys are from the true ones",
             computed=("true",),
-            names=NAMES,
+            axis="distance from the true mean",
+            names={
+                **NAMES,
+                "true": "true mean",
+                **{f"figure {figure}": "mean of a key" for figure in (4, 5, 6)},
+                **{f"figure {figure}": f"distance of {of}" for figure, of in MOVIES.items()},
+            },
         ),
     ),
 )

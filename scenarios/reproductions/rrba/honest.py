@@ -296,7 +296,11 @@ EXPERIMENT = Experiment(
         by=("table", "network", "mix", "answers"),
         figures=("squared error", "in closed form"),
         computed=("in closed form",),
-        names={"epsilon": "true epsilon of a respondent"},
+        names={
+            "epsilon": "true epsilon of a respondent",
+            "one": "one group",
+            "view": "whole view",
+        },
     ),
 )
 SCENARIOS = scenarios_of(EXPERIMENT)
