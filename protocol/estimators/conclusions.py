@@ -67,6 +67,9 @@ def conclusions(
         reports: one cell of each block, shape (b,).
         prior: of her answers, shape ``survey.sizes``, not negative, with a total of 1. With what
             is known of all attributes together, a report on one of them tells about the others.
+
+    Raises:
+        ValueError: no answer of the prior can give these reports.
     """
     posterior = prior.copy()
     for place, block in enumerate(blocks):
@@ -78,7 +81,10 @@ def conclusions(
         posterior *= shaped.reshape(
             [size if axis in axes else 1 for axis, size in enumerate(survey.sizes)]
         )
-    posterior /= posterior.sum()
+    total = posterior.sum()
+    if not total > 0:
+        raise ValueError("no answer that the prior has can give these reports")
+    posterior /= total
 
     def margin(table: Floats, axis: int) -> Floats:
         found: Floats = table.sum(axis=tuple(i for i in range(table.ndim) if i != axis))

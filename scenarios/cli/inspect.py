@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from protocol.audit.audit import Audit
 from protocol.errors import TranscriptError
 from protocol.session.roster import Roster
 from protocol.transcript.header import charter_of
@@ -212,6 +213,20 @@ def reader_of(transcript: Transcript, path: Path) -> TranscriptReader:
         return transcript.entries()
     except TranscriptError as error:
         raise UsageError(f"{path}: not a readable transcript: {error}") from error
+
+
+def refused(audited: Audit, path: Path) -> int:
+    """Say that nothing is made of a record that is not sound; the exit code."""
+    unfinished = audited.verdict == "unfinished"
+    found = "cannot be finished" if unfinished else "does not find it sound"
+    click.echo(
+        printable(
+            f"sottovoce: {path}: its audit {found}, so it is not known what the published result "
+            "stands on; 'sottovoce audit' says why"
+        ),
+        err=True,
+    )
+    return CANNOT_FINISH if unfinished else 1
 
 
 def roster_of(reader: TranscriptReader) -> Roster:

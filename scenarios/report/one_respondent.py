@@ -80,12 +80,10 @@ class Proof(NamedTuple):
 
     Args:
         entry: its number.
-        entries: how many the checkpoint is over.
         hashes: how many prove it.
     """
 
     entry: int
-    entries: int
     hashes: int
 
 
@@ -101,6 +99,8 @@ class Respondent(NamedTuple):
         conclusions: of each attribute.
         tables: the estimated shares of each attribute.
         epsilon: what all her reports told, in nats.
+        together: whether a report on one attribute is taken to tell about the others too.
+        made: ``simulation`` or ``trial``, of a record that is not of a survey among people.
         proof: None of a record without a checkpoint over the report.
         answers: her true answers; empty if they are not at hand.
         truth: the true shares of each attribute; empty if they are not at hand.
@@ -114,6 +114,8 @@ class Respondent(NamedTuple):
     conclusions: Sequence[Conclusion]
     tables: Mapping[str, Table]
     epsilon: float
+    together: bool
+    made: str
     proof: Proof | None
     answers: Sequence[str] = ()
     truth: Sequence[Floats] = ()
@@ -158,7 +160,7 @@ def _head(found: Respondent, who: str, intervals: Intervals) -> list[Markup]:
         text(_ANSWERED, 84, "1. She answers", "step"),
         text(_ANSWERED, 102, "to herself" if found.answers else "only she knows", "small soft"),
         text(_SENT, 84, "2. This is sent", "step"),
-        text(_SENT, 102, "chance decides: answer or draw", "small soft"),
+        text(_SENT, 102, "the answer, or one drawn by lot", "small soft"),
         text(_BELIEVED, 84, "3. What the aggregator may conclude", "step"),
         *_key(_BELIEVED, 92, "before", "from the shares of all"),
         *_key(_BELIEVED + 150, 92, "after", "with her report"),
@@ -206,8 +208,8 @@ def _rows(
         text(_SENT, middle + 8, sent.category, "said", room=160, size=15),
     ]
     if sent.kept is not None:
-        how = f"true {100 * sent.kept:.0f} times in 100"
-        parts.append(text(_SENT, middle - 10, how, "small soft", room=180, size=11.5))
+        how = f"{_hundredths(sent.kept)} in 100 stay as they are"
+        parts.append(text(_SENT, middle - 10, how, "small soft", room=195, size=11.5))
     for code, category in enumerate(attribute.categories):
         line = y + code * _ROW
         parts.append(text(_BARS - 8, line + 4, category, "small end", room=95, size=11.5))
@@ -216,7 +218,7 @@ def _rows(
             parts.append(
                 element("rect", x=_BARS, y=top, width=_BAR * share, height=6, class_=class_)
             )
-        words = f"{100 * before:.0f} % \N{RIGHTWARDS ARROW} {100 * after:.0f} %"
+        words = f"{_percent(before)} \N{RIGHTWARDS ARROW} {_percent(after)}"
         parts.append(text(_BARS + _BAR * max(before, after) + 8, line + 4, words, "small"))
 
         def x(share: float) -> float:
@@ -234,19 +236,51 @@ def _rows(
     return parts
 
 
+def in_words(found: Respondent) -> list[str]:
+    """What the picture says, in words."""
+    lines = []
+    for attribute, sent, concluded in zip(
+        found.attributes, found.sent, found.conclusions, strict=True
+    ):
+        code = attribute.categories.index(sent.category)
+        before, after = float(concluded.before[code]), float(concluded.after[code])
+        lines.append(
+            f"{attribute.name}: {sent.category} was sent; that this is the answer has a "
+            f"probability of {_percent(before)} before and {_percent(after)} after"
+        )
+    return [*lines, *_foot(found)]
+
+
+def _hundredths(share: float) -> str:
+    return "over 99" if share >= 0.995 else f"{100 * share:.0f}"
+
+
+def _percent(share: float) -> str:
+    """A probability in percent: from shares that are estimated nothing is certain."""
+    if share >= 0.995:
+        return "over 99 %"
+    return "under 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+
+
 def _foot(found: Respondent) -> list[str]:
     lines = [
         f"Her privacy: whatever the aggregator knew before, its odds between two sets of answers "
         f"change by {odds(found.epsilon)} at most (epsilon {epsilon(found.epsilon)})."
     ]
+    if found.made:
+        lines.append(
+            f"That is the design's. This is a {found.made}: whoever holds its seed knows all "
+            "answers."
+        )
     if found.proof is not None:
         proof = found.proof
         lines.append(
-            f"Her receipt: the report is entry {proof.entry:,} of {proof.entries:,} in the signed "
-            f"record, and {count(proof.hashes, 'hash', 'hashes')} prove it."
+            f"Her receipt: the report is line {proof.entry:,} of the signed record, and "
+            f"{count(proof.hashes, 'hash', 'hashes')} prove it."
         )
+    apart = "" if found.together else " Attributes that are not randomized together are apart."
     lines.append(
-        "Before and after: probabilities by Bayes' rule, for who knows the shares estimated of all "
-        "and no more about her."
+        "Before: the likeliest shares given all reports, hers among them, for somebody who knows "
+        f"no more about her. After: by Bayes' rule.{apart}"
     )
     return lines

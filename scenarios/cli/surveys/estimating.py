@@ -29,7 +29,7 @@ from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
 from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.rrba.grouped import GroupedEstimate
-from scenarios.cli.inspect import reader_of
+from scenarios.cli.inspect import reader_of, refused
 from scenarios.cli.options import (
     budget_options,
     calibration_options,
@@ -66,10 +66,6 @@ ABOUT = ("level", "about", "source")
 record is that of a survey among people, of a simulation or of a trial."""
 
 _SHOWN = 200
-_NOT_ACCEPTED = (
-    "its audit does not find it sound, so it is not known what the published result stands on; "
-    "'sottovoce audit' says why"
-)
 _MADE = {
     "simulation": "The record is that of a simulation, which protects nobody: its seed is in it.",
     "trial": "The record is that of a trial, in which one program held all answers.",
@@ -139,7 +135,8 @@ def estimate(
 ) -> int:
     """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
-    The record is audited first. Exit 1, with no table, if its result does not follow.
+    The record is audited first. With no table, exit 1 if it is broken, 3 if its audit is
+    unfinished.
     """
     if sum(map(bool, (asked, wanted, tested))) > 1:
         raise UsageError(
@@ -162,9 +159,8 @@ def estimate(
     reader = reader_of(opened, transcript)
     audited = opened.audit(variant_of(reader.header, variant), reader=reader)
     digest = audited.verification.digest
-    if audited.verdict != "sound" or audited.estimate is None or digest is None:
-        click.echo(printable(f"sottovoce: {transcript}: {_NOT_ACCEPTED}"), err=True)
-        return 1
+    if audited.estimate is None or digest is None or audited.verdict != "sound":
+        return refused(audited, transcript)
     found = audited.estimate
     notes: tuple[str, ...] = ()
     if consistent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError
-from protocol.estimators.conclusions import conclusions
+from protocol.estimators.conclusions import Conclusion, conclusions
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.joint import Block
 from protocol.messages import PartyId
 from protocol.randomizers import split_codes
-from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Sent as SentEntry
 from protocol.variants.reports.reports import Ask, Blockwise, Report
-from scenarios.cli.inspect import reader_of
+from scenarios.cli.inspect import reader_of, refused
 from scenarios.cli.options import (
     budget_options,
     interval_options,
@@ -36,7 +36,7 @@ from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.formatting import count
-from scenarios.report.one_respondent import Proof, Respondent, Sent, one_respondent
+from scenarios.report.one_respondent import Proof, Respondent, Sent, in_words, one_respondent
 from scenarios.running.loading import variant_of
 
 MOST_CELLS = 2**16
@@ -75,8 +75,8 @@ class _Reports(Fold):
 @click.option(
     "--records",
     type=READ_FILE,
-    help="Everybody's answers, party by party as on the roster: a CSV or Parquet file. They are "
-    "shown as the truth, of a simulation or trial.",
+    help="The answers of all who are counted, party by party as on the roster: a CSV or Parquet "
+    "file. They are shown as the truth, of a simulation or trial.",
 )
 @click.option(
     "--out",
@@ -97,8 +97,9 @@ def explain(
 ) -> int:
     """Draw what a respondent of PARTY sent, what that tells about her, and what all reports tell.
 
-    The record is audited first. Exit 1, with no picture, if its result does not follow. Variants
-    that ask once, block by block, are explained, such as rr-independent and rr-joint.
+    The record is audited first. With no picture, exit 1 if it is broken, 3 if its audit is
+    unfinished. Variants that ask once, block by block, are explained, such as rr-independent and
+    rr-joint.
     """
     opened = open_transcript(transcript)
     reader = reader_of(opened, transcript)
@@ -110,24 +111,30 @@ def explain(
         )
     reports = _Reports()
     audited = opened.audit(cls, reader=reader, folds=[reports])
-    if audited.verdict != "sound" or audited.estimate is None or audited.ledger is None:
-        click.echo(
-            printable(
-                f"sottovoce: {transcript}: its audit does not find it sound: see 'sottovoce audit'"
-            ),
-            err=True,
-        )
-        return 1
+    if audited.estimate is None or audited.verdict != "sound":
+        return refused(audited, transcript)
     made = audited.charter.variant
     who = PartyId(party)
-    if who not in reports.codes:
-        raise UsageError(f"{transcript}: no report of a party {party!r}")
-    own = reports.codes[who]
+    missing = {
+        one
+        for closing in audited.completeness.closings
+        if closing.kind == Report.kind()
+        for one in closing.missing
+    }
+    # In the order of the roster, which is that of the records.
+    counted = {
+        one: reports.codes[one]
+        for one in audited.charter.roster.parties
+        if one in reports.codes and one not in missing
+    }
+    if who not in counted:
+        raise UsageError(f"{transcript}: no report of a party {party!r} is counted")
+    own = counted[who]
     if respondent > len(own):
         raise UsageError(
             f"--respondent {respondent}: {party} speaks for {count(len(own), 'respondent')}"
         )
-    held = None if records is None else _held(records, made, reports)
+    held = None if records is None else _held(records, made, counted)
     path = Path(f"{party}.svg") if out is None else out
     prepare_output(path)
     survey = made.survey
@@ -141,7 +148,7 @@ def explain(
     answers: list[str] = []
     truth = []
     if held is not None:
-        before = sum(len(reports.codes[one]) for one in reports.codes if one < who)
+        before = sum(len(counted[one]) for one in [*counted][: [*counted].index(who)])
         row = held.codes[before + respondent - 1]
         answers = [
             attribute.categories[code]
@@ -151,13 +158,16 @@ def explain(
             np.bincount(column, minlength=size) / len(held.codes)
             for column, size in zip(held.codes.T, survey.sizes, strict=True)
         ]
+    concluded, together = _concluded(audited.estimate, reports.blocks, cells)
     found = Respondent(
         party=party,
         place=place,
         respondents=audited.estimate.n,
         attributes=survey.attributes,
         sent=_sent(made, reports.blocks, cells),
-        conclusions=conclusions(survey, reports.blocks, cells, _prior(audited.estimate)),
+        conclusions=concluded,
+        together=together,
+        made="simulation" if audited.simulated else "trial" if audited.trial else "",
         tables=audited.estimate.marginals(),
         epsilon=audited.ledger.everybody[who].loss.record,
         proof=_proof(opened, cls, who),
@@ -165,22 +175,24 @@ def explain(
         truth=truth,
     )
     write_whole(path, one_respondent(found, intervals))
+    for line in in_words(found):
+        click.echo(printable(line))
     click.echo(printable(f"written: {path}"))
     return 0
 
 
-def _held(path: Path, made: Variant, reports: _Reports) -> Records:
-    """Everybody's answers.
+def _held(path: Path, made: Variant, counted: Mapping[PartyId, NDArray[Any]]) -> Records:
+    """The answers of everybody who is counted.
 
     Raises:
-        UsageError: they are not those of as many respondents as have reported.
+        UsageError: they are not those of as many respondents.
     """
     held = read_records(path, made.survey)
-    reported = sum(map(len, reports.codes.values()))
+    reported = sum(map(len, counted.values()))
     if len(held.codes) != reported:
         raise UsageError(
             f"--records {path}: {count(len(held.codes), 'row')}; expected one for each of the "
-            f"{count(reported, 'respondent')} that have reported"
+            f"{count(reported, 'respondent')} that are counted"
         )
     return held
 
@@ -202,28 +214,43 @@ def _sent(made: Variant, blocks: Sequence[Block], cells: NDArray[Any]) -> tuple[
     return tuple(codes[name] for name in survey.names)
 
 
-def _prior(estimate: Estimate) -> Floats:
-    """What is published of all respondents, as probabilities of one's answers.
+def _concluded(
+    estimate: Estimate, blocks: Sequence[Block], cells: NDArray[Any]
+) -> tuple[tuple[Conclusion, ...], bool]:
+    """What the report tells, and whether of all attributes together.
 
-    The joint distribution, or that of attributes that are independent where it has too many cells.
+    Where these have too many combinations, each block tells about its own attributes alone.
+
+    Raises:
+        UsageError: a block has too many combinations.
     """
     survey = estimate.survey
-    if survey.cells <= MOST_CELLS:
-        prior: Floats = estimate.table(*survey.names, projection="em").values
-        return prior
-    prior = np.ones(())
-    for table in estimate.marginals("simplex").values():
-        prior = np.multiply.outer(prior, table.values)
-    return prior
+    parts = [(survey.names, blocks, cells)]
+    if survey.cells > MOST_CELLS:
+        parts = [
+            (block.attributes, [block], cells[place : place + 1])
+            for place, block in enumerate(blocks)
+        ]
+    found: dict[str, Conclusion] = {}
+    for names, some, own in parts:
+        asked = Survey(survey.title, tuple(survey.attribute(name) for name in names))
+        if asked.cells > MOST_CELLS:
+            raise UsageError(
+                f"{'+'.join(names)}: {asked.cells:,} combinations; expected at most {MOST_CELLS:,}"
+            )
+        prior = estimate.table(*names, projection="em").values
+        for one in conclusions(asked, some, own, prior):
+            found[one.attribute] = one
+    return tuple(found[name] for name in survey.names), len(parts) == 1
 
 
 def _proof(opened: Transcript, cls: type[Variant], who: PartyId) -> Proof | None:
     """Where the report is; None of a record without a checkpoint over it."""
     try:
-        receipt, checkpoint = opened.prove(cls, who)
+        receipt, _ = opened.prove(cls, who)
     except ProtocolError:
         return None
     if not receipt.counted:
         return None
     report = receipt.counted[0].report
-    return Proof(report.index, checkpoint.size, len(report.path))
+    return Proof(report.index, len(report.path))

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import simulate, town
+from scenarios.report.one_respondent import _percent
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import complaint, sottovoce
+from transports.faults import crash
 
 N = 60
 
@@ -60,15 +63,18 @@ def test_a_report_that_tells_the_answer(
 ) -> None:
     out = tmp_path / "one.svg"
     said = sottovoce("explain", path, "party-07", "--records", table, "--out", out)
-    assert (said.code, said.err, said.out) == (0, "", f"written: {out}\n")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[-1] == f"written: {out}"
     shown = texts(out)
     for attribute, code in zip(records.survey.attributes, records.codes[6], strict=True):
         # Answered, sent, and sure: beside the category that it is.
-        assert shown.count(attribute.categories[code]) >= 3
+        category = attribute.categories[code]
+        assert f"{attribute.name}: {category} was sent; that this is the answer has" in said.out
+        assert shown.count(category) >= 3
         at = np.flatnonzero([text == attribute.categories[code] for text in shown])
-        assert any(shown[place + 1].endswith("\N{RIGHTWARDS ARROW} 100 %") for place in at)
+        assert any(shown[place + 1].endswith("\N{RIGHTWARDS ARROW} over 99 %") for place in at)
     assert "One respondent of 60: party-07" in shown
-    assert any(text.startswith("Her receipt: the report is entry ") for text in shown)
+    assert any(text.startswith("Her receipt: the report is line ") for text in shown)
 
 
 def test_without_records_the_answer_is_hers_alone(path: Path, tmp_path: Path) -> None:
@@ -98,12 +104,12 @@ def test_one_of_many_respondents_of_a_party(
 
 def test_what_is_refused(path: Path, table: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.svg"
-    assert "no report of a party 'nobody'" in complaint(
+    assert "no report of a party 'nobody' is counted" in complaint(
         sottovoce("explain", path, "nobody", "--out", out)
     )
     short = tmp_path / "short.csv"
     short.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
-    assert "59 rows; expected one for each of the 60 respondents that have reported" in complaint(
+    assert "59 rows; expected one for each of the 60 respondents that are counted" in complaint(
         sottovoce("explain", path, "party-07", "--records", short, "--out", out)
     )
     assert not out.exists()
@@ -116,3 +122,44 @@ def test_no_picture_of_a_broken_record(path: Path, tmp_path: Path) -> None:
     assert said.code == 1
     assert "its audit does not find it sound" in said.err
     assert not out.exists()
+
+
+def test_who_is_not_counted_is_not_explained(records: Records, tmp_path: Path) -> None:
+    """Nor are her answers among those that are expected."""
+    path, out = tmp_path / "transcript.svt", tmp_path / "one.svg"
+    done = simulate(
+        RRIndependent.with_keep(records.survey, p=1 - 2**-30),
+        records,
+        path=path,
+        transport="local",
+        rules=[crash(0.3)],
+    )
+    away = [*done.completeness.closings[0].missing]
+    assert away
+    refused = complaint(sottovoce("explain", path, away[0], "--out", out))
+    assert f"no report of a party {away[0]!r} is counted" in refused
+    here = [i for i in range(N) if f"party-{i + 1:02}" not in away]
+    left = csv_of(Records(records.survey, records.codes[here]), tmp_path / "left.csv")
+    last = f"party-{here[-1] + 1:02}"
+    assert sottovoce("explain", path, last, "--records", left, "--out", out).code == 0
+    shown = texts(out)
+    for attribute, code in zip(records.survey.attributes, records.codes[here[-1]], strict=True):
+        assert shown.count(attribute.categories[code]) >= 3
+
+
+def test_too_many_combinations_to_be_taken_together(tmp_path: Path) -> None:
+    survey = Survey(
+        "many",
+        tuple(Attribute(name=f"q{i}", categories=("no", "yes")) for i in range(17)),
+    )
+    answers = Records(survey, (np.arange(20)[:, np.newaxis] % 2 * np.ones(17)).astype(np.uint8))
+    path, out = tmp_path / "transcript.svt", tmp_path / "one.svg"
+    simulate(RRIndependent.with_keep(survey, p=0.5), answers, path=path, transport="local")
+    said = sottovoce("explain", path, "party-01", "--out", out)
+    assert said.code == 0, said.err
+    assert "Attributes that are not randomized together are apart." in said.out
+
+
+def test_nothing_is_rounded_to_certainty() -> None:
+    shown = [_percent(share) for share in (0.0, 0.001, 0.5, 0.9951, 1.0)]
+    assert shown == ["under 1 %", "under 1 %", "50 %", "over 99 %", "over 99 %"]
