@@ -57,12 +57,16 @@ class Compared(NamedTuple):
         Rounding is half a unit of the last printed digit, or round-off, and decides for figures
         without a standard error. Nothing differs if the tolerance is unknown.
         """
-        if self.printed is None or self.measured == self.printed:
+        if self.printed is None or self.measured == self.printed or self.undecided:
             return False
         chance = self.tolerance or 0.0
-        if math.isnan(chance):
-            return False
         return not abs(self.measured - self.printed) <= chance + _rounding(self.printed)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is unknown how far measured and printed may be apart by chance."""
+        alike = self.printed is None or self.measured == self.printed
+        return not alike and math.isnan(self.tolerance or 0.0)
 
     @property
     def unknown(self) -> bool:

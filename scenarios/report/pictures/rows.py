@@ -123,12 +123,18 @@ def plot_rows(
 def finding(rows: Sequence[Row]) -> str:
     """How many of the printed figures agree with the measured ones; empty if none is printed."""
     compared = [figure for row in rows for figure in row.figures() if figure.printed is not None]
-    agree = sum(not figure.differs for figure in compared)
+    decided = [figure for figure in compared if not figure.undecided]
+    agree = sum(not figure.differs for figure in decided)
     if not compared:
         return ""
+    printed = count(len(compared), "printed figure")
+    if not decided:
+        return f"Too few runs to tell whether {printed} agree with the measured ones"
     if agree == len(compared):
-        return f"All {count(agree, 'printed figure')} agree with the measured ones"
-    return f"{agree:,} of {count(len(compared), 'printed figure')} agree with the measured ones"
+        return f"All {printed} agree with the measured ones"
+    rest = len(compared) - len(decided)
+    more = f", too few runs to tell of {rest:,}" if rest else ""
+    return f"{agree:,} of {printed} agree with the measured ones{more}"
 
 
 class _Notes(NamedTuple):

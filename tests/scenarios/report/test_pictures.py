@@ -212,6 +212,10 @@ def test_the_finding_is_how_many_figures_agree() -> None:
     assert finding(rows) == "1 of 2 printed figures agree with the measured ones"
     assert finding(rows[:1]) == "All 1 printed figure agree with the measured ones"
     assert finding(rows[2:]) == ""
+    unknown = Row(settings={}, measured=2.0, standard_error=math.nan, printed=1.0)
+    assert finding([unknown]).startswith("Too few runs to tell whether 1 printed figure")
+    assert finding([rows[0], unknown]).startswith("1 of 2 printed figures agree")
+    assert finding([rows[0], unknown]).endswith("too few runs to tell of 1")
     assert drawn(plot_rows(rows)).get_suptitle() == finding(rows)
     unprinted = Picture(subject="Errors of nothing")
     assert drawn(plot_rows(rows[2:], unprinted)).get_suptitle() == "Errors of nothing"
