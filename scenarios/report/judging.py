@@ -16,7 +16,6 @@ from protocol.errors import UnsupportedEventError
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
-from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
@@ -26,6 +25,7 @@ from protocol.transcript.reader import TranscriptReader
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.report.rounds import Round, RoundWriter
+from scenarios.report.statement.coalitions import aggregator_alone
 from scenarios.report.statement.judged import Judged
 
 DELTA = 1e-6
@@ -82,10 +82,7 @@ def judge(
         known = CoalitionReading(charter, coalition, Held(lambda: reader.stored))
     if worst is not None:
         searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
-    alone = None
-    if not {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
-        aggregator = Coalition((AGGREGATOR,))
-        alone = CoalitionReading(charter, aggregator, Held(lambda: reader.stored))
+    alone = aggregator_alone(charter, Held(lambda: reader.stored))
     rounds = RoundWriter(charter.roster) if with_rounds else None
     found = transcript.audit(
         variant,

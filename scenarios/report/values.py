@@ -88,7 +88,7 @@ def statement_values(said: Statement) -> dict[str, Any]:
         "record": _verdict_values(said.record),
         "privacy": {
             **_verdict_values(said.privacy),
-            **_picked(said.privacy, "observer", "epsilon", "crowd"),
+            **_picked(said.privacy, "caveat", "observer", "epsilon", "crowd"),
             "scale": [step._asdict() for step in SCALE],
         },
         "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],

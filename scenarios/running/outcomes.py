@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
@@ -37,7 +39,8 @@ from scenarios.report.announced import announced_values
 from scenarios.report.formatting import as_json
 from scenarios.report.intervals import interval_values
 from scenarios.report.sampling import design_values, response_values
-from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
+from scenarios.report.statement.coalitions import aggregator_alone
+from scenarios.report.statement.verdicts import on_privacy
 from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
 
@@ -50,6 +53,7 @@ class _Read(NamedTuple):
     ledger: Ledger
     completeness: Completeness
     parts: PartWriter
+    alone: CoalitionReading | None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -112,6 +116,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What the aggregator learned, from the transcript."""
         return self._read.ledger
 
+    @functools.cached_property
+    def alone(self) -> CoalitionFinding | None:
+        """What the aggregator alone knows of secure sums; None if the variant has none."""
+        return None if self._read.alone is None else self._read.alone.found()
+
     @property
     def completeness(self) -> Completeness:
         """Who took part, from the transcript."""
@@ -131,17 +140,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _read(self) -> _Read:
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
         parts = PartWriter(self.charter)
+        alone = aggregator_alone(self.charter)
 
         def read() -> Iterator[Step]:
             return steps(self.charter.codec, self.transcript.entries())
 
         if not settled(self.variant):
-            ledger.start(heads_of(read()))
+            heads = heads_of(read())
+            ledger.start(heads)
+            if alone is not None:
+                alone.start(heads)
         for step in read():
             ledger.add(step)
             completeness.add(step)
             parts.add(step)
-        return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts)
+            if alone is not None:
+                alone.add(step)
+        return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts, alone)
 
     def audit_reports(
         self,
@@ -275,11 +290,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return plain
 
     @property
-    def _protection(self) -> str | None:
-        """How well people are protected; None if exact sums, which an audit judges, are there."""
-        if has_exact_sums(self.ledger):
-            return None
-        return on_privacy(self.ledger, alone=None, checks=()).word
+    def _protection(self) -> str:
+        """How well the design protects people."""
+        return on_privacy(self.ledger, alone=self.alone, checks=()).word
 
     def _announced_values(self) -> dict[str, Any]:
         analysis = self.charter.analysis

@@ -15,7 +15,7 @@ from math import isinf
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from protocol.audit.audit import Audit
 from scenarios.errors import printable
@@ -68,6 +68,7 @@ def report(
             statement=statement,
             ruler=diagrams.ruler(statement.privacy),
             scale=SCALE_SAYS,
+            kind=kind_of(judged.audit),
             sections=sections,
             extras=extras,
             **values,
@@ -90,6 +91,11 @@ def _facts(audit: Audit, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     )
 
 
+def kind_of(audit: Audit) -> str:
+    """What a transcript is of, in two words."""
+    return "A trial" if audit.trial else "A simulation" if audit.simulated else "A survey"
+
+
 @functools.cache
 def environment() -> Environment:
     made = Environment(
@@ -101,6 +107,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.globals["words"] = WORDS
+    made.filters["unbroken"] = _unbroken
     return made
 
 
@@ -109,6 +116,11 @@ def _shown(value: Any) -> Any:
     if isinstance(value, Bar):
         return diagrams.bars(value.shares)
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _unbroken(cell: str) -> Markup:
+    """Figures of a cell as a template prints it, which keep their percent sign on their line."""
+    return escape(printable(cell)).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _policy(style: str) -> str:

@@ -11,7 +11,7 @@ from scenarios.report.formatting import NONE, count, cut, signed
 from scenarios.report.judging import judge
 from scenarios.report.page.association import association
 from scenarios.report.page.estimate import estimate
-from scenarios.report.page.page import report
+from scenarios.report.page.page import kind_of, report
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.statement.checks import OF_THE_FILE
@@ -77,7 +77,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         terms(judged.header, outcome.variant.survey),
         by_key["integrity"],
     ]
-    kind = "A trial" if outcome.withheld else "A survey" if outcome.seed is None else "A simulation"
+    kind = kind_of(judged.audit)
     called = {"A trial": "Plan", "A simulation": "Scenario"}
     there = {section.key for section in sections}
     return report(
@@ -91,7 +91,6 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             estimated.key: drawn,
             **({} if together is None else {"association": together[1]}),
         },
-        kind=kind,
         name=cut(name),
         lead=f"{count(outcome.estimate.n, 'respondent')} in "
         f"{count(len(outcome.endings), 'party', 'parties')}, over {outcome.transport}, "

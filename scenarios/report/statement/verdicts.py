@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
@@ -67,6 +67,10 @@ _STATES: Mapping[Protection, State] = MappingProxyType(
 _OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
     {"sound": "good", "broken": "bad", "unfinished": "open"}
 )
+SIMULATED = "This record itself protects nobody: it is of a simulation and holds its seed."
+TRIED = "This was a trial: one program held all answers."
+"""Why a verdict on privacy is of the design alone."""
+
 _CLAIMS = 3
 _SAME = 1e-9
 
@@ -81,6 +85,8 @@ class Verdict:
         state: how that is to be taken.
         says: why, in a sentence.
         reasons: what a reader has to know beside it, in sentences.
+        caveat: why it is of the design and not of this record, in a sentence; empty if it is of
+            both.
     """
 
     about: Literal["Record", "Privacy"]
@@ -88,6 +94,17 @@ class Verdict:
     state: State
     says: str
     reasons: tuple[str, ...] = ()
+    caveat: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is on, in words that stand before the verdict."""
+        return f"{self.about} of the design" if self.caveat else self.about
+
+    @property
+    def means(self) -> str:
+        """What it means, in one short sentence."""
+        return self.says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +120,11 @@ class PrivacyVerdict(Verdict):
     observer: str
     epsilon: float
     crowd: int | None
+
+    @property
+    def means(self) -> str:
+        """What it means, without the figures."""
+        return f"{_LEADS[cast(Protection, self.word)]}."
 
     @property
     def place(self) -> float:
@@ -171,8 +193,8 @@ def on_privacy(
             *_exceeded(checks, least=partial),
             *reasons,
             *((partly,) if partly else ()),
-            *_beside(simulated=simulated, trial=trial),
         ),
+        caveat=SIMULATED if simulated else TRIED if trial else "",
         observer=observer,
         epsilon=told.record,
         crowd=crowd,
@@ -321,14 +343,3 @@ def exceeds(check: ClaimCheck) -> bool:
     if check.claim.epsilon is None:
         return math.isinf(check.record)
     return check.factor is not None and check.factor > 1 + _SAME
-
-
-def _beside(*, simulated: bool, trial: bool) -> Iterator[str]:
-    """What the verdict does not take into account."""
-    if simulated:
-        yield (
-            "That is the design's privacy. This record is of a simulation and holds its seed, so "
-            "whoever has the file can undo all of it."
-        )
-    elif trial:
-        yield "That is the design's privacy. This was a trial: one program held all answers."

@@ -70,9 +70,11 @@ def privacy_report(verdict: PrivacyVerdict) -> Iterator[RenderableType]:
 def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
     """A verdict with its reasons."""
     style = _STYLES.get(verdict.state, "")
-    line = plain(f"{verdict.about}: ", style="bold")
+    line = plain(f"{verdict.title}: ", style="bold")
     line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
     yield line.append_text(plain(f". {verdict.says}", style="not bold default"))
+    if verdict.caveat:
+        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
     for reason in verdict.reasons:
         yield plain(f"  {reason}")
 

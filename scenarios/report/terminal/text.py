@@ -38,7 +38,7 @@ from scenarios.report.sampling import (
     design_sentences,
     response_sentences,
 )
-from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
+from scenarios.report.statement.verdicts import on_privacy
 from scenarios.report.terminal.plain import line, plain
 from scenarios.report.terminal.statement import privacy_report
 from scenarios.running.scenario import Finished, Scenario
@@ -130,11 +130,15 @@ def outcome_report(
     for reason, many in outcome.trouble.items():
         yield plain(f"  {count(many, 'party', 'parties')}: {reason}")
     yield plain(f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}")
-    if has_exact_sums(outcome.ledger):
-        yield plain("Privacy: sottovoce audit says what the exact sums on record give away.")
-    else:
-        checks = check_claims(outcome.variant, outcome.ledger)
-        yield from privacy_report(on_privacy(outcome.ledger, alone=None, checks=checks))
+    yield from privacy_report(
+        on_privacy(
+            outcome.ledger,
+            alone=outcome.alone,
+            checks=check_claims(outcome.variant, outcome.ledger),
+            simulated=outcome.seed is not None and not outcome.withheld,
+            trial=outcome.withheld,
+        )
+    )
     yield plain(
         f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
         + by_attribute(outcome.ledger.attribute_epsilon)
@@ -152,8 +156,6 @@ def outcome_report(
         )
     if outcome.withheld:
         yield _trial("transcript")
-    elif outcome.seed is not None:
-        yield plain("This was a simulation: its seed is in the transcript, so it protects nobody.")
 
 
 def tabulated_report(

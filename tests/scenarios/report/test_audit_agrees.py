@@ -492,7 +492,7 @@ def in_json(found: Any) -> Said:
     ]
     return {
         **{
-            about: (each["verdict"], " ".join((each["says"], *each["reasons"])))
+            about: (each["verdict"], _said(each["says"], each.get("caveat"), *each["reasons"]))
             for about, each in zip((RECORD, PRIVACY), verdicts, strict=True)
         },
         **checks_in_json(said["checks"]),
@@ -504,7 +504,9 @@ def checks_in_json(checks: Any) -> Said:
 
 
 def in_words(said: str) -> Said:
-    found = re.findall(r"^(Record|Privacy): (\w+)\. (.+)\n((?:  .+\n)*)", said, re.MULTILINE)
+    found = re.findall(
+        r"^(Record|Privacy)(?: of the design)?: (\w+)\. (.+)\n((?:  .+\n)*)", said, re.MULTILINE
+    )
     assert [about for about, *_ in found] == ["Record", "Privacy"]
     lines = [[line.strip() for line in more.splitlines()] for *_, more in found]
     # The scale is not one of the reasons.
@@ -519,6 +521,10 @@ def in_words(said: str) -> Said:
     }
 
 
+def _said(*sentences: str | None) -> str:
+    return " ".join(filter(None, sentences))
+
+
 def checks_in_words(said: str) -> Said:
     states = {word: state for state, word in WORDS.items()}
     lines = re.findall(rf"^  ({'|'.join(states)}) +([^.]+)\. (.+)$", said, re.MULTILINE)
@@ -527,7 +533,8 @@ def checks_in_words(said: str) -> Said:
 
 def on_the_page(text: str) -> Said:
     verdicts = re.findall(
-        r'<div id="(record|privacy)" class="verdict (\w+)">.*?<span>(\w+): (\w+)</span>(.*?)</div>',
+        r'<div id="(record|privacy)" class="verdict (\w+)">.*?'
+        r"<span>(\w+)(?: of the design)?: (\w+)</span>(.*?)</div>",
         text,
         re.DOTALL,
     )
@@ -545,11 +552,18 @@ def on_the_page(text: str) -> Said:
     assert all(WORDS[state] == word for state, word, *_ in checks)
     return {
         **{
-            key: (word, html.unescape(" ".join(re.findall(r"<bdi>([^<]+)</bdi>", body))))
+            key: (word, html.unescape(_said(*_sentences(body))))
             for key, (*_, word, body) in zip((RECORD, PRIVACY), verdicts, strict=True)
         },
         **{about: (state, html.unescape(says)) for state, _, about, says in checks},
     }
+
+
+def _sentences(body: str) -> list[str]:
+    """What is said of a verdict; a caveat stands above the rest on a page."""
+    caveat = re.findall(r'<p class="caveat"><bdi>([^<]+)</bdi>', body)
+    first, *others = re.findall(r"<bdi>([^<]+)</bdi>", body)[len(caveat) :]
+    return [first, *caveat, *others]
 
 
 def states_of(answer: object) -> set[str]:

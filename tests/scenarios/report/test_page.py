@@ -28,6 +28,7 @@ from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.report.formatting import cut, epsilon, odds, percent, signed
 from scenarios.report.rounds import Flow, Round
+from scenarios.report.statement.verdicts import SIMULATED
 from tests.pages import (
     HOSTILE,
     Page,
@@ -133,7 +134,10 @@ def test_same_audit_same_page() -> None:
 def test_accepted() -> None:
     read = Page(page_of(independent()))
     assert "Record: sound" in read.texts["span"]
-    assert read.texts["title"][0] == "Record sound, privacy weak: audit of Town"
+    assert read.texts["title"][0] == "Record sound, privacy of the design weak: audit of Town"
+    assert "Privacy of the design: weak" in read.texts["span"]
+    assert SIMULATED in read.texts["bdi"]
+    assert read.texts["p"][0].startswith("A simulation")
     found = audited(independent())
     loss = found.ledger.record_epsilon
     assert f"learned at most ε = {epsilon(loss)} about each respondent" in read.said

@@ -18,14 +18,16 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.estimators.inference.words import USUAL
+from protocol.estimators.inference.words import Shown as Share
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRClusters, RRIndependent
+from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from scenarios.cli.engines import Shown
 from scenarios.datasets.town import town
+from scenarios.report.intervals import in_percent
 from scenarios.report.statement.checks import changed, signed_by_aggregator
-from scenarios.report.statement.found import coverage, found
+from scenarios.report.statement.found import LARGEST, _share, coverage, found
 from scenarios.report.statement.statement import statement
 from scenarios.report.statement.verdicts import SCALE, on_privacy, sure
 from scenarios.report.terminal.plain import line, plain, printed, wrapped
@@ -127,6 +129,48 @@ def test_clusters_are_named() -> None:
     assert " with " in rows["clusters"]
 
 
+def found_of(keep: float, *categories: str, respondents: int = 40) -> str:
+    """What is said to be found of one attribute."""
+    survey = Survey("noisy", (Attribute(name="a", categories=categories),))
+    variant = RRIndependent.with_keep(survey, keep)
+    content = recorded(variant, respondents, parties=4, signed=True).content
+    grid = found(audited(content).estimate, USUAL)
+    assert grid is not None
+    [(_, said)] = grid.rows
+    return str(said)
+
+
+def test_noise_is_not_shown_as_a_finding() -> None:
+    assert found_of(0.02, "x", "y", "z").startswith("nothing can be said: intervals span ")
+    said = found_of(0.3, "x", "y", "z", "v", "w", respondents=400)
+    points = [float(each) for each in re.findall(r" (\S+) % \[", said)]
+    assert all(0 <= point <= 100 for point in points)
+    least = [float(each) for each in re.findall(r"\[(\S+),", said)]
+    assert least == sorted(least, reverse=True)
+    assert len(least) == LARGEST
+
+
+def test_a_share_out_of_range_is_shown_by_its_interval_alone() -> None:
+    over, under = Share(1.454, 0.2, 1.0), Share(-0.1, 0.0, 0.3)
+    percents = in_percent([over, under])
+    assert _share(over, percents) == "[20.0, 100.0] %"
+    assert _share(under, percents) == "[0.0, 30.0] %"
+    assert _share(Share(0.5, 0.2, 0.8), percents) == "50.0 % [20.0, 80.0]"
+
+
+def test_all_of_four_categories_are_listed_and_three_of_five() -> None:
+    assert "more" not in found_of(0.95, "x", "y", "z", "v", respondents=400)
+    assert found_of(0.95, "x", "y", "z", "v", "w", respondents=400).endswith("and 2 more")
+
+
+def test_exact_figures_are_exact_whatever_their_categories_are_called() -> None:
+    survey = Survey("ages", (Attribute(name="age", categories=("[0,18)", "[18,99]")),))
+    content = recorded(SecureSumVariant(survey=survey), 20, parties=5, signed=True).content
+    grid = found(audited(content).estimate, USUAL)
+    assert grid is not None
+    assert grid.caption == "20 respondents"
+
+
 def test_who_was_counted_is_said_wait_by_wait() -> None:
     first, *waits = coverage(audited(independent()))
     assert (first.of, first.says) == ("the estimate", "60 of 60 parties")
@@ -135,6 +179,13 @@ def test_who_was_counted_is_said_wait_by_wait() -> None:
         "Report",
         "The randomized answers of one party's respondents",
     )
+
+
+def test_who_was_awaited_twice_is_not_two_parties() -> None:
+    judged = audited(independent())
+    often = msgspec.structs.replace(judged.completeness, closings=judged.completeness.closings * 10)
+    first, wait = coverage(msgspec.structs.replace(judged, completeness=often))
+    assert (first.says, wait.says) == ("60 of 60 parties", "600 of 600 answers")
 
 
 # On a terminal
