@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from protocol.estimators.dependence.pair_reports import turned
-from protocol.estimators.dependence.quadratic import holm
+from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
 from protocol.estimators.dependence.strength import cramers_law
 from protocol.estimators.dependence.trees import mutual_information
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import critical
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table
@@ -28,7 +27,7 @@ from protocol.randomizers.exact import Floats
 
 Judged: TypeAlias = Literal["dependent", "not found", "too noisy"]
 """What can be said of a pair: they depend on each other; nothing was found, though a dependence of
-``STRONG`` would have been; or not even that would have been found."""
+``STRONG`` would have been; or not even that would have been found, or nothing was tested."""
 
 STRONG = 0.5
 """A Cramer's V that is called strong."""
@@ -42,7 +41,7 @@ _DAMPING = 4.0
 MOST = 40
 """Of more attributes the first ones are looked at."""
 
-_CELLS = 400
+CELLS = 400
 """Larger tables are not looked at: their covariance has this squared entries."""
 
 
@@ -52,9 +51,10 @@ class Pair(NamedTuple):
     Args:
         first, second: the attributes.
         strength: Cramer's V without what noise adds to its square, from 0 to 1; NaN if unknown.
-        least: the least V that would be found with a probability of ``POWER``; infinite if unknown.
-        p_value: of the test of independence, corrected for the number of pairs (Holm); NaN if there
-            is none.
+        least: the least V that would be found with a probability of ``POWER``; infinite if there is
+            none.
+        p_value: of the test of independence, corrected for the number of tests (Holm); NaN if there
+            are too few reports for it.
         information: the mutual information of the nearest table of shares, in nats.
         judged: what can be said of the two.
     """
@@ -76,6 +76,10 @@ class Glance:
         names: the attributes, the first ``MOST`` at most, in an order in which those of a cluster
             are neighbours.
         pairs: by their two names, in either order.
+        large: how many pairs of these attributes were left out, for they have more than ``CELLS``
+            cells.
+        missing: how many pairs of them the result has no table of.
+        beyond: how many attributes were left out.
         clusters: attributes that were randomized together; without such those that are connected
             by strong dependences. Only those of at least two attributes, and not of all.
         edges: of the forest of the largest total mutual information among dependent pairs
@@ -85,6 +89,9 @@ class Glance:
 
     names: tuple[str, ...]
     pairs: Mapping[frozenset[str], Pair]
+    large: int
+    missing: int
+    beyond: int
     clusters: tuple[tuple[str, ...], ...]
     edges: tuple[tuple[str, str], ...]
     level: float
@@ -121,44 +128,51 @@ def glance(estimate: Estimate, *, level: float = 0.05) -> Glance | None:
         estimate: the result.
         level: the probability, at most, that any independent pair is called dependent.
     """
+    if estimate.attribute_means():
+        return None
     names = estimate.survey.names[:MOST]
     size_of = dict(zip(names, estimate.survey.sizes, strict=False))
-    measured: list[tuple[str, str, float, float, float, float]] = []
-    # Of what the tests leave: the level that the first of them is held against.
-    outside = level / max(1, math.comb(len(names), 2))
+    large = missing = 0
+    measured: list[tuple[str, str, QuadraticLaw | None, float, float]] = []
     for first, second in combinations(names, 2):
-        if size_of[first] * size_of[second] > _CELLS:
+        if size_of[first] * size_of[second] > CELLS:
+            large += 1
             continue
         try:
             table = estimate.table(first, second)
         except ValueError:
-            continue  # This result says nothing of the two together.
-        strength, least, p_value = math.nan, math.inf, math.nan
+            missing += 1
+            continue
+        law, p_value = None, math.nan
         try:
-            excess = excess_of(estimate, first, second)
-            strength, least = excess.strength, excess.least(outside)
-            p_value = excess.p_value
+            law = excess_of(estimate, first, second).law
             p_value = float(estimate.independence(first, second).p_value)
         except ValueError:
-            pass  # Too few reports for the test, or to know how uncertain anything is.
-        measured.append((first, second, strength, least, p_value, _information(table)))
-    if not measured:
+            pass  # Too few reports to know how uncertain anything is, or for the test.
+        measured.append((first, second, law, p_value, _information(table)))
+    if not measured and not large:
         return None
-    p_values = np.array([found[4] for found in measured])
+    p_values = np.array([found[3] for found in measured])
     known = np.isfinite(p_values)
     p_values[known] = holm(p_values[known])
-    pairs = {
-        frozenset((first, second)): Pair(
-            first, second, strength, least, float(p), information, _judged(least, float(p), level)
-        )
-        for (first, second, strength, least, _, information), p in zip(
-            measured, p_values, strict=True
-        )
-    }
+    # The level that the first of the tests is held against, and with few dependences most of them.
+    outside = level / max(1, int(known.sum()))
+    laws = QuadraticLaw.stacked([found[2] for found in measured])
+    leasts = np.where(known, laws.detectable(outside, POWER), np.inf)
+    pairs = {}
+    for (first, second, _, _, information), strength, least, p in zip(
+        measured, laws.measure.tolist(), leasts.tolist(), p_values.tolist(), strict=True
+    ):
+        judged = _judged(least, p, level)
+        pair = Pair(first, second, strength, least, p, information, judged)
+        pairs[frozenset((first, second))] = pair
     clusters = _clusters(estimate, names, pairs)
     return Glance(
         names=_ordered(names, pairs, clusters),
         pairs=pairs,
+        large=large,
+        missing=missing,
+        beyond=len(estimate.survey.names) - len(names),
         clusters=clusters,
         edges=_forest(names, pairs),
         level=level,
@@ -182,18 +196,12 @@ class Excess(NamedTuple):
     Args:
         values: the differences, shape (r, c).
         errors: their standard errors about the population, same shape.
-        strength: Cramer's V, without what noise adds to its square.
-        spread: the standard deviation of the square where there is no dependence, in units of V**2.
-        seen: the share of the square that shows, for rare categories count for less.
-        p_value: the probability of no smaller a square without dependence.
+        law: of the square of Cramer's V.
     """
 
     values: Floats
     errors: Floats
-    strength: float
-    spread: float
-    seen: float
-    p_value: float
+    law: QuadraticLaw
 
     @property
     def scores(self) -> Floats:
@@ -201,11 +209,6 @@ class Excess(NamedTuple):
         found: Floats = np.zeros_like(self.values)
         np.divide(self.values, self.errors, out=found, where=self.errors > 0)
         return found
-
-    def least(self, outside: float) -> float:
-        """The least V that a test with this probability of a false alarm finds, by ``POWER``."""
-        needed = (critical(1 - 2 * outside) + critical(2 * POWER - 1)) * self.spread
-        return math.sqrt(needed / self.seen) if self.seen > 0 else math.inf
 
 
 def excess_of(estimate: Estimate, first: str, second: str) -> Excess:
@@ -218,19 +221,10 @@ def excess_of(estimate: Estimate, first: str, second: str) -> Excess:
     reports = estimate.pair_reports(first, second)
     if reports is None:
         return _excess_of_table(estimate.table(first, second))
-    law = cramers_law(reports, "population")
     one, other = (side.contrast for side in reports.sides)
     squares = turned(one**2) @ reports.shares @ other**2
     variance = np.maximum(squares - reports.excess**2, 0.0) / reports.n
-    scale = float(law.scale)
-    return Excess(
-        reports.excess,
-        np.sqrt(variance),
-        float(law.measure),
-        math.sqrt(2 * float(law.trace_2)) / scale,
-        float(law.seen),
-        float(law.p_values()),
-    )
+    return Excess(reports.excess, np.sqrt(variance), cramers_law(reports, "population"))
 
 
 def _excess_of_table(table: Table) -> Excess:
@@ -253,27 +247,22 @@ def _excess_of_table(table: Table) -> Excess:
     one = _weights(first, np.einsum("ijkl->ik", cells).diagonal())
     other = _weights(second, np.einsum("ijkl->jl", cells).diagonal())
     weights = np.outer(one, other)
-    scale = max(1, min(rows, columns) - 1)
-    square = float(((excess**2 - variance) * weights).sum()) / scale
+    # By this X changes with the excess; how the weights change with the margins is left out.
+    steep = (2 * excess * weights).reshape(-1)
     roots = np.sqrt(weights.reshape(-1))
-    weighted = spread * np.outer(roots, roots)
-    noise, trace = float(np.trace(weighted)), float((weighted**2).sum())
-    return Excess(
-        excess,
-        np.sqrt(variance),
-        math.sqrt(min(max(square, 0.0), 1.0)),
-        math.sqrt(2 * trace) / scale,
-        _seen(first, one) * _seen(second, other),
-        # The sum of weighted chi-squared variables by its first two moments (Satterthwaite).
-        _tail(noise**2 / trace, (square * scale + noise) * noise / trace) if trace else math.nan,
+    once = spread * np.outer(roots, roots)
+    twice = once @ once
+    smaller = float(max(1, min(rows, columns) - 1))
+    law = QuadraticLaw.of(
+        (excess**2 * weights).sum(),
+        (variance * weights).sum(),
+        steep @ spread @ steep,
+        [np.trace(once), np.trace(twice), (once * twice).sum(), (twice**2).sum()],
+        scale=smaller,
+        most=smaller,
+        seen=_seen(first, one) * _seen(second, other),
     )
-
-
-def _tail(degrees: float, statistic: float) -> float:
-    # Imported here: it takes longer than all of this package.
-    from scipy.special import chdtrc
-
-    return float(chdtrc(degrees, max(statistic, 0.0)))
+    return Excess(excess, np.sqrt(variance), law)
 
 
 def _weights(margin: Floats, variance: Floats) -> Floats:

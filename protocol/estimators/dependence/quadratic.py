@@ -11,17 +11,20 @@ where all weights are equal, as for two attributes of two categories.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.laws import LEVEL, Interval, critical
 from protocol.randomizers.exact import Floats
 
 _HALVINGS = 44
 """Ends of intervals are known to this many bits of the largest value."""
+
+_LEAST = 0.1
+"""The least part of the mean noise that X is taken for: by chance it may be less."""
 
 _LEAST_DEGREES = 1e-3
 """The least degrees of freedom, which rounding might take below 0."""
@@ -56,6 +59,49 @@ class QuadraticLaw:
     scale: Floats
     most: Floats
     seen: Floats
+
+    @classmethod
+    def of(
+        cls,
+        form: ArrayLike,
+        noise: ArrayLike,
+        linear: ArrayLike,
+        traces: Iterable[ArrayLike],
+        *,
+        scale: float,
+        most: float,
+        seen: ArrayLike,
+    ) -> QuadraticLaw:
+        """The law of an estimate from what X is made of.
+
+        Args:
+            form: X.
+            noise: the mean of ``|e|**2``.
+            linear: the variance of the part of X that is linear in e.
+            traces: of the first four powers of A where t is 0.
+            scale, most, seen: as the attributes.
+        """
+        estimate, linear = np.asarray(np.subtract(form, noise)), np.asarray(linear)
+        first, second, third, fourth = (np.asarray(np.maximum(trace, 0.0)) for trace in traces)
+        spread = np.sqrt(2 * second + np.maximum(linear - 4 * second, 0.0))
+        # The linear part and the estimated slope have the noise in common, and so has X itself:
+        # with little dependence the ratio is that of noise, and with much that of the excess.
+        whole = np.asarray(4 * np.maximum(estimate + first, _LEAST * first))
+        above = np.maximum(linear, 0.0)
+        ratio = np.divide(above, whole, out=np.zeros_like(whole), where=whole > 0)
+        shape = estimate.shape
+        return cls(
+            estimate=estimate,
+            noise=np.broadcast_to(noise, shape),
+            spread=spread,
+            trace_2=second,
+            trace_3=third,
+            trace_4=fourth,
+            ratio=ratio,
+            scale=np.full(shape, scale),
+            most=np.full(shape, most),
+            seen=np.asarray(seen),
+        )
 
     @classmethod
     def stacked(cls, laws: Sequence[QuadraticLaw | None]) -> QuadraticLaw:
@@ -132,6 +178,33 @@ class QuadraticLaw:
         """The probability of no smaller an estimate where t is 0."""
         found: Floats = np.clip(1 - self._below(self.estimate, np.zeros(())), 0.0, 1.0)
         return found
+
+    def detectable(self, outside: float, power: float) -> Floats:
+        """The least measure that a test finds with a probability of ``power``; infinite if none.
+
+        A dependence of it is taken to lie where the noise does, as strong among rare categories as
+        among others. Where rare categories have much more noise than others, a test that weighs
+        them by it finds somewhat less.
+
+        Args:
+            outside: the probability that the test rejects where t is 0.
+            power: above ``outside``, below 1.
+        """
+        # Imported here: it takes longer than all of this package.
+        from scipy.special import chdtri
+
+        noisy = self.trace_2 > 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Where t is 0 the law by its cumulants is central, so its quantile is at hand.
+            skewness = self.trace_3 / self.trace_2**1.5
+            degrees = np.maximum(skewness**-2, _LEAST_DEGREES)
+            placed = np.sqrt(self.trace_2) * skewness * (chdtri(degrees, outside) - degrees)
+            # Not the estimated ratio: without dependence that is of one draw of the noise.
+            ratio = np.where(noisy, self.trace_3 / self.trace_2, 0.0)
+            law = replace(self, ratio=ratio)
+            squares = law._with_tail(np.where(noisy, placed, 0.0), 1 - power)
+            found: Floats = np.sqrt(squares / self.seen / self.scale)
+        return np.where((squares < self.most) & (self.seen > 0), found, np.inf)
 
     def _root(self, squares: Floats) -> Floats:
         with np.errstate(invalid="ignore"):

@@ -24,9 +24,6 @@ _DAMPING = 4.0
 """A category counts ``margin**2 / (margin**2 + 4 variance)`` of what it would if its share were
 known: half of it where the share is two standard errors."""
 
-_LEAST = 0.1
-"""The least part of the mean noise that X is taken for: by chance it may be less."""
-
 
 class _Weights(NamedTuple):
     """What stands for the inverse of the share of each category of an attribute.
@@ -85,17 +82,15 @@ def cramers_law(reports: PairReports, about: About) -> QuadraticLaw:
         each = np.minimum(given.values * shares, 1.0) * (1 - shares)
         seen = seen * each.sum(axis=-1) / max(1, shares.shape[-1] - 1)
     smaller = float(max(1, min(squares.shape[-2:]) - 1))
-    return _law(
+    parts = [
+        _Part(part.weight, _scaled(part.first, first.values), _scaled(part.second, second.values))
+        for part in _null_parts(designs)
+    ]
+    return QuadraticLaw.of(
         squares.sum(axis=(-1, -2)),
         rows.sum(axis=-1),
-        _variance(designs, score),
-        [
-            _Part(
-                part.weight, _scaled(part.first, first.values), _scaled(part.second, second.values)
-            )
-            for part in _null_parts(designs)
-        ],
-        reports.n,
+        _variance(designs, score) / reports.n,
+        _traces(parts, reports.n),
         scale=smaller,
         most=smaller,
         seen=np.minimum(seen, 1.0),
@@ -164,57 +159,14 @@ def _law_of_one(
     noise = np.maximum(variance, 0.0) / reports.n
     # The square is that of a number with one error: its linear part is all there is beside it.
     linear = 4 * (value**2) * np.maximum(variance, 0.0)
-    return _law(
+    return QuadraticLaw.of(
         value**2,
         noise,
-        linear,
-        parts,
-        reports.n,
+        linear / reports.n,
+        _traces(parts, reports.n),
         scale=1.0,
         most=most,
         seen=np.ones(value.shape),
-    )
-
-
-def _law(
-    form: Floats,
-    noise: Floats,
-    linear: Floats,
-    parts: Sequence[_Part],
-    n: int,
-    *,
-    scale: float,
-    most: float,
-    seen: Floats,
-) -> QuadraticLaw:
-    """The law of X from sums of one report.
-
-    Args:
-        form: X.
-        noise: the mean of its errors' squares, of all reports.
-        linear: the variance of its linear part.
-        parts: of the covariance where t is 0.
-    """
-    estimate = form - noise
-    traces = [np.maximum(trace, 0.0) / n**power for power, trace in enumerate(_traces(parts), 1)]
-    linear = linear / n
-    spread = np.sqrt(2 * traces[1] + np.maximum(linear - 4 * traces[1], 0.0))
-    # Its linear part and the estimated slope have the noise in common, and so has X itself: with
-    # little dependence the ratio is that of noise, and with much of it that of the excess.
-    whole = 4 * np.maximum(estimate + traces[0], _LEAST * traces[0])
-    ratio = _over(np.maximum(linear, 0.0), whole)
-    shape = estimate.shape
-    return QuadraticLaw(
-        estimate=estimate,
-        noise=np.broadcast_to(noise, shape),
-        spread=spread,
-        trace_2=traces[1],
-        trace_3=traces[2],
-        trace_4=traces[3],
-        ratio=ratio,
-        scale=np.full(shape, scale),
-        most=np.full(shape, most),
-        seen=seen,
     )
 
 
@@ -282,8 +234,8 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
     return parts
 
 
-def _traces(parts: Sequence[_Part]) -> list[Floats]:
-    """The traces of the first four powers of a sum of Kronecker products."""
+def _traces(parts: Sequence[_Part], n: int) -> list[Floats]:
+    """The traces of the first four powers of a covariance, of the mean of n reports."""
     weights = np.array([part.weight for part in parts])
     first = np.stack(np.broadcast_arrays(*(part.first for part in parts)), axis=-3)
     second = np.stack(np.broadcast_arrays(*(part.second for part in parts)), axis=-3)
@@ -306,10 +258,10 @@ def _traces(parts: Sequence[_Part]) -> list[Floats]:
     cube = traces(twice[0], first) * traces(twice[1], second)
     fourth = traces(twice[0], twice[0]) * traces(twice[1], twice[1])
     return [
-        once @ weights,
-        square @ weights @ weights,
-        cube @ weights @ pairs,
-        fourth @ pairs @ pairs,
+        once @ weights / n,
+        square @ weights @ weights / n**2,
+        cube @ weights @ pairs / n**3,
+        fourth @ pairs @ pairs / n**4,
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +18,15 @@ from protocol.estimators.dependence.glance import (
     glance,
 )
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import critical
-from protocol.estimators.inference.words import Intervals, Shown, bracketed
+from protocol.estimators.inference.laws import Variance, critical, score_interval
+from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
 from protocol.estimators.projection import project_simplex
-from protocol.estimators.tables import Table
+from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
-from scenarios.report.formatting import NONE, count, cut
+from scenarios.report.formatting import NONE, count, cut, signed
 from scenarios.report.intervals import in_percent
 from scenarios.report.page.svg import element, picture, text, width_of
-from scenarios.report.pictures.triangle import outline
+from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.report.statement.parts import Grid, Section
 
 PAIRS, CELLS = 6, 100
@@ -36,6 +37,11 @@ STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 SCORES = (2.0, 4.0)
 """From how many standard errors the colours of a mosaic begin."""
+
+_PROJECTED = (
+    "The percentages of rows are raw: one below 0 or above 100 % lies outside its interval. "
+    "Mosaics are drawn of the nearest possible (projected) shares, with raw percentages in them."
+)
 
 _LABEL = 12.0
 
@@ -60,22 +66,29 @@ def association(
     seen = None if found is None else glance(found)
     if found is None or seen is None:
         return None
+    notes = _notes(seen)
     section = Section(
-        key="association", title="Which answers go together", lead=finding(seen), notes=_notes(seen)
+        key="association", title="Which answers go together", lead=finding(seen), notes=notes
     )
-    if seen.too_noisy:
+    if seen.too_noisy or not seen.pairs:
         return section, {}
     shown = [
         pair
         for pair in seen.dependent
         if math.prod(found.sizes_of((pair.first, pair.second))) <= CELLS
     ][:PAIRS]
+    tables = [found.table(pair.first, pair.second) for pair in shown]
+    if any((table.values < 0).any() for table in tables):
+        section = replace(section, notes=(*notes, _PROJECTED))
     return section, {
         "triangle": _triangle(seen) if len(seen.names) > 2 else "",
         "key": _key(),
         "tree": _tree(seen) if len(seen.edges) > 1 else "",
         "scores": _scores_key(),
-        "opened": [_opened(found, pair, intervals, place) for place, pair in enumerate(shown)],
+        "opened": [
+            _opened(found, pair, table, intervals, place)
+            for place, (pair, table) in enumerate(zip(shown, tables, strict=True))
+        ],
         "more": ""
         if len(shown) == len(seen.dependent)
         else f"The {len(shown)} strongest of {len(seen.dependent)} are opened below, "
@@ -85,12 +98,15 @@ def association(
 
 def finding(seen: Glance) -> str:
     """What all pairs show, in a sentence."""
+    if not seen.pairs:
+        return "No pair of attributes was looked at."
     pairs = count(len(seen.pairs), "pair")
     if seen.too_noisy:
         return f"Too noisy to show: of {seen.noisy:,} of {pairs} nothing can be said."
     found = seen.dependent
     if not found:
-        return f"No dependence was found among {pairs} of attributes."
+        looked = " looked at" if left_out(seen) else ""
+        return f"No dependence was found among {pairs} of attributes{looked}."
     first = found[0]
     most = f"{cut(first.first)} and {cut(first.second)}"
     if len(seen.pairs) == 1:
@@ -99,6 +115,9 @@ def finding(seen: Glance) -> str:
 
 
 def _notes(seen: Glance) -> tuple[str, ...]:
+    unseen = tuple(f"Not looked at: {what}." for what in left_out(seen))
+    if not seen.pairs:
+        return unseen
     level = f"{100 * seen.level:g} %"
     notes = [
         "V is Cramer's V, from 0 (independent) to 1, without what noise adds to it. A pair counts "
@@ -109,14 +128,14 @@ def _notes(seen: Glance) -> tuple[str, ...]:
     if noisy:
         notes.append(
             f"Too noisy: {count(noisy, 'pair')}, of which even a V of {STRONG:g} would often be "
-            "missed."
+            "missed, or which have too few reports for a test."
         )
     if largest and not seen.too_noisy:
         notes.append(
-            f"Where none was found, a V of {max(largest):.2f} or more would have been, in 8 of 10 "
-            "surveys."
+            f"Where none was found, a V of {math.ceil(100 * max(largest)) / 100:.2f} or more would "
+            "have been, in at least 8 of 10 surveys."
         )
-    return tuple(notes)
+    return (*notes, *unseen)
 
 
 # All pairs
@@ -277,19 +296,20 @@ def branches(seen: Glance) -> list[tuple[str, str, int]]:
 # One pair
 
 
-def _opened(found: Estimate, pair: Pair, intervals: Intervals, place: int) -> Opened:
-    table = found.table(pair.first, pair.second)
+def _opened(found: Estimate, pair: Pair, table: Table, intervals: Intervals, place: int) -> Opened:
+    shown = row_percentages(table, intervals)
+    scores = excess_of(found, pair.first, pair.second).scores
     names = f"{cut(pair.first)} and {cut(pair.second)}"
     p_value = "below 0.001" if pair.p_value < 0.001 else f"{pair.p_value:.2g}"
     return Opened(
         f"{names}: V {pair.strength:.2f}, p {p_value}",
-        _mosaic(table, excess_of(found, pair.first, pair.second).scores, f"pair-{place}"),
-        _rows(table, intervals, f"pair-{place}-table"),
+        _mosaic(table, shown, scores, f"pair-{place}"),
+        _rows(table, shown, intervals, f"pair-{place}-table"),
     )
 
 
-def _mosaic(table: Table, scores: Floats, key: str) -> Markup:
-    """A band for each row, as high as its share; in it the percentages of the row, by width."""
+def _mosaic(table: Table, shown: Sequence[Sequence[Shown]], scores: Floats, key: str) -> Markup:
+    """A band for each row, as high as its projected share, with the row's percentages in it."""
     shares = project_simplex(table.values)
     width, height, left = 520.0, 230.0, 110.0
     bands = shares.sum(axis=1)
@@ -297,12 +317,16 @@ def _mosaic(table: Table, scores: Floats, key: str) -> Markup:
     usable = height - gap * (len(bands) - 1)
     parts: list[Markup] = []
     y = 0.0
-    for band, row, line, name in zip(bands, shares, scores, table.categories[0], strict=True):
+    for band, row, figures, line, name in zip(
+        bands, shares, shown, scores, table.categories[0], strict=True
+    ):
         high = usable * float(band)
         if high >= 11:
             parts.append(text(left - 8, y + high / 2 + 4, name, "label end", room=left - 10))
         x = left
-        for share, score, category in zip(row, line, table.categories[1], strict=True):
+        for share, figure, score, category in zip(
+            row, figures, line, table.categories[1], strict=True
+        ):
             part = float(share / band) if band > 0 else 0.0
             wide = (width - left) * part
             if wide > 0.5 and high > 0.5:
@@ -316,8 +340,8 @@ def _mosaic(table: Table, scores: Floats, key: str) -> Markup:
                         class_=_tone(float(score)),
                     )
                 )
-                said = f"{100 * part:.0f} %"
-                if high >= 14 and wide >= width_of(said, 11.5) + 6:
+                said = f"{signed(100 * figure.value, 0)} %" if math.isfinite(figure.value) else ""
+                if said and high >= 14 and wide >= width_of(said, 11.5) + 6:
                     whole = f"{category} {said}"
                     fits = wide >= width_of(whole, 11.5) + 6
                     parts.append(
@@ -336,7 +360,7 @@ def _mosaic(table: Table, scores: Floats, key: str) -> Markup:
         f"{first} by {second}",
         f"Each band is a category of {first}, as high as its share; in it the percentages of "
         f"{second}. Colours say where there are more or fewer than without dependence. The table "
-        "below it holds the percentages.",
+        "below it holds the percentages, with their intervals.",
         (width, height + 2),
         parts,
         class_="mosaic",
@@ -363,9 +387,8 @@ def _scores_key() -> Markup:
     return _swatches("mosaic-key", described, words, (172, 3), class_="mosaic")
 
 
-def _rows(table: Table, intervals: Intervals, key: str) -> Grid:
+def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, key: str) -> Grid:
     """The percentages of each row, with their intervals."""
-    shown = row_percentages(table, intervals)
     plain = in_percent([figure for row in shown for figure in row])
     first, second = map(cut, table.names)
     rows = []
@@ -390,7 +413,10 @@ def _rows(table: Table, intervals: Intervals, key: str) -> Grid:
 
 
 def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Shown]]:
-    """The shares within each row, with intervals by the delta method; NaN where unknown."""
+    """The raw shares within each row, with intervals by the delta method; NaN where unknown.
+
+    An interval holds possible shares alone and is never empty, as that of a share of all.
+    """
     shares = table.values
     rows, columns = shares.shape
     try:
@@ -407,14 +433,11 @@ def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Sho
         parts = shares[i] / total
         # The derivative of each part by every cell of the row.
         slope = (np.eye(columns) - parts[:, None]) / total
-        variance = np.einsum("ab,bc,ac->a", slope, covariance[i, :, i, :], slope)
-        errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
-        found.append(
-            [
-                Shown(float(part), max(0.0, float(part - z * e)), min(1.0, float(part + z * e)))
-                if math.isfinite(e)
-                else Shown(float(part), math.nan, math.nan)
-                for part, e in zip(parts, errors, strict=True)
-            ]
-        )
+        spread = covariance[i, :, i, :]
+        variance = np.einsum("ab,bc,ac->a", slope, spread, slope)
+        if spread.any():
+            # Of what has an error, none is 0.
+            variance = standard_errors(variance, slope**2 @ spread.diagonal()) ** 2
+        ends = score_interval(parts, Variance(variance), z, least=0.0, most=1.0)
+        found.append(figures_of(parts, ends))
     return found

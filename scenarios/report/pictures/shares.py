@@ -93,7 +93,7 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
             _Block(name, table.categories[0][:CATEGORIES], found[:CATEGORIES], true[:CATEGORIES])
         )
     seen = glance(finished.reported)
-    pairs = seen is not None and len(seen.names) > 2 and not seen.too_noisy
+    pairs = seen is not None and len(seen.names) > 2 and bool(seen.pairs) and not seen.too_noisy
     low, high, vanish = _ends(blocks)
     beside = vanish and records is not None
     columns = list(_columns(blocks, 2 if beside or pairs else 3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocol.estimators.dependence.glance import Glance
-from scenarios.report.formatting import cut
+from protocol.estimators.dependence.glance import CELLS, Glance
+from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.style import COLOURS, GREY, literal
 
 if TYPE_CHECKING:
@@ -28,12 +28,26 @@ def width_of(seen: Glance) -> float:
 
 def notes_of(seen: Glance) -> list[str]:
     """What has to be known of a triangle."""
+    unseen = [f"not looked at: {what}" for what in left_out(seen)]
+    if not seen.pairs:
+        return unseen
     if seen.too_noisy:
-        return ["how attributes depend on each other is too noisy to show"]
+        return ["how attributes depend on each other is too noisy to show", *unseen]
     noisy = [f"crossed out: too noisy to tell ({seen.noisy})"] if seen.noisy else []
     found = ["triangle: Cramer's V without what noise adds, blank where no dependence is found"]
     edges = ["framed: the Chow-Liu tree"] if seen.edges else []
-    return [*found, *noisy, *edges]
+    return [*found, *noisy, *edges, *unseen]
+
+
+def left_out(seen: Glance) -> list[str]:
+    """What was not looked at, each in a few words."""
+    large, missing, beyond = seen.large, seen.missing, seen.beyond
+    found = [
+        f"{count(large, 'pair')} of more than {CELLS} cells" if large else "",
+        f"{count(missing, 'pair')} without a table" if missing else "",
+        f"the last {count(beyond, 'attribute')}" if beyond else "",
+    ]
+    return [part for part in found if part]
 
 
 def draw_triangle(axes: Axes, seen: Glance) -> None:

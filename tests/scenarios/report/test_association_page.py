@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,18 @@ import pytest
 
 from protocol.estimators.dependence.glance import glance
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw, exact_law
 from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.tables import Table
+from protocol.estimators.tabulated import ExactEstimate
+from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
+from scenarios.report.pictures.triangle import notes_of
 from scenarios.report.statement.parts import Section
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
@@ -111,6 +118,77 @@ def test_the_intervals_of_row_percentages_hold_the_truth() -> None:
             total += 1
     # 36 intervals of 80 %: 22 at least in all but one of a thousand.
     assert 22 <= inside < total
+
+
+def law_of(covariance: Floats) -> ErrorLaw:
+    """A law with this covariance."""
+    return DeferredLaw(lambda: exact_law(0.0), lambda about: covariance)
+
+
+def test_percentages_out_of_range_have_intervals_in_range() -> None:
+    values = np.array([[-0.02, 0.30], [0.34, 0.38]])
+    table = Table(
+        names=("a", "b"),
+        categories=(("0", "1"), ("0", "1")),
+        values=values,
+        standard_errors=None,
+        population_errors=None,
+        n=1_000,
+        law=law_of(np.diag([1e-5] * 4)),
+    )
+    low, high = row_percentages(table, USUAL)[0]
+    assert (low.value, high.value) == pytest.approx((-1 / 14, 15 / 14))
+    assert low.low == 0 < low.high < 0.02
+    assert 0.98 < high.low < high.high == 1
+    # Of a row with an error no part is exact, and of one without all are.
+    edge = replace(
+        table, values=np.array([[0.0, 0.3], [0.3, 0.4]]), law=law_of(np.diag([0.0, 1e-5, 0.0, 0.0]))
+    )
+    first, second = row_percentages(edge, USUAL)
+    assert all(math.isnan(figure.low) for figure in first)
+    assert all(figure.exact for figure in second)
+
+
+def test_a_mosaic_has_the_percentages_of_its_table() -> None:
+    # Nobody is off the diagonal, so some raw shares are below 0.
+    survey = Survey("Edge", tuple(Attribute(name=n, categories=("0", "1", "2", "3")) for n in "ab"))
+    column = np.random.default_rng(3).integers(0, 4, 2_000).astype(np.uint8)
+    found = estimate_of(Records(survey, np.stack([column] * 2, axis=1)), keep=0.5)
+    table = found.table("a", "b")
+    assert (table.values < 0).any()
+    section, extra = drawn(found)
+    shown = row_percentages(table, USUAL)
+    for row, figures in enumerate(shown):
+        assert f"{row} {100 * figures[row].value:.0f} %" in str(extra["opened"][0].mosaic)
+    assert any("projected" in note for note in section.notes)
+    exact = drawn(estimate_of(town(4_000, seed=1), keep=0.95))[0]
+    assert not any("projected" in note for note in exact.notes)
+
+
+def test_pairs_that_were_not_looked_at_are_named() -> None:
+    survey = Survey(
+        "Wide",
+        tuple(
+            Attribute(name=name, categories=tuple(map(str, range(size))))
+            for name, size in (("a", 2), ("b", 30), ("c", 30))
+        ),
+    )
+    codes = np.random.default_rng(4).integers(0, [2, 30, 30], (1_000, 3)).astype(np.uint8)
+    codes[:, 2] = codes[:, 1]
+
+    def of(*pairs: str) -> ExactEstimate:
+        records = Records(survey, codes)
+        return ExactEstimate(survey, {tuple(pair): records.counts(tuple(pair)) for pair in pairs})
+
+    section, _ = drawn(of("ab", "ac", "bc"))
+    assert section.lead == "No dependence was found among 2 pairs of attributes looked at."
+    assert "Not looked at: 1 pair of more than 400 cells." in section.notes
+    section, extra = drawn(of("bc"))
+    assert (section.lead, extra) == ("No pair of attributes was looked at.", {})
+    assert "Not looked at: 2 pairs without a table." in section.notes
+    seen = glance(of("ab", "ac", "bc"))
+    assert seen is not None
+    assert notes_of(seen)[-1] == "not looked at: 1 pair of more than 400 cells"
 
 
 def test_noise_is_not_shown() -> None:
