@@ -453,6 +453,9 @@ def _draw_figures(figure: Figure, rows: Sequence[Row], picture: Picture, notes: 
             share = (place - (len(series) - 1) / 2) * _ASIDE
             _draw_series(axes, own, place, notes.z, aside._replace(share=share))
         set_ends(axes.set_yscale, axes.set_ylim, [p.found for p in tile.points], notes.z)
+        if axes.get_yscale() == "linear":
+            # Ticks that followed the height would change after the layout.
+            axes.locator_params(axis="y", nbins=5)
     for axes in grid[len(tiles) :]:
         axes.set_visible(False)
     handles, labels = _marks(points, series if len(series) > 1 else [])
