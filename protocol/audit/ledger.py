@@ -149,7 +149,6 @@ class Charging:
 
     Attributes:
         malformed: what was malformed, the first ``REMARKS`` of it.
-        summed: what a contribution to a secure sum tells in the end, by the latest one on record.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
@@ -161,7 +160,6 @@ class Charging:
         self._hearing = Hearing(charter, {}, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
         self.malformed: list[str] = []
-        self.summed: PrivacyEvent = Public()
 
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
         """Take the parties' heads, as ``Fold.start``."""
@@ -202,8 +200,6 @@ class Charging:
             # Of thousands of reports that tell the same, one event is kept.
             event = self._events.setdefault(event, event)
             summed = isinstance(message, Upload | Partial)
-            if summed:
-                self.summed = event
         if sender == AGGREGATOR:  # It holds no records.
             return Told(sender, event, None)
         try:
@@ -270,26 +266,21 @@ class LedgerWriter:
         """What was malformed, the first ``REMARKS`` of it."""
         return self._charging.malformed
 
-    @property
-    def summed(self) -> PrivacyEvent:
-        """What a contribution to a secure sum tells in the end, by the latest one on record."""
-        return self._charging.summed
-
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
         """Take the parties' heads, as ``Fold.start``."""
         self._signed = heads.keys()
         self._charging.start(heads)
 
-    def add(self, step: Step) -> None:
-        """Take the next step, as ``Fold.add``."""
+    def add(self, step: Step) -> PrivacyEvent | None:
+        """Take the next step; returns what it tells, None if it says nothing to anybody."""
         told = self._charging.add(step)
         if told is None:
-            return
+            return None
         passed = len(self._passed)
         if told.charge is not None:
             self._passed.append((told.party, told.charge))
         if step.envelope is None:  # Refused at the switch, so no party has seen it.
-            return
+            return told.event
         for observer, seen in self._seen_by.items():
             # From its own words nobody learns; what is under way to a member may come yet.
             if told.party not in observer.members and (
@@ -299,6 +290,7 @@ class LedgerWriter:
                 # The aggregator may hide anything in anything, even in a question.
                 if told.party == AGGREGATOR or _may_pass_on(told.event):
                     self._derived_until[observer] = passed
+        return told.event
 
     def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
         """What ``observer`` has learned so far.

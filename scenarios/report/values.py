@@ -37,7 +37,6 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     said = statement(judged)
     audit = judged.audit
     privacy = {
-        "verdict": said.privacy.word,
         "observer": audit.ledger.observer,
         **privacy_values(audit.ledger, partial=audit.partial),
         "claims": [_claim_values(check) for check in audit.checks],
@@ -295,7 +294,7 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
     """
     return {
         **_picked(finding.coalition, "members", "taps", "keys"),
-        **_picked(finding, "smallest", "searched", "remarks"),
+        **_picked(finding, "smallest", "searched", "whole", "remarks"),
         "exposed": _set_values(finding.exposed),
         "determined": _sets_values(finding.determined),
         "mixed": _sets_values(finding.mixed),

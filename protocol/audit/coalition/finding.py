@@ -33,7 +33,8 @@ class SumFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         profile: of the sum.
-        event: what a contribution tells once it is known: true counts, or randomized ones.
+        event: what a contribution tells once it is known: true counts, or randomized ones; one of
+            several if they differ.
         contributed: how many parties' contributions are on record.
         honest: how many of them are not the coalition's own, with or without known keys.
         uploads_seen: how many of the honest ones' masked contributions the coalition sees.
@@ -88,6 +89,7 @@ class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
         exposed: the sets of one: respondents of these parties have no protection but their
             number, and if the contribution was randomized before, that.
         pairs: sums and differences of two.
+        whole: whether all that is on record of sums was taken in; if not, more may follow.
         ledger: what the coalition learned, message by message.
         remarks: what on record breaks the rules of a sum, and how it was counted.
     """
@@ -99,6 +101,7 @@ class CoalitionFinding(msgspec.Struct, frozen=True, kw_only=True):
     searched: bool
     exposed: Parties
     pairs: tuple[Pair, ...]
+    whole: bool
     ledger: Ledger
     remarks: tuple[str, ...]
 

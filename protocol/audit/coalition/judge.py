@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from protocol.accounting.events import OneOf, PrivacyEvent, Public
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import (
     CoalitionFinding,
@@ -123,6 +124,8 @@ class CoalitionReading(Fold):
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
         self.ledger = LedgerWriter(charter, (coalition,), held)
+        # What contributions to a sum tell, each once.
+        self._events: dict[SumRecord, dict[PrivacyEvent, None]] = {}
 
     def found(self) -> CoalitionFinding:
         """What it knows by the steps so far."""
@@ -132,8 +135,14 @@ class CoalitionReading(Fold):
         self.ledger.start(heads)
 
     def add(self, step: Step) -> None:
-        self.ledger.add(step)
-        self.sums.add(step)
+        event, record = self.ledger.add(step), self.sums.add(step)
+        if record is not None and event is not None:
+            self._events.setdefault(record, {})[event] = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is on record of sums was taken in."""
+        return self.stopped is None and not self.sums.misplaced
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -175,7 +184,7 @@ class CoalitionReading(Fold):
         links = known.links[:LISTED_MASKS] if len(known.links) <= LISTED_MASKS else known.links[:0]
         return SumFinding(
             profile=record.profile,
-            event=self.ledger.summed,
+            event=self._event(record),
             contributed=int(record.contributed.sum()),
             honest=int((record.contributed & ~members).sum()),
             uploads_seen=int(known.seen.sum()),
@@ -186,6 +195,12 @@ class CoalitionReading(Fold):
             components=components,
             entries=tuple(numbers),
         )
+
+    def _event(self, record: SumRecord) -> PrivacyEvent:
+        events = tuple(self._events.get(record, ()))
+        if len(events) > 1:
+            return OneOf(events)
+        return events[0] if events else Public()
 
 
 class CoalitionSearch(CoalitionReading):
@@ -241,6 +256,7 @@ def _concluded(readings: Sequence[CoalitionReading], coalition: Coalition) -> Co
         searched=space.searched,
         exposed=exposed,
         pairs=tuple(pairs),
+        whole=all(reading.whole for reading in readings),
         ledger=merged(ledgers) if len(ledgers) > 1 else ledgers[0],
         remarks=tuple(remark for reading in readings for remark in reading.remarks),
     )

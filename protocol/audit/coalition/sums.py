@@ -94,6 +94,10 @@ class SumReader:
     Args:
         charter: the survey.
         coalition: by whose eyes to note what is seen.
+
+    Attributes:
+        records: what is on record of each sum.
+        misplaced: whether there is a contribution that belongs to none of them.
     """
 
     def __init__(self, charter: Charter, coalition: Coalition) -> None:
@@ -121,6 +125,7 @@ class SumReader:
         self._left_out = 0
         self._remarks: list[str] = []
         self.records: list[SumRecord] = []
+        self.misplaced = False
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -136,28 +141,29 @@ class SumReader:
         # Of k neighbours it takes more than half.
         return min((record.neighbours for record in self.records), default=0) // 2 + 1
 
-    def add(self, step: Step) -> None:
-        """Take the next step."""
+    def add(self, step: Step) -> SumRecord | None:
+        """Take the next step; returns the sum that it contributes to, if it does."""
         if step.envelope is None:
-            return
+            return None
         if isinstance(step.entry, Sent):
-            self._sent(step.envelope, step.message, step.malformed, step.number)
+            summed = self._sent(step.envelope, step.message, step.malformed, step.number)
             if step.lost:
                 self._under_way.pop(step.number, None)
-            return
+            return summed
         came = self._under_way.pop(step.said, None)
         if came is None:
-            return
+            return None
         if came.known:
             _see(came.record, came.kind, came.place, step.number)
         if came.stages is not None and came.stages[came.place] != _DELIVERED:
             came.stages[came.place] = _DELIVERED
             if came.row is not None:
                 _put(came.record, came.kind, came.place, came.row)
+        return None
 
     def _sent(
         self, envelope: Envelope, message: Message | None, malformed: str, number: int
-    ) -> None:
+    ) -> SumRecord | None:
         sender, recipient = envelope.sender, envelope.recipient
         if (sender, recipient) == (AGGREGATOR, RECORD) and envelope.kind not in _KERNEL:
             # What is published may tell every total that there was.
@@ -165,34 +171,39 @@ class SumReader:
                 if record.contributed.any():
                     _tell_total(record, number)
         if envelope.kind not in self._kinds:
-            return
+            return None
         # An aggregator that talks to the record only closes; a party talks to the aggregator.
         place = self._places.get(recipient if sender == AGGREGATOR else sender)
         if place is None and envelope.kind != Closed.kind():
-            return
+            return None
         if message is None:
             self._remark(f"{sender} #{envelope.seq}: {malformed}")
             if place is not None and envelope.kind in _CONTRIBUTIONS:
                 self._note_garbled(place)
-            return
+            return None
         if type(message) not in _KNOWN:
-            return  # Another dialogue's kind of the same name.
+            return None  # Another dialogue's kind of the same name.
         if isinstance(message, Closed):
             if (sender, recipient) == (AGGREGATOR, RECORD):
                 self._closed(message, number)
         elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
-            self._take(message, envelope, place, number)
+            return self._take(message, envelope, place, number)
+        return None
 
-    def _take(self, message: Message, envelope: Envelope, place: int, number: int) -> None:
+    def _take(
+        self, message: Message, envelope: Envelope, place: int, number: int
+    ) -> SumRecord | None:
         if isinstance(message, Join):
             self._latest[place] += 1
             self._mask_keys[place] = message.key
-            return
+            return None
         record = self._record(place, message)
+        contributes = isinstance(message, Upload | Partial)
         if record is None:
+            self.misplaced |= contributes
             why = "before any graph, or in one sum too many"
             self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
-            return
+            return None
         kind = type(message)
         overheard = self._coalition.overhears(envelope)
         known = not overheard and kind in _TOLD and self._coalition.receives(envelope.recipient)
@@ -201,6 +212,7 @@ class SumReader:
         self._note(record, message, envelope, place, number)
         if overheard:
             _see(record, kind, place, number)
+        return record if contributes else None
 
     def _record(self, place: int, message: Message) -> SumRecord | None:
         index = max(0, int(self._latest[place]))

@@ -447,7 +447,7 @@ def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     Args:
         partial: the record could not be read whole, so they may know more.
     """
-    so_far = SO_FAR if partial else ""
+    so_far = "" if finding.whole and not partial else SO_FAR
     if not has_sum(finding):
         return "note", f"{so_far}There is no secure sum on record to take apart."
     randomized = not any(is_exact(found.event) for found in finding.sums)

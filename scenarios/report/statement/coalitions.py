@@ -79,7 +79,8 @@ def coalition(
 
 def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
     """How the most damaging coalition was found, and whether another one may do more damage."""
-    surely = "none does more damage" if worst.exact and not partial else "there may be worse"
+    known = worst.exact and worst.finding.whole and not partial
+    surely = "none does more damage" if known else "there may be worse"
     size = count(len(worst.coalition.members) - 1, "party", "parties")
     return f"of all coalitions of the aggregator and {size}, {surely}: {worst.search}"
 

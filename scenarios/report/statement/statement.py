@@ -89,7 +89,7 @@ def statement(judged: Judged) -> Statement:
             audit.passed,
             alone=judged.alone,
             checks=audit.checks,
-            partial=audit.partial,
+            doubt=_doubt(audit),
             simulated=audit.simulated,
             trial=audit.trial,
         ),
@@ -97,6 +97,15 @@ def statement(judged: Judged) -> Statement:
         checks=checks,
         sections=tuple(sections),
     )
+
+
+def _doubt(audit: Audit) -> str:
+    """Why more may have been told than is on record; empty if nothing speaks for it."""
+    if audit.partial:
+        return "the record could not be read whole"
+    if audit.verdict == "broken":
+        return "the record is broken, so more may have been told than it holds"
+    return "" if audit.finished else "not all of the record could be judged"
 
 
 def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:

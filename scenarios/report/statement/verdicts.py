@@ -14,13 +14,13 @@ from protocol.audit.audit import Audit
 from protocol.audit.audit import Verdict as Soundness
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.ledger import Account, Ledger
+from protocol.audit.ledger import Ledger
 from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
 from scenarios.report.statement.parts import State, some
 from scenarios.report.statement.replays import is_exact
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
-"""How well people are protected; ``unknown`` if the record could not be read whole."""
+"""How well people are protected; ``unknown`` if more may have been told than is on record."""
 
 
 class Step(NamedTuple):
@@ -46,10 +46,10 @@ SCALE = (
 """The scale of privacy, the best first."""
 
 SCALE_SAYS = (
-    "The scale goes by the odds between any two answers of a person, which whoever saw the "
-    "messages can change by a factor of 3 at most (strong), 30 (moderate) or 30,000 (weak). Where "
-    "an exact sum is opened, which no noise protects, it is over 11 parties at least (moderate) "
-    "or 3 (weak)."
+    "The scale goes by the odds that somebody gives between any two answers of a person: seeing "
+    "the messages changes them by a factor of 3 at most (strong), 30 (moderate) or 30,000 (weak). "
+    "Where an exact sum is opened, which no noise protects, it is over 11 parties at least "
+    "(moderate) or 3 (weak)."
 )
 
 _LEADS: Mapping[Protection, str] = MappingProxyType(
@@ -70,6 +70,9 @@ _OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
 SIMULATED = "This record itself protects nobody: it is of a simulation and holds its seed."
 TRIED = "This was a trial: one program held all answers."
 """Why a verdict on privacy is of the design alone."""
+
+_UNSEARCHED = 3
+"""The fewest parties of an exact sum that is missed where not all combinations were searched."""
 
 _CLAIMS = 3
 _SAME = 1e-9
@@ -114,7 +117,8 @@ class PrivacyVerdict(Verdict):
     Args:
         observer: who may learn most of a person.
         epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
-        crowd: the fewest parties over which an exact sum is opened; None if none is.
+        crowd: the fewest parties over which an exact sum is opened, or may be where not all
+            combinations were searched; None if none is. A difference of two counts as one over two.
     """
 
     observer: str
@@ -150,7 +154,7 @@ def on_privacy(
     *,
     alone: CoalitionFinding | None,
     checks: Iterable[ClaimCheck],
-    partial: bool = False,
+    doubt: str = "",
     simulated: bool = False,
     trial: bool = False,
 ) -> PrivacyVerdict:
@@ -165,15 +169,16 @@ def on_privacy(
         alone: what the aggregator alone knows of secure sums; None if that is not known, so that
             their contributions count as if everybody saw them.
         checks: the claims beside the record.
-        partial: the ledger may lack something.
+        doubt: why the ledger may lack something; empty if it does not.
         simulated: the record holds its seed.
         trial: one program had all answers.
     """
-    told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(alone)
+    told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
+    doubt = doubt or _doubt(ledger, alone)
     by_loss = level_of(told.record)
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
     word: Protection = SCALE[max(by_loss, by_crowd)].name
-    observer, why = "the aggregator", _by_loss(told, by_loss, least=partial)
+    observer, why = "the aggregator", _by_loss(told, by_loss, least=bool(doubt))
     reasons: list[str] = []
     if crowd is not None and alone is not None:
         summed = _by_crowd(alone, crowd, alone=not told.record)
@@ -181,16 +186,16 @@ def on_privacy(
             observer = "either of two parties" if crowd == 2 else observer
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
-    if partial and word != "none":
-        word, why = "unknown", "the record could not be read whole"
-    partly = "" if partial else _of_an_answer(told)
+    if doubt and word != "none":
+        word, why, reasons = "unknown", doubt, []
+    partly = "" if doubt else _of_an_answer(told)
     return PrivacyVerdict(
         about="Privacy",
         word=word,
         state=_STATES[word],
         says=f"{_LEADS[word]}: {why}.",
         reasons=(
-            *_exceeded(checks, least=partial),
+            *_exceeded(checks, least=bool(doubt)),
             *reasons,
             *((partly,) if partly else ()),
         ),
@@ -219,11 +224,29 @@ def level_of_crowd(crowd: int) -> int:
     return next(i for i, step in enumerate(SCALE) if crowd >= step.crowd)
 
 
-def _crowd(alone: CoalitionFinding | None) -> int | None:
-    """The fewest parties whose exact sum is open to the aggregator; None if no true one is."""
-    if alone is None or not any(is_exact(found.event) for found in alone.sums):
+def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
+    """The fewest parties whose exact sum is, or may be, open to the aggregator."""
+    if alone is None or not has_exact_sums(ledger):
         return None
-    return alone.smallest
+    sizes = [] if alone.smallest is None else [alone.smallest]
+    if alone.pairs:
+        sizes.append(2)
+    if not alone.searched:
+        # What is known of one party, or of two, never takes a search.
+        sizes.append(_UNSEARCHED)
+    return min(sizes, default=None)
+
+
+def _doubt(ledger: Ledger, alone: CoalitionFinding | None) -> str:
+    """Why more may have been told beside exact sums, or by them, than is found; empty if not."""
+    if alone is None or not has_exact_sums(ledger):
+        return ""
+    if not alone.whole:
+        return "not all that is on record of exact sums could be judged"
+    # The most that a party consents to is known of sums and other messages together.
+    if any(math.isinf(account.loss.record) for account in ledger.unsigned.values()):
+        return "what parties that signed nothing told beside exact sums is not known"
+    return ""
 
 
 def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
@@ -233,7 +256,7 @@ def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
         beside_sums: leave out what exact sums hide, for it is known what they are over.
     """
     accounts = ledger.everybody.values()
-    found = _beside_sums(accounts) if beside_sums else (account.loss for account in accounts)
+    found = _beside_sums(ledger) if beside_sums else (account.loss for account in accounts)
     losses = {id(loss): loss for loss in found}.values()
     names = dict.fromkeys(name for loss in losses for name in loss.attributes)
     return Loss(
@@ -243,12 +266,18 @@ def _told(ledger: Ledger, *, beside_sums: bool) -> Loss:
     )
 
 
-def _beside_sums(accounts: Iterable[Account]) -> Iterator[Loss]:
+def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
+    """What each party told beside exact sums.
+
+    Of unsigned ones it is the most that they consent to if that is finite, or else what is on
+    record, which need not be all.
+    """
     accountant = PureAccountant()
     # Parties that did the same share their events; most surveys have a handful of trails.
     known: dict[tuple[int, ...], Loss] = {}
-    for account in accounts:
-        if not any(charge.summed and is_exact(charge.event) for charge in account.trail):
+    for name, account in ledger.everybody.items():
+        exact = any(charge.summed and is_exact(charge.event) for charge in account.trail)
+        if not exact or (name in ledger.unsigned and math.isfinite(account.loss.record)):
             yield account.loss
             continue
         key = tuple(id(charge.event) for charge in account.trail)
@@ -290,11 +319,18 @@ def _by_crowd(found: CoalitionFinding, crowd: int, *, alone: bool) -> str:
         names = some(map(cut, found.exposed), len(found.exposed), 3)
         return f"the aggregator can tell what {names} put into a secure sum, exactly"
     if crowd == 2:
-        return "an exact sum is opened over two parties, and each of them can subtract its own part"
+        if found.smallest == 2:
+            opened = "an exact sum is opened over two parties"
+        else:
+            opened = "the exact difference between two parties is opened"
+        return f"{opened}, and each of them can tell the other's part by its own"
     opened = "only exact sums are opened" if alone else "exact sums are opened"
+    over = f"over {count(crowd, 'party', 'parties')} or more"
+    if found.smallest is None or crowd < found.smallest:
+        over = f"perhaps over {crowd} parties only, for not all combinations of them were searched"
     return (
-        f"{opened}, over {count(crowd, 'party', 'parties')} or more. No noise protects these: "
-        "whoever knows the parts of all others can subtract them"
+        f"{opened}, {over}. No noise protects these: whoever knows the parts of all others can "
+        "subtract them, and a count of all or of nobody tells what each of them answered"
     )
 
 
@@ -315,8 +351,8 @@ def _of_an_answer(told: Loss) -> str:
         return ""
     step = SCALE[level_of(most)].name
     return (
-        f"Of a single answer less is told, by this scale {step}: at most ε = {epsilon(most)} of "
-        f"{cut(name)}, which changes odds by {odds(most)} at most."
+        f"A single answer is better protected: {step} on this scale, with at most "
+        f"ε = {epsilon(most)} of {cut(name)}, which changes odds by {odds(most)} at most."
     )
 
 

@@ -207,13 +207,13 @@ SOUND = {
 }
 """How the checks of a sound simulation come out; those that are not here are not asked."""
 
-REFUSED = {RECORD: "broken"}
+REFUSED = {RECORD: "broken", PRIVACY: "unknown"}
 BROKEN = {**REFUSED, "The record": "bad"}
 FORGED = {"Signed by the aggregator": "care"}
 UNFINISHED = {RECORD: "unfinished", "The record": "open"}
 FOREIGN = {**REFUSED, "What was published": "bad"}
 DIFFERS = {"What was published": "bad", **BROKEN}
-UNREAD = {**BROKEN, PRIVACY: "unknown", "Privacy": "bad", "Privacy at a δ": "care"}
+UNREAD = {**BROKEN, "Privacy": "bad", "Privacy at a δ": "care"}
 UNHEARD = {
     **UNREAD,
     "Signed by parties": "open",
@@ -248,7 +248,7 @@ CASES = {
     ),
     "an earlier checkpoint of another record": Case(
         lambda: file_of(ROUNDS),
-        {**FOREIGN, PRIVACY: "moderate", "Claims": "care"},
+        {**FOREIGN, "Claims": "care"},
         checkpoint=lambda: checkpoints_of(file_of(ROUNDS, seed=2))[0],
     ),
     "a checkpoint that contradicts the record's": Case(
@@ -362,7 +362,6 @@ CASES = {
         {
             **BROKEN,
             **FORGED,
-            PRIVACY: "strong",
             "Replayed words": "open",
             "The count": "care",
             "The result": "bad",
@@ -375,7 +374,6 @@ CASES = {
         {
             **REFUSED,
             **FORGED,
-            PRIVACY: "strong",
             "Signed by parties": "note",
             "The count": "care",
             "The result": "bad",
@@ -465,7 +463,8 @@ def protection(found: Any) -> str:
     crowd = math.inf if verdict["crowd"] is None else verdict["crowd"]
     worst = "none" if odds > 30_000 or crowd < 3 else "weak" if odds > 30 or crowd < 11 else ""
     worst = worst or ("moderate" if odds > 3 or crowd < math.inf else "strong")
-    if any("could not be read whole" in why for why in privacy.get("unbounded", ())):
+    unread = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
+    if unread or found["verdict"] == "broken":
         return "none" if worst == "none" else "unknown"
     losses = [account["record_epsilon"] for account in privacy["accounts"]]
     if crowd == math.inf and "unsigned" not in privacy and privacy["observer"] == AGGREGATOR:
@@ -486,10 +485,9 @@ Said = dict[str, tuple[str, str]]
 def in_json(found: Any) -> Said:
     said = found["statement"]
     verdicts = said["record"], said["privacy"]
-    assert [each["verdict"] for each in verdicts] == [
-        found["verdict"],
-        found["privacy"]["verdict"],
-    ]
+    assert said["record"]["verdict"] == found["verdict"]
+    # It is the verdict on the aggregator's knowledge, and the figures there are the observer's.
+    assert "verdict" not in found["privacy"]
     return {
         **{
             about: (each["verdict"], _said(each["says"], each.get("caveat"), *each["reasons"]))

@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from protocol.accounting.accountants import Loss
-from protocol.accounting.events import Plain
+from protocol.accounting.events import Plain, Public
 from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.finding import CoalitionFinding, Pair
 from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.estimators.inference.words import USUAL
@@ -29,7 +30,7 @@ from scenarios.report.intervals import in_percent
 from scenarios.report.statement.checks import changed, signed_by_aggregator
 from scenarios.report.statement.found import LARGEST, _share, coverage, found
 from scenarios.report.statement.statement import statement
-from scenarios.report.statement.verdicts import SCALE, on_privacy, sure
+from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.report.terminal.plain import line, plain, printed, wrapped
 from scenarios.report.terminal.text import estimate_report
 from tests.pages import audited, independent, judged_of, summed
@@ -67,11 +68,23 @@ def test_the_scale_goes_by_odds(odds: float, word: str) -> None:
 
 
 def test_of_a_ledger_that_may_lack_something_only_none_is_said() -> None:
-    known = on_privacy(ledger_of(0.5), alone=None, checks=(), partial=True)
+    known = on_privacy(ledger_of(0.5), alone=None, checks=(), doubt="why")
     assert (known.word, known.state) == ("unknown", "open")
-    worst = on_privacy(ledger_of(math.inf, "why"), alone=None, checks=(), partial=True)
+    assert known.says == "How well people are protected is not known: why."
+    worst = on_privacy(ledger_of(math.inf, "because"), alone=None, checks=(), doubt="why")
     assert worst.word == "none"
-    assert worst.says.endswith(": why.")
+    assert worst.says.endswith(": because.")
+
+
+def test_of_a_broken_record_nobody_knows_how_well_people_are_protected() -> None:
+    forgery = Forgery(independent())
+    forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Report"]
+    judged = judged_of(forgery.plain())
+    assert not judged.audit.partial
+    said = statement(judged)
+    assert (said.record.word, said.privacy.word) == ("broken", "unknown")
+    assert "the record is broken, so more may have been told than it holds" in said.privacy.says
+    assert not any("better protected" in reason for reason in said.privacy.reasons)
 
 
 def test_how_sure_one_can_be_is_rounded_up() -> None:
@@ -83,15 +96,60 @@ def test_how_sure_one_can_be_is_rounded_up() -> None:
     assert sure(math.log(3)) == "75 %"
 
 
-def test_a_sum_is_judged_by_how_many_parties_it_is_over() -> None:
-    content = summed()
+def known_of(content: bytes) -> tuple[Ledger, CoalitionFinding]:
+    """What the aggregator saw, and what it knows of secure sums."""
     judged = audited(content)
-    alone = judge_coalition(judged.charter, TranscriptReader([content]), Coalition((AGGREGATOR,)))
-    verdict = on_privacy(judged.passed, alone=alone, checks=())
+    aggregator = Coalition((AGGREGATOR,))
+    return judged.passed, judge_coalition(judged.charter, TranscriptReader([content]), aggregator)
+
+
+def test_a_sum_is_judged_by_how_many_parties_it_is_over() -> None:
+    ledger, alone = known_of(summed())
+    verdict = on_privacy(ledger, alone=alone, checks=())
     assert (verdict.word, verdict.crowd, verdict.epsilon) == ("moderate", 12, 0.0)
     assert "over 12 parties or more" in verdict.says
     # Of whom nobody knows what the sum is over, it hides nothing.
-    assert on_privacy(judged.passed, alone=None, checks=()).word == "none"
+    assert on_privacy(ledger, alone=None, checks=()).word == "none"
+
+
+def test_a_sum_is_trusted_only_as_far_as_it_was_judged() -> None:
+    ledger, alone = known_of(summed())
+
+    def judged(**other: object) -> PrivacyVerdict:
+        return on_privacy(ledger, alone=msgspec.structs.replace(alone, **other), checks=())
+
+    # What was not searched may be over three, never over fewer.
+    verdict = judged(searched=False)
+    assert (verdict.word, verdict.crowd) == ("weak", 3)
+    assert "perhaps over 3 parties only" in verdict.says
+    # Nothing is known of sums, which is worse than knowing that none is opened.
+    verdict = judged(whole=False, sums=(), determined=(), mixed=())
+    assert verdict.word == "unknown"
+    assert judged(whole=False, determined=(alone.determined[0][:1],)).word == "none"
+    first, second = alone.determined[0][:2]
+    verdict = judged(pairs=(Pair(first, second, "difference"),))
+    assert (verdict.word, verdict.crowd) == ("none", 2)
+    assert "the exact difference between two parties is opened" in verdict.says
+    # What the ledger has of true counts decides, whatever else was summed.
+    sums = tuple(msgspec.structs.replace(each, event=Public()) for each in alone.sums)
+    assert judged(sums=sums).word == "moderate"
+
+
+def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
+    ledger, alone = known_of(summed())
+    first, *others = ledger.accounts.values()
+
+    def judged(loss: float) -> PrivacyVerdict:
+        account = msgspec.structs.replace(first, loss=Loss(loss, {}))
+        accounts = {each.party: each for each in others}
+        shown = msgspec.structs.replace(ledger, accounts=accounts, unsigned={first.party: account})
+        return on_privacy(shown, alone=alone, checks=())
+
+    verdict = judged(5.0)
+    assert (verdict.word, verdict.epsilon) == ("weak", 5.0)
+    verdict = judged(math.inf)
+    assert verdict.word == "unknown"
+    assert "what parties that signed nothing told beside exact sums" in verdict.says
 
 
 def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:
@@ -186,6 +244,15 @@ def test_who_was_awaited_twice_is_not_two_parties() -> None:
     often = msgspec.structs.replace(judged.completeness, closings=judged.completeness.closings * 10)
     first, wait = coverage(msgspec.structs.replace(judged, completeness=often))
     assert (first.says, wait.says) == ("60 of 60 parties", "600 of 600 answers")
+
+
+def test_a_bracket_in_a_category_makes_no_interval() -> None:
+    survey = Survey("ages", (Attribute(name="age", categories=("[0,18)", "[18,99)")),))
+    content = recorded(SecureSumVariant(survey=survey), 24, parties=4, signed=True).content
+    grid = found(audited(content).estimate, USUAL)
+    assert grid is not None
+    assert "[0,18)" in str(grid.rows)
+    assert grid.caption == "24 respondents"
 
 
 # On a terminal

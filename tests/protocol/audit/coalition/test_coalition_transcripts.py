@@ -10,7 +10,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.accounting.events import Composed, ExactCounts, Masked, Randomized
+from protocol.accounting.events import (
+    Composed,
+    ExactCounts,
+    Masked,
+    OneOf,
+    PrivacyEvent,
+    Randomized,
+)
+from protocol.audit.coalition import sums as reading_sums
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.coalition.judge import judge_coalition, judge_sessions, worst_coalition
@@ -22,7 +30,8 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, Head, Message, Party
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate
-from protocol.sharing.messages import Dealt, Graph, Upload
+from protocol.session.variant import Seen
+from protocol.sharing.messages import Dealt, Graph, Join, Upload
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import PairCounts, PairRR, RRClusters, RRIndependent
@@ -273,6 +282,46 @@ def test_every_variant_that_sums(variant: Any) -> None:
     hidden = [c for c in few.ledger.accounts[TWO].trail if c.summed]
     assert len(hidden) == 1
     assert few.ledger.record_epsilon == pytest.approx(all_but_one.ledger.record_epsilon)
+
+
+class Changing(SecureSumVariant, frozen=True, kw_only=True):
+    """Whose contributions tell different things, as nobody's of this project do."""
+
+    name = "changing"
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        if isinstance(message, Upload) and message.values[0] % 2:
+            return Randomized(KeepUniform.with_keep(2, p=0.5), SURVEY.names)
+        return super().reveals(message, seen)
+
+
+def test_of_contributions_that_tell_different_things_none_hides_another() -> None:
+    _, _, entries = run()
+    charter = charter_of(Changing(survey=SURVEY, sums=SPARSE), 7)
+    [found] = judge_coalition(charter, entries, ALONE).sums
+    assert isinstance(found.event, OneOf)
+    assert {type(event) for event in found.event.events} == {Masked, Randomized}
+
+
+def test_a_contribution_to_one_sum_too_many_is_not_left_out_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    charter, _, entries = run()
+    again = [
+        each
+        for entry in entries
+        for each in [entry] * (1 + (isinstance(entry, Sent) and kind_of(entry) == Join.kind()))
+    ]
+    assert judge_coalition(charter, again, ALONE).whole
+    monkeypatch.setattr(reading_sums, "MASKS", 1)
+    assert judge_coalition(charter, entries, ALONE).whole
+    finding = judge_coalition(charter, again, ALONE)
+    assert not finding.whole
+    assert any("in one sum too many" in remark for remark in finding.remarks)
+
+
+def kind_of(entry: Sent) -> str:
+    return decode_envelope(entry.envelope).kind
 
 
 def test_a_variant_without_a_sum() -> None:
