@@ -34,6 +34,7 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
+from scenarios.engines.here import Here
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path
@@ -177,7 +178,7 @@ def run(
         if not live:
             raise UsageError(f"--workers: {found.name!r} is a reproduction; expected --by-messages")
         engine = _of_workers(workers, engine, transport)
-    elif live and engine.chosen:
+    elif live and engine.chosen and not by_messages:
         raise UsageError(f"--engine, --jobs: {found.name!r} is run live; expected --workers")
     carrier = transport or ("memory" if workers is None else "tcp")
     if out is not None:
@@ -190,12 +191,14 @@ def run(
         parameters=msgspec.to_builtins(parameters),
         seed=None if withheld else seed,
         data=None if data is None else str(data.absolute()),
+        transport=carrier if by_messages else None,
     )
     written = []
     pieces = None if out is None else out / PIECES
     with (
         going_on_from(pieces),
-        Sweep(engine.open, path=pieces, about=about) as sweep,
+        # With --workers the engine has the parties of one run after the other.
+        Sweep(engine.open if workers is None else Here, path=pieces, about=about) as sweep,
         contextlib.nullcontext() if workers is None else engine.open() as opened,
     ):
         with _progress(found, carrier if live else None, silent=as_json) as (watch, progress):
@@ -310,8 +313,13 @@ def _progress(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        bar.add_task(f"{scenario.name} over {transport}", total=None)
-        yield exchanges.append, _unheeded
+        said = f"{scenario.name} over {transport}"
+        task = bar.add_task(said, total=None)
+
+        def runs(done: int, total: int) -> None:
+            bar.update(task, description=f"{said}, {done:,} of {total:,} runs")
+
+        yield exchanges.append, runs
 
 
 def _unheeded(done: int, total: int) -> None:

@@ -8,6 +8,7 @@ whatever engine runs it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 import re
@@ -20,7 +21,7 @@ import numpy as np
 from msgspec import Meta
 
 from scenarios.errors import UsageError
-from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Sample
+from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Live, Sample
 from scenarios.reproductions.printed import Printed, printed_of
 from scenarios.reproductions.statistics import Figure, mean, median, share
 from scenarios.running.outcomes import Outcome
@@ -112,13 +113,17 @@ def chosen_cells(experiment: Experiment[Any], parameters: msgspec.Struct) -> lis
         UsageError: none.
     """
     left: list[Cell] = list(experiment.cells)
+    chosen: list[str] = []
     for name, values in experiment.axes.items():
         wanted = getattr(parameters, _identifier(name), None) if len(values) > 1 else None
         if wanted is not None:
+            known = dict.fromkeys(cell[name] for cell in left if name in cell)
+            if wanted not in known:
+                where = f" where {' and '.join(chosen)}" if chosen else ""
+                expected = f"one of {', '.join(map(str, known))}" if known else f"no {name!r}"
+                raise UsageError(f"parameter {name!r} = {wanted}: expected {expected}{where}")
             left = [cell for cell in left if cell.get(name) == wanted]
-            if not left:
-                known = ", ".join(map(str, values))
-                raise UsageError(f"parameter {name!r} = {wanted}: expected one of {known}")
+            chosen.append(f"{name} = {wanted}")
     return left
 
 
@@ -215,6 +220,8 @@ def _live(
 ) -> tuple[Outcome, list[list[Sample]]]:
     """The samples of every cell by messages, and the outcome of the first run.
 
+    The first run leaves the transcript; the others are pieces of work, as runs by law are.
+
     Raises:
         UsageError: nothing is sent.
     """
@@ -222,39 +229,72 @@ def _live(
         raise UsageError(
             f"{experiment.name}: nothing is sent, so there is nothing to run by messages"
         )
-    first: Outcome | None = None
-    found: list[list[Sample]] = []
-    for one in asked:
-        of_cell = []
-        for number in range(times):
-            held = context
-            if first is not None:
-                # Every run has a seed of its own; only the first one leaves a transcript.
-                seed = np.random.default_rng((*one.seeds, number)).integers(2**63)
-                held = dataclasses.replace(context, seed=int(seed), transcript=None)
-            of_run = dataclasses.replace(one, seeds=(*one.seeds, number))
-            outcome, samples = experiment.live(of_run, held)
-            first = first or outcome
-            of_cell.append(samples)
-            context.progress(len(found) * times + number + 1, len(asked) * times)
-        found.append(_joined(of_cell))
-    if first is None:
-        raise UsageError(f"{experiment.name}: no cell is left")
-    return first, found
+    runs = [
+        dataclasses.replace(one, seeds=(*one.seeds, number))
+        for one in asked
+        for number in range(times)
+    ]
+    first, *rest = runs
+    outcome, samples = experiment.live(first, dataclasses.replace(context, seed=_seed_of(first)))
+    context.progress(1, len(runs))
+    bare = Context(
+        transport=context.transport,
+        workers=context.workers,
+        engine=context.engine,
+        data=context.data,
+        by_messages=True,
+    )
+    alone = functools.partial(_samples_by_messages, live=experiment.live, context=bare)
+    found = [samples]
+    if rest:
+        found += context.sweep(
+            samples_of,
+            [Piece(alone, of_run) for of_run in rest],
+            progress=lambda done, total: context.progress(done + 1, total + 1),
+        )
+    left = iter(found)
+    return outcome, [_joined(list(islice(left, times))) for _ in asked]
+
+
+def _samples_by_messages(asked: Asked[Any], *, live: Live[Any], context: Context) -> list[Sample]:
+    """What is measured in a run by messages that leaves no transcript."""
+    _, samples = live(asked, dataclasses.replace(context, seed=_seed_of(asked)))
+    return samples
+
+
+def _seed_of(run: Asked[Any]) -> int:
+    """What decides all that the parties of a run by messages draw."""
+    return int(np.random.default_rng(run.seeds).integers(2**63))
 
 
 def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:
-    """The samples of all runs of a cell, row by row."""
-    return [
-        msgspec.structs.replace(
-            same[0],
-            drawn={
-                name: np.concatenate([sample.drawn[name] for sample in same])
-                for name in same[0].drawn
-            },
-        )
-        for same in zip(*parts, strict=True)
+    """The samples of all runs of a cell, row by row.
+
+    Raises:
+        TypeError: an exact figure differs among the runs.
+    """
+    return [_together(same) for same in zip(*parts, strict=True)]
+
+
+def _together(same: Sequence[Sample]) -> Sample:
+    """A row of several runs, or pieces of runs."""
+    first = same[0]
+    for name, value in first.exact.items():
+        if not np.array_equal([sample.exact[name] for sample in same], [value] * len(same), True):
+            raise TypeError(f"figure {name!r} of {first.settings} is not exact: runs differ in it")
+    if len(same) == 1:
+        return first
+    drawn = [
+        {name: np.array([value]) for name, (value, _) in sample.known.items()} | sample.drawn
+        for sample in same
     ]
+    alike = all(sample.remark == first.remark for sample in same)
+    return msgspec.structs.replace(
+        first,
+        drawn={name: np.concatenate([of[name] for of in drawn]) for name in drawn[0]},
+        known={},
+        remark=first.remark if alike else f"first run: {first.remark}",
+    )
 
 
 def _row(experiment: Experiment[Any], cell: Cell, sample: Sample, known: Printed | None) -> Row:

@@ -78,7 +78,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         drawn: by figure, one value for each run, shape (runs,), or (runs, questions); truth values
             are shown as their share. A figure without a name is the only one.
         exact: figures without a standard error, such as closed forms.
-        known: figures of a single run whose standard error is in closed form, and that.
+        known: figures of a single run whose standard error is in closed form, and that; it is NaN
+            where unknown. Where there are several runs by messages, they are drawn.
         printed: figures that the paper prints as a formula.
         settings: what distinguishes this row beside the cell.
         remark: what a reader has to know of this row.
@@ -119,6 +120,10 @@ class Found(NamedTuple, Generic[P]):
         raise KeyError(f"{figure!r} of {settings}")
 
 
+Live: TypeAlias = Callable[[Asked[P], Context], tuple[Outcome, list[Sample]]]
+"""A run by messages: its outcome, and what was measured in it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[P]):
     """A table, figure, example or section of a paper.
@@ -130,8 +135,8 @@ class Experiment(Generic[P]):
         summary: one sentence.
         cells: all settings. Every name in them is a parameter that chooses among them.
         law: what is measured in the runs of a cell; a function at the top of a module.
-        live: the same in one run by messages, samples of shape (1,) or (1, questions); None where
-            nothing is sent.
+        live: the same in one run by messages, samples of shape (1,) or (1, questions); a function
+            at the top of a module. None where nothing is sent.
         live_cell: what is run by messages if no parameter chooses a cell; by default the first.
         runs: how many, by default.
         at_once: how many runs of a cell are one piece of work; all of them by default.
@@ -150,7 +155,7 @@ class Experiment(Generic[P]):
     summary: str
     cells: Sequence[Cell]
     law: Callable[[Asked[P]], list[Sample]]
-    live: Callable[[Asked[P], Context], tuple[Outcome, list[Sample]]] | None = None
+    live: Live[P] | None = None
     live_cell: Cell = field(default_factory=dict)
     runs: int = 1
     at_once: int | None = None

@@ -383,7 +383,7 @@ def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Samp
     """The first run's table, a row per category of the first attribute."""
     survey = of.records.survey
     first, second = survey.attributes
-    errors = None
+    errors = np.full(table.shape, np.nan) if reported.random and shows == "reports" else None
     if reported.random and shows in ("RR-Ind", "RR-Ind-Joint"):
         joint = _estimate(survey, reported, of.settings["n"])
         estimate = joint if shows == "RR-Ind-Joint" else ProductEstimate(joint)

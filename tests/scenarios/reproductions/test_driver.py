@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 from pathlib import Path
@@ -24,6 +25,7 @@ from scenarios.reproductions.printed import Printed
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
+from tests.scenarios.command import sottovoce
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,24 @@ def live(asked: Asked[Own], context: Context) -> tuple[Outcome, list[Sample]]:
     return outcome, [Sample(drawn={"value": table.values[:1]}, settings={"row": "a"})]
 
 
+LIVE_RUNS: list[tuple[int, ...]] = []
+"""The runs by messages in this process, by what decides their draws."""
+
+
+def remarked(asked: Asked[Own], context: Context) -> tuple[Outcome, list[Sample]]:
+    """A small survey whose runs have remarks and errors of their own."""
+    LIVE_RUNS.append(asked.seeds)
+    outcome, [sample] = live(asked, context)
+    return outcome, [
+        msgspec.structs.replace(
+            sample,
+            exact={"exact": math.nan, "run": asked.seeds[-1] * asked.parameters.shift},
+            known={"known": (asked.seeds[-1], 0.5)},
+            remark=f"run {asked.seeds[-1]}" if asked.cell["p"] > 0.5 else "a run",
+        )
+    ]
+
+
 def observed(found: Found[Own]) -> list[str]:
     """What notes can be made of."""
     return [f"double {found.value('double', p=0.5):g}"]
@@ -81,7 +101,8 @@ EXPERIMENT = Experiment(
 
 
 def run(context: Context | None = None, **given: object) -> Reproduced:
-    done = SCENARIO.run(SCENARIO.configure(given), context or Context())
+    named = {name.replace("_", "-"): value for name, value in given.items()}
+    done = SCENARIO.run(SCENARIO.configure(named), context or Context())
     assert isinstance(done, Reproduced)
     return done
 
@@ -102,21 +123,53 @@ def test_every_cell_is_measured_and_every_run_counts() -> None:
 
 def test_a_cell_has_the_same_figures_whatever_else_is_run() -> None:
     whole = {tuple(row.settings.values()): row.measured for row in run().rows}
-    part = run(p="0.5", **{"the-town": "far"})
+    part = run(p="0.5", the_town="far")
     assert [row.settings["row"] for row in part.rows] == ["a", "b"]
     assert all(whole[tuple(row.settings.values())] == row.measured for row in part.rows)
     # What is said of all cells is not said of some.
     assert run(p=0.5).notes == run().notes[:-1]
     assert run(Context(seed=2)).rows[0].measured != run().rows[0].measured
-    with pytest.raises(UsageError, match=r"'p' = 0.4: expected one of 0.1, 0.5, 0.9"):
+    with pytest.raises(UsageError, match=r"'p' = 0.4: expected one of 0.1, 0.5, 0.9$"):
         run(p=0.4)
+
+
+def test_of_the_cells_that_are_left_the_values_are_listed() -> None:
+    cells = ({"figure": 1}, *grid(figure=(2,), v=(0.1, 0.2)), *grid(figure=(3,), v=(0.2, 0.3)))
+    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, cells=cells, observed=None))
+    for given, said in (
+        ({"figure": 3, "v": 0.1}, "parameter 'v' = 0.1: expected one of 0.2, 0.3 where figure = 3"),
+        ({"figure": 1, "v": 0.1}, "parameter 'v' = 0.1: expected no 'v' where figure = 1"),
+        ({"v": 0.4}, "parameter 'v' = 0.4: expected one of 0.1, 0.2, 0.3"),
+    ):
+        with pytest.raises(UsageError, match=f"^{said}$"):
+            scenario.run(scenario.configure(given), Context())
 
 
 def test_the_figures_are_the_same_on_an_engine_and_from_kept_pieces(tmp_path: Path) -> None:
     plain = run(shift=1.0).result()
+    context = Context(by_messages=True, transport="local")
+    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, live=remarked))
+    given = scenario.configure({"repeats": 3, "p": 0.9, "the-town": "far"})
+
+    def by_messages(context: Context) -> object:
+        found = scenario.run(given, context)
+        assert isinstance(found, Reproduced)
+        return found.result()
+
+    told: list[tuple[int, int]] = []
+    LIVE_RUNS.clear()
+    here = by_messages(context)
     for _ in range(2):
         with Sweep(lambda: Processes(2), path=tmp_path / "pieces", about={}) as sweep:
             assert run(Context(sweep=sweep), shift=1.0).result() == plain
+            told.clear()
+            live = dataclasses.replace(
+                context, sweep=sweep, progress=lambda done, total: told.append((done, total))
+            )
+            assert by_messages(live) == here
+    assert told == [(1, 3), (1, 3), (2, 3), (3, 3)]
+    # The first run by messages leaves the transcript, so it is never a piece.
+    assert [seeds[-1] for seeds in LIVE_RUNS] == [0, 1, 2, 0, 0]
 
 
 def test_a_reading_is_chosen() -> None:
@@ -141,6 +194,86 @@ def test_by_messages_a_cell_is_chosen_and_repeated(tmp_path: Path) -> None:
     assert [row.settings["the town"] for row in again.rows] == ["near", "far"]
     assert all((row.figures()[0].standard_error or 0) > 0 for row in again.rows)
     assert (tmp_path / "transcript.svt").exists()
+
+
+def test_by_messages_a_cell_has_the_same_figures_whatever_else_is_run() -> None:
+    context = Context(by_messages=True, transport="local")
+    whole = run(context, repeats=2, p=0.9)
+    part = run(context, repeats=2, p=0.9, the_town="far")
+    assert part.rows == whole.rows[1:]
+    assert whole.rows[0].measured != whole.rows[1].measured
+
+
+FAILING = """
+from pathlib import Path
+
+from scenarios.reproductions.driver import scenarios_of
+from scenarios.reproductions.experiment import Experiment
+from tests.scenarios.reproductions.test_driver import EXPERIMENT, law, live
+
+
+def failing(asked, context):
+    if asked.seeds[-1] == 2 and not Path(__file__).with_name("go").exists():
+        raise KeyboardInterrupt
+    with Path(__file__).with_name("runs").open("a") as file:
+        file.write(f"{asked.seeds[-1]}\\n")
+    return live(asked, context)
+
+
+SCENARIOS = scenarios_of(
+    Experiment(
+        paper="none",
+        item="Table 1",
+        name="failing",
+        summary="Fails until it may go.",
+        cells=EXPERIMENT.cells[:1],
+        law=law,
+        live=failing,
+        parameters=EXPERIMENT.parameters,
+    )
+)
+"""
+
+
+def test_runs_by_messages_that_were_ended_go_on(tmp_path: Path) -> None:
+    own, out = tmp_path / "own.py", tmp_path / "out"
+    own.write_text(FAILING, encoding="utf-8")
+    command = ("run", own, "--by-messages", "--set", "repeats=4", "--out", out, "--transport")
+    said = sottovoce(*command, "local")
+    assert said.code == 130
+    assert "the same command goes on from" in said.err
+    (tmp_path / "go").touch()
+    said = sottovoce(*command, "memory")
+    assert (said.code, "is of another sweep, not with the same transport" in said.err) == (2, True)
+    said = sottovoce(*command, "local", "--json")
+    assert said.json["rows"][0]["standard_error"]["value"] > 0
+    # The first run is done every time, and no other twice.
+    assert (tmp_path / "runs").read_text(encoding="utf-8").split() == list("010023")
+
+
+def test_an_engine_carries_runs_by_messages() -> None:
+    said = sottovoce("run", "frequency-oracles", "--by-messages", "--jobs", 2, "--set", "n=100")
+    assert said.code == 0
+    assert said.err == "frequency-oracles is one piece of work, done in this process\n"
+
+
+def test_what_runs_have_in_common_is_said_of_all_and_the_rest_of_the_first() -> None:
+    context = Context(by_messages=True, transport="local")
+    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, live=remarked))
+
+    def row(**given: object) -> Row:
+        found = scenario.run(scenario.configure({"the-town": "far", **given}), context)
+        assert isinstance(found, Reproduced)
+        return found.rows[0]
+
+    assert (row(p=0.9).remark, row(p=0.5, repeats=3).remark) == ("run 0", "a run")
+    several = row(p=0.9, repeats=3)
+    assert several.remark == "first run: run 0"
+    known = {figure.name: figure for figure in several.figures()}["known"]
+    assert known.measured == 1.0
+    assert known.standard_error == pytest.approx(1 / math.sqrt(3))
+    with pytest.raises(TypeError, match=r"'run' of .* is not exact: runs differ in it"):
+        row(p=0.9, repeats=2, shift=1.0)
 
 
 def test_what_is_printed_is_found_by_its_settings() -> None:

@@ -255,9 +255,9 @@ def test_errors_by_messages_are_those_of_live_parties(data: Path) -> None:
     assert done.outcome is not None
     assert done.outcome.counted == 800
     figures = measured(done.rows[0])
-    assert 0 < figures["l2, raw"] < 3 * figures["root of expected squared l2"]
     spread = measured(reproduce("rrba-figure-7", context, n=800, block=100).rows[0])
-    assert spread["l2, mean"] == figures["l2, projected"]
+    for error in (figures["l2, raw"], figures["l2, projected"], spread["l2, mean"]):
+        assert 0 < error < 3 * figures["root of expected squared l2"]
 
 
 # At equal true epsilon
