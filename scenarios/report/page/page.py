@@ -22,6 +22,7 @@ from scenarios.errors import printable
 from scenarios.report.formatting import NONE, count, cut, epsilon, size
 from scenarios.report.page import diagrams
 from scenarios.report.rounds import Round
+from scenarios.report.statement.checks import bounded_beside_sums
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import WORDS, Bar, Section
 from scenarios.report.statement.statement import Statement
@@ -64,7 +65,7 @@ def report(
             title=cut(judged.audit.charter.variant.survey.title, 120),
             style=Markup(style),
             policy=_policy(style),
-            facts=_facts(judged.audit, rounds),
+            facts=_facts(judged, rounds),
             statement=statement,
             ruler=diagrams.ruler(statement.privacy),
             scale=SCALE_SAYS,
@@ -77,12 +78,16 @@ def report(
     return rendered
 
 
-def _facts(audit: Audit, rounds: Sequence[Round]) -> tuple[Fact, ...]:
+def _facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
+    audit = judged.audit
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
     messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
-    loss = audit.ledger.record_epsilon
+    beside = None if audit.partial else bounded_beside_sums(judged)
+    loss = audit.ledger.record_epsilon if beside is None else beside
     bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
+    if beside is not None:
+        bound = "at most, beside exact sums"
     return (
         Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
         Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
@@ -120,7 +125,7 @@ def _shown(value: Any) -> Any:
 
 def _unbroken(cell: str) -> Markup:
     """Figures of a cell as a template prints it, which keep their percent sign on their line."""
-    return escape(printable(cell)).replace(" %", "\N{NO-BREAK SPACE}%")
+    return escape(printable(cell)).replace(" %", Markup("&nbsp;%"))
 
 
 def _policy(style: str) -> str:

@@ -18,6 +18,7 @@ from scenarios.report.formatting import count, cut, epsilon, moment, odds, ratio
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import SO_FAR, Check, State, some
 from scenarios.report.statement.replays import is_exact
+from scenarios.report.statement.verdicts import beside_sums, has_exact_sums
 
 Answer: TypeAlias = tuple[State, str]
 
@@ -339,6 +340,12 @@ def learned(judged: Judged) -> Answer:
             f"ε = {epsilon(loss, least=True)} about a respondent.",
         )
     if ledger.unbounded:
+        if (beside := bounded_beside_sums(judged)) is not None:
+            return (
+                "care",
+                f"Beside exact sums, {observer} learned at most ε = {epsilon(beside)} about each "
+                f"respondent. No ε bounds what the sums tell: {ledger.unbounded[0]}.",
+            )
         return (
             "care",
             f"No ε bounds what {observer} learned about a respondent: {ledger.unbounded[0]}.",
@@ -352,6 +359,15 @@ def learned(judged: Judged) -> Answer:
         "(pure, sequential composition): whatever it believed before, odds between two records "
         f"change by {odds(loss)} at most.",
     )
+
+
+def bounded_beside_sums(judged: Judged) -> float | None:
+    """The ε of what was told beside exact sums, if these alone have none; else None."""
+    ledger = judged.audit.ledger
+    if judged.alone is None or ledger.observer != AGGREGATOR or not has_exact_sums(ledger):
+        return None
+    loss = beside_sums(ledger).record
+    return loss if math.isfinite(loss) else None
 
 
 def _signed(ledger: Ledger) -> str:

@@ -195,7 +195,7 @@ def on_privacy(
         state=_STATES[word],
         says=f"{_LEADS[word]}: {why}.",
         reasons=(
-            *_exceeded(checks, least=bool(doubt)),
+            *_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)),
             *reasons,
             *((partly,) if partly else ()),
         ),
@@ -211,6 +211,11 @@ def has_exact_sums(ledger: Ledger) -> bool:
     accounts = ledger.everybody.values()
     charges = {id(c.event): c for account in accounts for c in account.trail}.values()
     return any(charge.summed and is_exact(charge.event) for charge in charges)
+
+
+def beside_sums(ledger: Ledger) -> Loss:
+    """The most that a respondent told beside exact sums."""
+    return _told(ledger, beside_sums=True)
 
 
 def level_of(loss: float) -> int:
@@ -356,13 +361,19 @@ def _of_an_answer(told: Loss) -> str:
     )
 
 
-def _exceeded(checks: Iterable[ClaimCheck], *, least: bool) -> Iterator[str]:
-    """What the record shows beyond what is claimed, claim by claim."""
+def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Iterator[str]:
+    """What the record shows beyond what is claimed, claim by claim.
+
+    Args:
+        least: more may have been told.
+        sums: exact sums alone are without bound.
+    """
     worse = [check for check in checks if exceeds(check)]
     for check in worse[:_CLAIMS]:
         claimed = check.claim.epsilon
         claims = "no risk" if claimed is None else f"ε = {epsilon(claimed)} {check.about}"
-        shows = "no bound" if math.isinf(check.record) else f"ε = {epsilon(check.record)}"
+        unbounded = f"no bound{' on exact sums' if sums else ''}"
+        shows = unbounded if math.isinf(check.record) else f"ε = {epsilon(check.record)}"
         at_least = "at least " if least else ""
         factor = f", {at_least}{ratio(check.factor)} times as much"
         times = factor if check.factor is not None and math.isfinite(check.factor) else ""

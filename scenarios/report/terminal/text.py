@@ -38,7 +38,7 @@ from scenarios.report.sampling import (
     design_sentences,
     response_sentences,
 )
-from scenarios.report.statement.verdicts import on_privacy
+from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
 from scenarios.report.terminal.plain import line, plain
 from scenarios.report.terminal.statement import privacy_report
 from scenarios.running.scenario import Finished, Scenario
@@ -140,7 +140,8 @@ def outcome_report(
         )
     )
     yield plain(
-        f"epsilon {nats(outcome.ledger.record_epsilon)} per record; "
+        f"epsilon {nats(outcome.ledger.record_epsilon)} per record"
+        + (", exact sums included; " if has_exact_sums(outcome.ledger) else "; ")
         + by_attribute(outcome.ledger.attribute_epsilon)
     )
     if outcome.ledger.unsigned:

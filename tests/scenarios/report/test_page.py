@@ -137,6 +137,7 @@ def test_accepted() -> None:
     assert read.texts["title"][0] == "Record sound, privacy of the design weak: audit of Town"
     assert "Privacy of the design: weak" in read.texts["span"]
     assert SIMULATED in read.texts["bdi"]
+    assert f"People are hardly protected. {SIMULATED}" in read.said
     assert read.texts["p"][0].startswith("A simulation")
     found = audited(independent())
     loss = found.ledger.record_epsilon

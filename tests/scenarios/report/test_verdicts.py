@@ -24,8 +24,10 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
+from scenarios import simulate
 from scenarios.cli.engines import Shown
 from scenarios.datasets.town import town
+from scenarios.report.formatting import epsilon
 from scenarios.report.intervals import in_percent
 from scenarios.report.statement.checks import changed, signed_by_aggregator
 from scenarios.report.statement.found import LARGEST, _share, coverage, found
@@ -150,6 +152,23 @@ def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
     verdict = judged(math.inf)
     assert verdict.word == "unknown"
     assert "what parties that signed nothing told beside exact sums" in verdict.says
+
+
+def test_what_is_bounded_beside_exact_sums_is_said() -> None:
+    records = town(60, seed=3)
+    variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05)
+    ran = simulate(variant, records, parties=12)
+    protection = ran.summary()["privacy"]["verdict"]
+    content = b"".join(ran.transcript.chunks())
+    alone = judge_coalition(ran.charter, TranscriptReader([content]), Coalition((AGGREGATOR,)))
+    said = statement(judged_of(content, alone=alone))
+    assert said.privacy.word == protection
+    assert math.isfinite(said.privacy.epsilon)
+    [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
+    bound = f"at most ε = {epsilon(said.privacy.epsilon)} about each respondent"
+    assert privacy.startswith(f"Beside exact sums, the aggregator learned {bound}. No ε bounds ")
+    [claimed] = [each for each in said.privacy.reasons if each.startswith("More than is claimed")]
+    assert claimed.endswith("the record shows no bound on exact sums.")
 
 
 def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:
