@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from protocol.audit.audit import Audit
-from protocol.errors import TranscriptError
+from protocol.errors import ProtocolError, TranscriptError
 from protocol.session.roster import Roster
+from protocol.transcript.entries import Header
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN
@@ -179,15 +181,18 @@ def show(transcript: Path) -> int:
 
     reader = reader_of(open_transcript(transcript), transcript)
     roster = roster_of(reader)
-    kind = BUILT_IN.get(reader.header.variant)
-    about = _unexplained if kind is None else charter_of(reader.header, kind).codec.about
-    rounds = rounds_report(rounds_of(roster, reader), about)
+    rounds = rounds_report(rounds_of(roster, reader), _about(reader.header))
     print_report([header_report(reader.header), *rounds], soft_wrap=False)
     return _read_whole(reader)
 
 
-def _unexplained(kind: str) -> str:
-    return ""
+def _about(header: Header) -> Callable[[str], str]:
+    """What a kind of message is about; nothing where the header is not of a variant we know."""
+    kind = BUILT_IN.get(header.variant)
+    with contextlib.suppress(ProtocolError):
+        if kind is not None:
+            return charter_of(header, kind).codec.about
+    return lambda name: ""
 
 
 def _read_whole(reader: TranscriptReader) -> int:

@@ -189,11 +189,11 @@ def weighted_law(
     more = float(one_report_more(width, seen))
     spread = float(np.sum(shares * (scores - mean) ** 2)) + more
     cube = float(np.sum(shares * (scores - mean) ** 3))
-    # What the line in the mean leaves of how far the squares are spread.
-    fourth = float(np.sum(shares * (scores - mean) ** 4)) - cube**2 / spread
-    wider = inflation(spread, (fourth - spread**2) / seen + more**2)
+    fourth = float(np.sum(shares * (scores - mean) ** 4))
     known: dict[About, Cumulants] = {}
     if spread > 0:
+        # Beside what the line in the mean leaves of how far the squares are spread.
+        wider = inflation(spread, (fourth - cube**2 / spread - spread**2) / seen + more**2)
         slope = 2 * mean + cube / spread
         constant = spread + mean**2 - slope * mean
         # E w**2 is (least + most) t - least most, less the mean of a product that is not negative.

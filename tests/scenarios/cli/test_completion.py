@@ -49,7 +49,7 @@ def test_parameters_of_a_scenario() -> None:
 
 
 def test_parameters_of_a_variant() -> None:
-    expected = ["epsilon=", "k=", "max_records=", "patience=", "quorum="]
+    expected = ["epsilon=", "k=", "max_records=", "patience=", "quorum=", "unary="]
     assert completed("attack", "inp-rr", "--set", "") == expected
     assert "p=" in completed("attack", "rr-joint", "--set", "p")
     assert completed("attack", "nosuch", "--set", "") == []
