@@ -363,8 +363,10 @@ def learned(judged: Judged) -> Answer:
 
 def bounded_beside_sums(judged: Judged) -> float | None:
     """The ε of what was told beside exact sums, if these alone have none; else None."""
-    ledger = judged.audit.ledger
-    if judged.alone is None or ledger.observer != AGGREGATOR or not has_exact_sums(ledger):
+    ledger, alone = judged.audit.ledger, judged.alone
+    if alone is None or not alone.whole or ledger.unsigned:
+        return None  # More may have been told than is on record.
+    if ledger.observer != AGGREGATOR or not has_exact_sums(ledger):
         return None
     loss = beside_sums(ledger).record
     return loss if math.isfinite(loss) else None

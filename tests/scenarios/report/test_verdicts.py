@@ -29,7 +29,7 @@ from scenarios.cli.engines import Shown
 from scenarios.datasets.town import town
 from scenarios.report.formatting import epsilon
 from scenarios.report.intervals import in_percent
-from scenarios.report.statement.checks import changed, signed_by_aggregator
+from scenarios.report.statement.checks import bounded_beside_sums, changed, signed_by_aggregator
 from scenarios.report.statement.found import LARGEST, _share, coverage, found
 from scenarios.report.statement.statement import statement
 from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
@@ -169,6 +169,17 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     assert privacy.startswith(f"Beside exact sums, the aggregator learned {bound}. No ε bounds ")
     [claimed] = [each for each in said.privacy.reasons if each.startswith("More than is claimed")]
     assert claimed.endswith("the record shows no bound on exact sums.")
+    # More may have been told by who signed nothing, or where not all sums could be judged.
+    known = judged_of(content, alone=alone)
+    assert bounded_beside_sums(known) == said.privacy.epsilon
+    assert (
+        bounded_beside_sums(replace(known, alone=msgspec.structs.replace(alone, whole=False)))
+        is None
+    )
+    ledger = known.audit.ledger
+    unsigned = msgspec.structs.replace(ledger, accounts={}, unsigned=ledger.accounts)
+    audit = msgspec.structs.replace(known.audit, ledger=unsigned)
+    assert bounded_beside_sums(replace(known, audit=audit)) is None
 
 
 def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:
