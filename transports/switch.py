@@ -23,8 +23,6 @@ class Switch:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
         passed: how many seconds of the run have passed.
-
-    Attributes:
     """
 
     def __init__(
@@ -34,7 +32,8 @@ class Switch:
         self.limits = limits or Limits()
         self._ports: dict[PartyId, Mailbox[Delivery]] = {}
         self._expected: dict[PartyId, Mailbox[Delivery]] = {}
-        self._start = trio.current_time() - passed
+        self._clock = trio.lowlevel.current_clock().current_time
+        self._start = self._clock() - passed
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
         self._wake = trio.Event()
@@ -46,7 +45,7 @@ class Switch:
     @property
     def now(self) -> float:
         """Seconds since the run has begun."""
-        return trio.current_time() - self._start
+        return self._clock() - self._start
 
     @property
     def connected(self) -> int:
@@ -136,7 +135,7 @@ class Switch:
             port = self._port_of(recipient)
         if port is not None and port.full:
             return recipient
-        now = trio.current_time() - self._start
+        now = self._clock() - self._start
         try:
             if envelope.seq >= self._allowance and member != AGGREGATOR:
                 reason = f"more than {self._allowance} envelopes of one party"

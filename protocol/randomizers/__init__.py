@@ -112,13 +112,13 @@ def randomize_columns(
             f"codes of type {codes.dtype}: expected unsigned, holding {columns.largest} values"
         )
     true = codes.T
-    if (true >= columns.sizes).any():
+    if np.count_nonzero(true >= columns.sizes):
         raise ValueError("a code is not below the size of its column's randomizer")
     words = stream.words(codes.size).reshape(true.shape)
     kept = words < columns.thresholds
     refused = words > columns.lasts
     drawn = (words - columns.thresholds) % columns.sizes
-    if refused.any():
+    if np.count_nonzero(refused):
         drawn[refused] = stream.integers(np.broadcast_to(columns.sizes, drawn.shape)[refused])
     return np.ascontiguousarray(np.where(kept, true, drawn.astype(codes.dtype)).T)
 

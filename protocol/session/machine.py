@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from protocol.accounting.accountants import NOTHING, Loss, total
+from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import PrivacyEvent
 from protocol.crypto.merkle import Tree
 from protocol.crypto.randomness import Stream
@@ -46,6 +46,44 @@ from protocol.session.roster import Identity
 from protocol.session.variant import event_of, heeded
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
+
+
+class _Spending:
+    """What a party's messages cost each of its respondents, and how much they may.
+
+    Args:
+        accountant: judges each of them.
+        budget: the most, in nats; None if nothing was set.
+
+    Attributes:
+        spent: so far.
+    """
+
+    __slots__ = ("_accountant", "_budget", "spent")
+
+    def __init__(self, accountant: PureAccountant, budget: float | None) -> None:
+        self._accountant = accountant
+        self._budget = budget
+        self.spent: Loss = NOTHING
+
+    def afford(self, event: PrivacyEvent, kind: str | None = None) -> Loss:
+        """What will have been spent with this event.
+
+        Args:
+            kind: of the message that tells it, if there is one yet.
+
+        Raises:
+            PrivacyError: not enough is left.
+        """
+        loss = self._accountant.judge(event)
+        spent = total((self.spent, loss))
+        if self._budget is not None and spent.record > self._budget:
+            what = "what is asked for" if kind is None else repr(kind)
+            raise PrivacyError(
+                f"{what} costs {loss.record:.6g} per respondent; "
+                f"{self._budget - self.spent.record:.6g} of {self._budget:.6g} is left"
+            )
+        return spent
 
 
 class Machine:
@@ -88,8 +126,8 @@ class Machine:
         self.finished = False
         self._records = records
         self._instead = instead or charter.variant.party
-        self._budget = budget
-        self._spent: Loss = NOTHING
+        # By itself: a role that referred to its machine would keep both until garbage is collected.
+        self._spending = _Spending(charter.accountant, budget)
         self._seen = Seen()
         self._notices: list[str] = []
         self._seq = 0
@@ -109,7 +147,7 @@ class Machine:
             stream,
             session=charter.session,
             identity=identity,
-            afford=self._afford,
+            afford=self._spending.afford,
             notice=self._notices.append,
             crowd=crowd,
         )
@@ -136,7 +174,7 @@ class Machine:
     @property
     def spent(self) -> Loss:
         """What this party's messages have cost each of its respondents so far."""
-        return self._spent
+        return self._spending.spent
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -346,12 +384,11 @@ class Machine:
                 raise LocalProtocolError(
                     f"recipient {recipient!r} is not another member of the roster"
                 )
+        kind, seq = send.message.kind(), self._seq
         if self._records is not None:
-            event = event_of(self.charter.variant, send.message, self._seen)
-            self._spent = self._afford(event, f"{send.message.kind()!r} costs")
+            event = event_of(charter.variant, send.message, self._seen)
+            self._spending.spent = self._spending.afford(event, kind)
         body = charter.codec.encode(send.message)
-        kind = send.message.kind()
-        seq = self._seq
         envelopes = [
             Envelope(charter.session, self.me, recipient, seq + i, kind, body)
             for i, recipient in enumerate(recipients)
@@ -361,17 +398,6 @@ class Machine:
         if self._identity is not None:
             for envelope in envelopes:
                 self._said.append(encode_envelope(envelope))
-
-    def _afford(self, event: PrivacyEvent, what: str = "what is asked for costs") -> Loss:
-        """What will have been spent with this event; refuses what is not left."""
-        loss = self.charter.accountant.judge(event)
-        spent = total((self._spent, loss))
-        if self._budget is not None and spent.record > self._budget:
-            raise PrivacyError(
-                f"{what} {loss.record:.6g} per respondent; "
-                f"{self._budget - self._spent.record:.6g} of {self._budget:.6g} is left"
-            )
-        return spent
 
     def _outcome(self, waiting: Waiting) -> dict[PartyId, Message] | QuorumError:
         """Close the open gather: what it returns, or that too few have answered."""

@@ -246,16 +246,13 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     """What one party knows of a roster: the aggregator, itself, and the root over all members.
 
     Only these two have a key here and can be sent to. What needs all members raises
-    ``LocalProtocolError``.
+    ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``excerpt_of``.
 
     Args:
         members: the aggregator and the party.
         place: the party's, from 1.
         size: how many members the roster has.
         over: the root of the roster's Merkle tree, 32 bytes.
-
-    Raises:
-        ValueError: as ``Roster``, or a place that the roster does not have.
     """
 
     place: int
@@ -263,13 +260,12 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     over: bytes
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.members) != 2 or not 1 <= self.place < self.size:
-            raise ValueError(f"place {self.place} on a roster of {self.size} members")
+        """The members are of a roster that was checked, or ``excerpt_of`` has checked them."""
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:
-        return dict(zip((name for name, _ in self.members), (0, self.place), strict=False))
+        (aggregator, _), (party, _) = self.members
+        return {aggregator: 0, party: self.place}
 
     @property
     def root(self) -> bytes:
@@ -327,7 +323,9 @@ def excerpt_of(
     Raises:
         ValueError: they are not, or what ``Roster`` refuses.
     """
-    excerpt = Excerpt(members=((AGGREGATOR, aggregator), party), place=place, size=size, over=root)
+    two = Roster(((AGGREGATOR, aggregator), party))
+    if not 1 <= place < size:
+        raise ValueError(f"place {place} on a roster of {size} members")
     leaves = {
         0: leaf_hash(roster_leaf(AGGREGATOR, aggregator)),
         place: leaf_hash(roster_leaf(*party)),
@@ -336,4 +334,4 @@ def excerpt_of(
         raise ValueError(
             f"the aggregator and {party[0]!r} at place {place} are not proved to be on the roster"
         )
-    return excerpt
+    return Excerpt(members=two.members, place=place, size=size, over=root)

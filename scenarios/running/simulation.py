@@ -117,24 +117,25 @@ def simulate(
             withheld=withheld,
         )
         return trio.run(live, variant, records)
-    setting = setting_of(variant, records, seed=seed, parties=parties, analysis=analysis)
-    recorded_to = _recorded(setting, records, transport, rules, path, withheld=withheld)
-    with recorded_to as recorded, collector_paused():
-        if watch is not None:
-            watch(recorded.exchange)
-        try:
-            run = run_locally(
-                recorded.exchange,
-                setting.streams,
-                setting.holdings,
-                identities=setting.identities,
-                budget=budget,
-            )
-        except BaseException as error:
-            recorded.recorder.close(complete=False, reason=type(error).__name__)
-            raise
-        recorded.recorder.close()
-    return recorded.outcome(run)
+    with collector_paused():
+        setting = setting_of(variant, records, seed=seed, parties=parties, analysis=analysis)
+        recorded_to = _recorded(setting, records, transport, rules, path, withheld=withheld)
+        with recorded_to as recorded:
+            if watch is not None:
+                watch(recorded.exchange)
+            try:
+                run = run_locally(
+                    recorded.exchange,
+                    setting.streams,
+                    setting.holdings,
+                    identities=setting.identities,
+                    budget=budget,
+                )
+            except BaseException as error:
+                recorded.recorder.close(complete=False, reason=type(error).__name__)
+                raise
+            recorded.recorder.close()
+        return recorded.outcome(run)
 
 
 async def simulate_async(
@@ -164,27 +165,30 @@ async def simulate_async(
         if workers > most:
             raise UsageError(f"{workers} workers: expected at most {most}, one for each party")
         keys = keys_by(engine_for(workers, engine))
-    setting = setting_of(variant, records, seed=seed, parties=parties, keys=keys, analysis=analysis)
-    recorded_to = _recorded(
-        setting, records, transport, rules, path, here=workers is None, withheld=withheld
-    )
-    with recorded_to as recorded, collector_paused():
-        if watch is not None:
-            watch(recorded.exchange)
-        async with recording(recorded.recorder):
-            if engine is None or workers is None:
-                run = await _run_here(recorded.exchange, setting, transport, budget)
-            else:
-                run = await run_in_workers(
-                    recorded.exchange,
-                    setting,
-                    records,
-                    engine,
-                    workers=workers,
-                    secured=transport == "tls",
-                    budget=budget,
-                )
-    return recorded.outcome(run)
+    with collector_paused():
+        setting = setting_of(
+            variant, records, seed=seed, parties=parties, keys=keys, analysis=analysis
+        )
+        recorded_to = _recorded(
+            setting, records, transport, rules, path, here=workers is None, withheld=withheld
+        )
+        with recorded_to as recorded:
+            if watch is not None:
+                watch(recorded.exchange)
+            async with recording(recorded.recorder):
+                if engine is None or workers is None:
+                    run = await _run_here(recorded.exchange, setting, transport, budget)
+                else:
+                    run = await run_in_workers(
+                        recorded.exchange,
+                        setting,
+                        records,
+                        engine,
+                        workers=workers,
+                        secured=transport == "tls",
+                        budget=budget,
+                    )
+        return recorded.outcome(run)
 
 
 def _carrier(

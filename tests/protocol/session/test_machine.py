@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import msgspec
@@ -70,6 +71,20 @@ def test_a_conversation() -> None:
     ]
     assert machine.result == published
     assert machine.kept == []
+
+
+def test_a_machine_that_has_ended_is_freed_with_its_last_user() -> None:
+    async def answer(me: Me) -> None:
+        me.afford(Public())
+        me.notice("answered")
+        await me.send(AGGREGATOR, Word("yes"))
+
+    machine = started(party(answer))
+    assert machine.finished
+    assert machine.failure is None
+    gone = weakref.ref(machine)
+    del machine
+    assert gone() is None
 
 
 def test_numbers_go_on_whoever_they_go_to() -> None:
