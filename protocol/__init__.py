@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         split_codes,
     )
     from protocol.session.roles import Me, Seen
+    from protocol.session.so_far import SoFar
     from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
@@ -173,6 +174,7 @@ __all__ = [
     "SecureSum",
     "Seen",
     "SharesEstimate",
+    "SoFar",
     "Stage",
     "StratifiedEstimate",
     "Stream",
@@ -291,6 +293,7 @@ _HOMES = {
         "split_codes",
     ),
     "protocol.session.roles": ("Me", "Seen"),
+    "protocol.session.so_far": ("SoFar",),
     "protocol.session.tabulation": ("Respondents", "Stage"),
     "protocol.session.variant": ("Claim", "Epsilon", "Probability", "Variant"),
     "protocol.sharing.sums": ("SecureSum",),

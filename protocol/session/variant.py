@@ -24,6 +24,7 @@ from protocol.errors import (
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
 from protocol.session.roles import Me, Seen
+from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.surveys.limits import NOTHING, Workload, check_respondents, check_workload
 from protocol.surveys.records import Records
@@ -160,6 +161,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         parties say nothing one by one, or it is malformed.
         """
         return None
+
+    def so_far(self, session: bytes) -> SoFar:
+        """Who follows a survey as it goes on, for estimates before it is over.
+
+        Args:
+            session: the session's id.
+        """
+        return SoFar()
 
     def stages(self, people: int) -> Generator[Stage, Totals, Message]:
         """What the aggregator asks of respondents who are counted in cohorts.

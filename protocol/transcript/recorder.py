@@ -78,6 +78,7 @@ class Recorder:
             this very program sign as they should.
         acknowledging: whether leaf hashes are kept until ``acknowledge`` is called: about 70 bytes
             an entry.
+        watch: is told every entry once it is recorded.
         resumed: the sink has the header already, and perhaps more. Nothing is written before all
             that follows the header has been given to ``recall``, and ``go_on`` has been called.
 
@@ -99,6 +100,7 @@ class Recorder:
         secret: bytes | None = None,
         judge_heads: bool = True,
         acknowledging: bool = False,
+        watch: Callable[[Entry], object] | None = None,
         resumed: bool = False,
     ) -> None:
         problems = problems_of(header)
@@ -115,6 +117,7 @@ class Recorder:
         if secret is None or len(secret) != LOG_SECRET_BYTES:
             raise LocalProtocolError(f"expected a secret of {LOG_SECRET_BYTES} bytes for the log")
         self._sink = sink
+        self._watch = watch
         self._signer = signer
         self._session = header.session
         self._longest = header.longest
@@ -441,6 +444,8 @@ class Recorder:
         encoded = self._encode(entry)
         self._log.add(encoded)
         self._hold(encoded)
+        if self._watch is not None:
+            self._watch(entry)
         if self._pending >= BLOCK_ENTRIES or len(self._content) >= BLOCK_BYTES:
             self.flush()
 

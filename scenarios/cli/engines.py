@@ -20,6 +20,7 @@ from scenarios.engines.sweep import Sweep
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import make_folder, not_regular, write_whole
+from scenarios.watching.bars import ongoing
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,8 @@ def sweeping(
         file = result.with_name(PIECES)
     with (
         going_on_from(file),
-        pieces_shown(name, silent=silent) as shown,
-        Sweep(engine.open, path=file, about=about, progress=shown, stage=shown.stage) as sweep,
+        ongoing(name, silent=silent) as bar,
+        Sweep(engine.open, path=file, about=about, progress=bar, stage=bar.stage) as sweep,
     ):
         yield sweep
 
@@ -141,71 +142,3 @@ def going_on_from(file: Path | None) -> Generator[None]:
         if interrupted and file is not None and file.exists():
             raise KeyboardInterrupt(f"the same command goes on from {file}") from error
         raise
-
-
-class Shown:
-    """What a terminal shows of long work: how many pieces are done, stage by stage if there are.
-
-    Args:
-        show: is given what is done, of how much, and both in words.
-    """
-
-    def __init__(self, show: Callable[[float, float, str], object] | None = None) -> None:
-        self._show = show
-        self._stage = ""
-        self._before, self._stages, self._most = 0, 1, 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take how many pieces of this stage are done, and of how many."""
-        # A stage may be carried out in several turns, and the bar does not go back.
-        self._most = max(self._most, self._before + done / max(total, 1) * (1 - 1e-9))
-        self._tell(f"{done:,} of {total:,} pieces")
-
-    def stage(self, done: int, total: int) -> None:
-        """Take how many stages are done, as the next one begins, and of how many."""
-        self._before, self._stages, self._most = done, total, max(self._most, float(done))
-        self._stage = f"part {done + 1} of {total}"
-        self._tell("")
-
-    def _tell(self, pieces: str) -> None:
-        if self._show is not None:
-            said = ", ".join(part for part in (self._stage, pieces) if part)
-            self._show(self._most, self._stages, said)
-
-
-@contextlib.contextmanager
-def pieces_shown(name: str, *, silent: bool) -> Generator[Shown]:
-    """On a terminal, a bar of how much is done, of how much, and the time that is left."""
-    if silent:
-        yield Shown()
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield Shown()
-        return
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=12),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"{name}: preparing", total=None)
-
-        def show(done: float, total: float, said: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"{name}: {said}")
-
-        yield Shown(show)

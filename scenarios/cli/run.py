@@ -13,9 +13,8 @@ import click
 import msgspec
 
 from protocol.estimators.inference.words import Intervals
-from protocol.session.exchange import Exchange
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
-from scenarios.cli.engines import EngineChoice, engine_options, going_on_from, pieces_shown
+from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
 from scenarios.cli.options import (
     beside_options,
     calibration_options,
@@ -52,7 +51,9 @@ from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import families, find_scenario
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Scenario
-from scenarios.running.simulation import TRANSPORTS, TransportName
+from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
+from scenarios.watching.bars import ongoing
+from scenarios.watching.live import following
 
 
 @click.command("list")
@@ -104,6 +105,14 @@ def list_(names: tuple[str, ...], parameters: bool) -> None:
 @json_option
 @beside_options
 @click.option(
+    "--watch",
+    "watched",
+    is_flag=True,
+    help="Show how the survey goes: who has answered and who is gone, the epsilon spent, and the "
+    "estimates with their intervals, which shrink. Where there is no terminal, one line for each "
+    "step goes to standard error.",
+)
+@click.option(
     "--by-messages",
     is_flag=True,
     help="Run a cell of a reproduction through live parties, as often as its parameter repeats.",
@@ -130,6 +139,7 @@ def run(
     force: bool,
     as_json: bool,
     beside: Beside,
+    watched: bool,
     by_messages: bool,
     csv: Path | None,
     calibration: Calibration,
@@ -174,6 +184,11 @@ def run(
     beside = beside._replace(csv=csv)
     beside.check()
     live = by_messages or not found.reproduces
+    if watched and not live:
+        raise UsageError(
+            f"--watch: {found.name!r} draws reports by their law and nobody sends any; expected "
+            "--by-messages too"
+        )
     if workers is not None:
         if not live:
             raise UsageError(f"--workers: {found.name!r} is a reproduction; expected --by-messages")
@@ -201,7 +216,13 @@ def run(
         Sweep(engine.open if workers is None else Here, path=pieces, about=about) as sweep,
         contextlib.nullcontext() if workers is None else engine.open() as opened,
     ):
-        with _progress(found, carrier if live else None, silent=as_json) as (watch, progress):
+        with _progress(
+            found,
+            carrier if live else None,
+            watched=watched,
+            silent=as_json,
+            intervals=intervals,
+        ) as (follow, progress):
             context = Context(
                 seed=seed,
                 withheld=withheld,
@@ -210,7 +231,7 @@ def run(
                 engine=opened,
                 data=data,
                 transcript=out / TRANSCRIPT if out is not None and live else None,
-                watch=watch,
+                watch=follow,
                 by_messages=by_messages,
                 progress=progress,
                 sweep=sweep,
@@ -272,55 +293,18 @@ def _of_workers(
 
 @contextlib.contextmanager
 def _progress(
-    scenario: Scenario[Any], transport: str | None, *, silent: bool
-) -> Generator[tuple[Callable[[Exchange], object] | None, Callable[[int, int], None]]]:
-    """On a terminal, a line that counts messages, or pieces where nothing carries messages."""
+    scenario: Scenario[Any],
+    transport: str | None,
+    *,
+    watched: bool,
+    silent: bool,
+    intervals: Intervals,
+) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
+    """A line on a terminal: of parties that were heard, or of pieces if nobody sends messages."""
     if transport is None:
-        with pieces_shown(scenario.name, silent=silent) as progress:
+        with ongoing(scenario.name, silent=silent) as progress:
             yield None, progress
         return
-    if silent:
-        yield None, _unheeded
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None, _unheeded
-        return
-    from rich.progress import (
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        Task,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.text import Text
-
-    exchanges: list[Exchange] = []
-
-    class Messages(ProgressColumn):
-        max_refresh = 0.2
-
-        def render(self, task: Task) -> Text:
-            return Text(f"{exchanges[-1].messages:,} messages" if exchanges else "preparing")
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        Messages(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        said = f"{scenario.name} over {transport}"
-        task = bar.add_task(said, total=None)
-
-        def runs(done: int, total: int) -> None:
-            bar.update(task, description=f"{said}, {done:,} of {total:,} runs")
-
-        yield exchanges.append, runs
-
-
-def _unheeded(done: int, total: int) -> None:
-    """Take no notice of how many steps are done: messages are counted."""
+    name = f"{scenario.name} over {transport}"
+    with following(name, watched=watched, silent=silent, intervals=intervals) as followed:
+        yield followed

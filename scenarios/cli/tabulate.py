@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -49,6 +48,7 @@ from scenarios.running.tabulating import (
     surveyed,
     tabulate,
 )
+from scenarios.watching.bars import ongoing
 
 
 @click.command("tabulate")
@@ -123,7 +123,7 @@ def tabulate_(
         with (
             going_on_from(file),
             engine.open() as opened,
-            _progress(found.name, silent=as_json) as progress,
+            ongoing(found.name, silent=as_json, each="people") as progress,
         ):
             cohorts = -(-n // cohort)
             if cohorts < opened.jobs:
@@ -210,37 +210,3 @@ def _near(value: Any) -> tuple[int | float, ...]:
     with contextlib.suppress(ValueError):
         return (float(text) * 0.9,)
     return ()
-
-
-@contextlib.contextmanager
-def _progress(name: str, *, silent: bool) -> Generator[Callable[[int, int], None]]:
-    """On a terminal, a bar with the time that is left."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if silent or not console.is_terminal:
-        yield lambda done, total: None
-        return
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,} people"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=1)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield progress

@@ -247,7 +247,7 @@ class _Rows:
         ended = self._rounds.add(step)
         if ended is not None and not ended.malformed:
             of_round = None if ended.round == NO_ROUND else ended.round
-            yield "closing", (*about, ended.kind, of_round, ended.awaited, ended.counted)
+            yield "closing", (*about, ended.kind, of_round, ended.awaited, len(ended.counted))
         told = None if self._charging is None else self._charging.add(step)
         if told is None or told.charge is None:
             return

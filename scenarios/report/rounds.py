@@ -131,14 +131,15 @@ class Ended(NamedTuple):
 
     Args:
         kind, round: what it had awaited; empty of a malformed closing.
-        awaited, counted: from how many parties, and how many it counted.
+        awaited: from how many parties.
+        counted: whom of them it counted.
         malformed: why the closing is malformed; empty if it is not.
     """
 
     kind: str = ""
     round: int = NO_ROUND
     awaited: int = 0
-    counted: int = 0
+    counted: tuple[PartyId, ...] = ()
     malformed: str = ""
 
 
@@ -174,7 +175,7 @@ class RoundCounter:
                     closed.of,
                     closed.round,
                     len(self._roster.members_in(closed.awaited)),
-                    len(self._roster.members_in(closed.counted)),
+                    tuple(self._roster.members_in(closed.counted)),
                 )
             except ValueError as error:
                 ended = Ended(malformed=str(error))
@@ -242,7 +243,7 @@ class RoundWriter(Fold):
         if ended.malformed:
             self._note(f"a malformed closing: {ended.malformed}")
         else:
-            counted = f"{ended.counted:,} of {ended.awaited:,} parties counted"
+            counted = f"{len(ended.counted):,} of {ended.awaited:,} parties counted"
             self._note(f"closed: {ended.kind} of {counted}")
         self._closings.append(entry)
         self._tallies.append({})

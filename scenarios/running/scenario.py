@@ -17,7 +17,6 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
 from protocol.populations.population import Population
-from protocol.session.exchange import Exchange
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
@@ -30,7 +29,7 @@ from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
-from scenarios.running.simulation import TransportName, simulate
+from scenarios.running.simulation import TransportName, Watch, simulate
 from transports.faults import Fault, crash
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Context:
         engine: whose the workers are.
         data: where public data lies, or None.
         transcript: where to write the transcript, or None to keep it in memory.
-        watch: is handed the exchange before the run.
+        watch: follows a run, as of ``simulate``.
         by_messages: a reproduction is to run its experiment once, through live actors
             (``simulate``), and to report its outcome too.
         progress: a reproduction tells it how much is done, and of how much.
@@ -73,7 +72,7 @@ class Context:
     engine: Engine | None = None
     data: Path | str | None = None
     transcript: Path | str | None = None
-    watch: Callable[[Exchange], object] | None = None
+    watch: Watch | None = None
     by_messages: bool = False
     progress: Callable[[int, int], None] = _unheeded
     sweep: Sweep = field(default_factory=Sweep)

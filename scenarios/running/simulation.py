@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import trio
 
 from parties.session import Hub, run_session
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.run import Run
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
-from protocol.transcript.entries import WITHHELD
+from protocol.transcript.entries import WITHHELD, Entry
 from protocol.transcript.header import header_of
 from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
@@ -52,6 +53,9 @@ TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
 
 LOOPBACK = "127.0.0.1"
 
+Watch: TypeAlias = Callable[[Charter], Callable[[Entry], object]]
+"""Is given the charter of a run before it starts; what it returns is told every entry."""
+
 
 def simulate(
     variant: Variant,
@@ -63,7 +67,7 @@ def simulate(
     rules: Sequence[Fault] = (),
     budget: float | None = None,
     path: Path | str | None = None,
-    watch: Callable[[Exchange], object] | None = None,
+    watch: Watch | None = None,
     workers: int | None = None,
     engine: Engine | None = None,
     analysis: Analysis | None = None,
@@ -85,7 +89,8 @@ def simulate(
         budget: the most epsilon that a party spends per respondent, in nats.
         path: where to write the transcript, in memory by default. An earlier simulation there is
             replaced, the record of a real survey never.
-        watch: called with the exchange before the run, to follow its counters.
+        watch: called with the charter before the run; what it returns is told every entry as it is
+            recorded.
         workers: the number of workers that the parties live in, over ``tcp`` or ``tls``; by default
             they live in this process. The parties of a worker that dies are gone.
         engine: whose the workers are, as of ``open_engine``.
@@ -119,10 +124,10 @@ def simulate(
         return trio.run(live, variant, records)
     with collector_paused():
         setting = setting_of(variant, records, seed=seed, parties=parties, analysis=analysis)
-        recorded_to = _recorded(setting, records, transport, rules, path, withheld=withheld)
+        recorded_to = _recorded(
+            setting, records, transport, rules, path, watch=watch, withheld=withheld
+        )
         with recorded_to as recorded:
-            if watch is not None:
-                watch(recorded.exchange)
             try:
                 run = run_locally(
                     recorded.exchange,
@@ -148,7 +153,7 @@ async def simulate_async(
     rules: Sequence[Fault] = (),
     budget: float | None = None,
     path: Path | str | None = None,
-    watch: Callable[[Exchange], object] | None = None,
+    watch: Watch | None = None,
     workers: int | None = None,
     engine: Engine | None = None,
     analysis: Analysis | None = None,
@@ -170,11 +175,16 @@ async def simulate_async(
             variant, records, seed=seed, parties=parties, keys=keys, analysis=analysis
         )
         recorded_to = _recorded(
-            setting, records, transport, rules, path, here=workers is None, withheld=withheld
+            setting,
+            records,
+            transport,
+            rules,
+            path,
+            here=workers is None,
+            watch=watch,
+            withheld=withheld,
         )
         with recorded_to as recorded:
-            if watch is not None:
-                watch(recorded.exchange)
             async with recording(recorded.recorder):
                 if engine is None or workers is None:
                     run = await _run_here(recorded.exchange, setting, transport, budget)
@@ -331,12 +341,14 @@ def _recorded(
     path: Path | str | None,
     *,
     here: bool = True,
+    watch: Watch | None = None,
     withheld: bool = False,
 ) -> Generator[_Recorded]:
     """The record of a run, whose file gets its name after the block.
 
     Args:
         here: whether the parties live in this process.
+        watch: as of ``simulate``.
         withheld: whether the record does without the seed.
     """
     started = time.perf_counter()
@@ -360,6 +372,7 @@ def _recorded(
             signer=signer,
             secret=log_secret_of(setting.seed),
             judge_heads=False,
+            watch=None if watch is None else watch(setting.charter),
         )
         if record is not None:
             record.keep()

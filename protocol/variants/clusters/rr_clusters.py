@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,8 +21,10 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Release
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
-from protocol.session.roles import Me, Seen
+from protocol.session.roles import Me, Seen, Topic
+from protocol.session.so_far import SoFar
 from protocol.session.variant import Claim, Probability, Variant
+from protocol.sharing.messages import Totals
 from protocol.sharing.sums import SecureSum, Sum, Summed, check_totals, digest_of
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
@@ -176,6 +178,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """What the dependences are learned from, which is in the estimate whoever reports later."""
         return PilotReport if self.by_reports else self.sums.contribution
 
+    def so_far(self, session: bytes) -> SoFar:
+        """The estimate once the totals are known, with the reports by cluster that have come."""
+        return _ByCluster(self)
+
     async def party(self, me: Me, records: Records) -> None:
         """Learn the clusters, make sure of them, report."""
         if self.by_reports:
@@ -303,7 +309,26 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         accused.update(name for name in reports if name not in fit)
         if len(fit) < quorum:
             raise ProtocolError(f"{len(fit)} reports fit the clusters, {quorum} needed")
-        codes = codes_of(self.survey, negotiated.blocks, np.concatenate(list(fit.values())))
+        return self.clustered(
+            negotiated, list(fit.values()), learned, totals, me.roster.bitmap(sorted(accused))
+        )
+
+    def clustered(
+        self,
+        negotiated: Negotiated,
+        reports: Sequence[NDArray[np.unsignedinteger]],
+        learned: int,
+        totals: NDArray[np.uint32],
+        accused: bytes,
+    ) -> Clustered:
+        """The result.
+
+        Args:
+            negotiated: the clusters.
+            reports: by cluster, all of which fit.
+            learned, totals, accused: as published.
+        """
+        codes = codes_of(self.survey, negotiated.blocks, np.concatenate(reports))
         counts = Counts.of(codes, self.survey.sizes)
         return Clustered(
             negotiated.clusters,
@@ -311,7 +336,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             counts.counts.astype(np.uint32),
             learned,
             totals,
-            me.roster.bitmap(sorted(accused)),
+            accused,
         )
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
@@ -470,3 +495,39 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 epsilon=None,
             )
         return (matched,)
+
+
+class _ByCluster(SoFar):
+    """The totals, once the aggregator has said them, and the reports by cluster that have come."""
+
+    def __init__(self, variant: RRClusters) -> None:
+        self._variant = variant
+        self._learned: Totals | Proposal | None = None
+        self._codes: dict[PartyId, NDArray[np.unsignedinteger]] = {}
+        self._over = False
+
+    def said(self, message: Message) -> None:
+        if isinstance(message, Totals | Proposal):
+            self._learned = message
+
+    def heard(self, party: PartyId, message: Message) -> None:
+        if isinstance(message, Report) and not self._over:
+            self._codes.setdefault(party, message.codes)
+
+    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
+        if topic[0] == Report.kind():
+            self._over = True
+            there = set(counted)
+            self._codes = {name: codes for name, codes in self._codes.items() if name in there}
+
+    def estimate(self) -> CombinedEstimate | None:
+        learned = self._learned
+        if learned is None:
+            return None
+        totals = learned.totals
+        negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
+        reports = [codes for codes in self._codes.values() if fits(codes, negotiated.blocks)]
+        if not reports:
+            return None
+        variant, respondents = self._variant, learned.respondents
+        return variant.estimate(variant.clustered(negotiated, reports, respondents, totals, b""))

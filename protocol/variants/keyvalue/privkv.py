@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -22,7 +22,8 @@ from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
-from protocol.session.roles import Me, Seen
+from protocol.session.roles import Me, Seen, Topic
+from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Epsilon, Variant
 from protocol.surveys.limits import Workload
@@ -127,6 +128,10 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         """The report; one of the first round is enough."""
         return KeyReport
 
+    def so_far(self, session: bytes) -> SoFar:
+        """The estimate from the first round's reports that have come, then from whole rounds."""
+        return _Rounds(self)
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, report; in further rounds, on the same keys."""
         request = await me.receive(Request, AGGREGATOR)
@@ -156,9 +161,9 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         answers = await me.gather(
             KeyReport, parties, round=0, within=self.patience, at_least=quorum
         )
-        first = {party: report for party, report in answers.items() if self._fits(report)}
+        first = {party: report for party, report in answers.items() if self.fits(report)}
         check_valid(len(first), quorum)
-        counts = [self._counted(first.values())]
+        counts = [self.counted(first.values())]
         late = [party for party in parties if party not in first]
         for round_ in range(1, self.repeats):
             fakes = fakes_after(counts[-1], self.client.each)
@@ -173,10 +178,10 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             again = [
                 report
                 for party, report in answers.items()
-                if self._fits(report) and np.array_equal(report.keys, first[party].keys)
+                if self.fits(report) and np.array_equal(report.keys, first[party].keys)
             ]
             check_valid(len(again), quorum, f"valid reports in round {round_}")
-            counts.append(self._counted(again))
+            counts.append(self.counted(again))
         return SymbolCounts(np.stack(counts).astype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, SymbolCounts]:
@@ -197,13 +202,15 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
             report = party.ask(Request(self.survey.digest), kind=KeyReport)
             for round_, means in enumerate(stage.asked, 1):
                 report = party.ask(Fakes(round_, means[report.keys]), kind=KeyReport)
-            counts += self._counted([report])
+            counts += self.counted([report])
         return counts.reshape(-1)
 
-    def _fits(self, report: KeyReport) -> bool:
+    def fits(self, report: KeyReport) -> bool:
+        """Whether a report is on one key of each of its respondents."""
         return 1 <= len(report.keys) == len(report.symbols) <= self.max_records
 
-    def _counted(self, reports: Iterable[KeyReport]) -> NDArray[np.int64]:
+    def counted(self, reports: Iterable[KeyReport]) -> NDArray[np.int64]:
+        """How often each symbol was reported of each key, (d, 3)."""
         each = list(reports)
         keys, symbols = (
             np.concatenate([getattr(report, field) for report in each])
@@ -215,7 +222,7 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         """A report is a draw on the key that it names, and names it whatever is held."""
         if not isinstance(message, KeyReport):
             return super().reveals(message, seen)
-        if self._fits(message) and 0 <= message.round < self.repeats:
+        if self.fits(message) and 0 <= message.round < self.repeats:
             return self._event(message.keys, (message.round,))
         return Plain(self.survey.names)
 
@@ -308,6 +315,40 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
                 epsilon=self.client.epsilon,
             ),
         )
+
+
+class _Rounds(SoFar):
+    """The reports of the first round, and the counts of all rounds whose wait is over."""
+
+    def __init__(self, variant: KeyValueCollection) -> None:
+        self._variant = variant
+        self._first: dict[PartyId, KeyReport] = {}
+        self._reports: dict[PartyId, KeyReport] = {}
+        self._counts: list[NDArray[np.int64]] = []
+
+    def heard(self, party: PartyId, message: Message) -> None:
+        if not isinstance(message, KeyReport) or not self._variant.fits(message):
+            return
+        first = self._first.get(party)
+        same = first is not None and np.array_equal(message.keys, first.keys)
+        if message.round == len(self._counts) and (same or not self._counts):
+            self._reports.setdefault(party, message)
+
+    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
+        if topic != (KeyReport.kind(), len(self._counts)):
+            return
+        there = {name: self._reports[name] for name in counted if name in self._reports}
+        self._first, self._reports = self._first if self._counts else there, {}
+        if there:
+            self._counts.append(self._variant.counted(there.values()))
+
+    def estimate(self) -> KeyValueTables | None:
+        counts = self._counts
+        if not counts and self._reports:
+            counts = [self._variant.counted(self._reports.values())]
+        if not counts:
+            return None
+        return self._variant.estimate(SymbolCounts(np.stack(counts).astype(np.uint32)))
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
+from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.roles import Me, Seen
+from protocol.session.roles import Me, Seen, Topic
+from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -100,6 +102,10 @@ class OneReport(Variant, frozen=True, kw_only=True):
         read = self.read(contribution) if isinstance(contribution, self.contribution) else None
         return None if read is None else self.pooled([read])
 
+    def so_far(self, session: bytes) -> SoFar:
+        """The estimate from the reports that have come."""
+        return _Reports(self)
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, consent, report."""
         question = await me.receive(self.messages[0], AGGREGATOR)
@@ -183,6 +189,29 @@ class OneReport(Variant, frozen=True, kw_only=True):
         if isinstance(message, question):
             return Public()
         return Derived() if isinstance(message, result) else Plain(self.survey.names)
+
+
+class _Reports(SoFar):
+    """The reports that have come, and when their wait is over those that were counted."""
+
+    def __init__(self, variant: OneReport) -> None:
+        self._variant = variant
+        self._read: dict[PartyId, Any] = {}
+        self._over = False
+
+    def heard(self, party: PartyId, message: Message) -> None:
+        if isinstance(message, self._variant.contribution) and not self._over:
+            self._read.setdefault(party, self._variant.read(message))
+
+    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
+        if topic[0] == self._variant.contribution.kind():
+            self._over = True
+            there = set(counted)
+            self._read = {name: read for name, read in self._read.items() if name in there}
+
+    def estimate(self) -> Estimate | None:
+        read = [found for found in self._read.values() if found is not None]
+        return self._variant.estimate(self._variant.pooled(read)) if read else None
 
 
 def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from protocol.crypto.randomness import WORDS
 from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable
-from protocol.session.roles import Me, Seen
+from protocol.session.roles import Me, Seen, Topic
+from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
@@ -196,6 +197,14 @@ class RRBA(Variant, frozen=True, kw_only=True):
         """The answers, to whichever block."""
         return Answers
 
+    def running(self) -> Running:
+        """What an aggregator knows before the first block."""
+        return Running(self.plan.cells, np.array(self.plan.thresholds) / WORDS, self.update)
+
+    def so_far(self, session: bytes) -> SoFar:
+        """The estimate after the blocks so far."""
+        return _Blocks(self, session)
+
     async def party(self, me: Me, records: Records) -> None:
         """Hear the block's tables, consent, answer."""
         question = await me.receive(Question, AGGREGATOR)
@@ -258,8 +267,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
         """Ask block by block, update the tables, publish."""
-        plan = self.plan
-        running = Running(plan.cells, np.array(plan.thresholds) / WORDS, self.update)
+        plan, running = self.plan, self.running()
         answered, heard, asked = 0, 0, 0
         blocks = list(self.blocks_of(parties))
         for number, members in enumerate(blocks):
@@ -270,7 +278,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 await me.broadcast(about, Question(number, False, kinds, part))
             asked += len(members)
             answers = await me.gather(Answers, members, within=self.patience)
-            counts, respondents, fit = self._counted(me.session, answers)
+            counts, respondents, fit = self.counted(me.session, answers)
             running.add(counts, weights / WORDS)
             answered += respondents
             heard += fit
@@ -282,7 +290,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         # Who was not asked, for it was enough or the last block was not full, is not missing.
         quorum = self.quorum_of(asked)
         check_valid(heard, quorum, "valid answers")
-        return self._released(running, answered, np.dtype(np.uint32))
+        return self.released(running, answered, np.dtype(np.uint32))
 
     def stages(self, people: int) -> Generator[Stage, Totals, Released]:
         """One question a block, to people of its own; what is asked are the weights of all cells.
@@ -293,7 +301,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             CannotTabulateError: there are more than ``MAX_BLOCKS`` blocks.
         """
         plan, size = self.plan, 1 if self.mode == "sequential" else self.block
-        running = Running(plan.cells, np.array(plan.thresholds) / WORDS, self.update)
+        running = self.running()
         blocks = people // size if self.tail == "drop" and people > size else -(-people // size)
         if blocks > MAX_BLOCKS:
             raise CannotTabulateError(
@@ -310,7 +318,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             answered += asked
             if self._enough(running):
                 break
-        return self._released(running, answered, np.dtype(np.int64))
+        return self.released(running, answered, np.dtype(np.int64))
 
     def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
         """How often each cell of each group is reported."""
@@ -325,15 +333,21 @@ class RRBA(Variant, frozen=True, kw_only=True):
                 part = weights[self.plan.places(groups)]
                 questions[groups] = Question(number, False, kinds, part)
             answers = party.ask(questions[groups], kind=Answers)
-            counted, heard, _ = self._counted(me.session, {me.id: answers})
+            counted, heard, _ = self.counted(me.session, {me.id: answers})
             if heard != len(party):
                 raise LocalProtocolError(f"{heard} of {len(party)} respondents have valid answers")
             counts += counted
         return counts
 
-    def _released(
+    def released(
         self, running: Running, answered: int, dtype: np.dtype[np.integer[Any]]
     ) -> Released:
+        """The result, of what is known after some blocks.
+
+        Args:
+            answered: by how many respondents.
+            dtype: of the counts.
+        """
         errors = running.errors(self.release)
         return Released(
             running.blocks,
@@ -350,7 +364,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             return False
         return running.settled(self.alpha, widened=self.stopping == "widened")
 
-    def _counted(
+    def counted(
         self, session: bytes, answers: dict[PartyId, Answers]
     ) -> tuple[NDArray[np.int64], int, int]:
         """How often each cell was reported, and by how many respondents of how many parties.
@@ -500,3 +514,34 @@ class RRBA(Variant, frozen=True, kw_only=True):
             epsilon=self.epsilon,
             per="answer",
         )
+
+
+class _Blocks(SoFar):
+    """Blocks whose wait is over, with the tables that follow from those before."""
+
+    def __init__(self, variant: RRBA, session: bytes) -> None:
+        self._variant = variant
+        self._session = session
+        self._running = variant.running()
+        self._answers: dict[PartyId, Answers] = {}
+        self._answered = 0
+
+    def heard(self, party: PartyId, message: Message) -> None:
+        if isinstance(message, Answers):
+            self._answers.setdefault(party, message)
+
+    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
+        if topic[0] != Answers.kind():
+            return
+        answers = {name: self._answers[name] for name in counted if name in self._answers}
+        self._answers = {}
+        weights = weights_of(self._running.cells, self._running.tables(self._variant.mix))
+        counts, respondents, _ = self._variant.counted(self._session, answers)
+        self._running.add(counts, weights / WORDS)
+        self._answered += respondents
+
+    def estimate(self) -> GroupedEstimate | None:
+        if not self._answered:
+            return None
+        released = self._variant.released(self._running, self._answered, np.dtype(np.uint32))
+        return self._variant.estimate(released)

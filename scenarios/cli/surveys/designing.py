@@ -248,9 +248,9 @@ def _design(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    from scenarios.cli.engines import pieces_shown
+    from scenarios.watching.bars import ongoing
 
-    with pieces_shown("design", silent=as_json) as progress:
+    with ongoing("design", silent=as_json) as progress:
         found = designed(setup, epsilons, own=own, progress=progress)
     if out is not None:
         write_whole(out, _csv(map(row_values, found.rows), setup))

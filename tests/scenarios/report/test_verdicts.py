@@ -25,7 +25,6 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
-from scenarios.cli.engines import Shown
 from scenarios.datasets.town import town
 from scenarios.report.formatting import epsilon
 from scenarios.report.intervals import in_percent
@@ -323,18 +322,3 @@ def test_of_many_categories_the_largest_are_listed() -> None:
     shares = estimate.marginals()["code"].values
     assert sorted(map(int, listed)) == sorted(np.argsort(-shares, kind="stable")[:20].tolist())
     assert "and 80 more, all smaller" in said
-
-
-def test_a_bar_of_several_stages_never_goes_back() -> None:
-    told: list[tuple[float, float, str]] = []
-    shown_by = Shown(lambda *said: told.append(said))
-    for stage in range(3):
-        shown_by.stage(stage, 3)
-        for total in (4, 2):  # Each stage may be carried out in several turns.
-            for done in range(total + 1):
-                shown_by(done, total)
-    places = [done for done, *_ in told]
-    assert places == sorted(places)
-    assert places[-1] == pytest.approx(3)
-    assert {total for _, total, _ in told} == {3}
-    assert told[-1][2] == "part 3 of 3, 2 of 2 pieces"

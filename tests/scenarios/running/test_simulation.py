@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import trio
 
 from protocol.errors import QuorumError, SurveyError
 from protocol.messages import PartyId
-from protocol.session.exchange import Exchange
+from protocol.session.charter import Charter
 from protocol.session.fates import Verdict
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import EXECUTORS, Outcome, simulate, simulate_async
 from scenarios.datasets.town import TOWN, town
@@ -101,17 +103,24 @@ async def test_inside_a_trio_program() -> None:
 def test_the_collector_works_on_afterwards() -> None:
     assert gc.isenabled()
     seen: list[bool] = []
-    simulate(VARIANT, RECORDS, watch=lambda exchange: seen.append(gc.isenabled()))
-    assert seen == [False]
+    simulate(VARIANT, RECORDS, watch=lambda charter: lambda entry: seen.append(gc.isenabled()))
+    assert set(seen) == {False}
     assert gc.isenabled()
 
 
-def test_who_watches_sees_the_counters() -> None:
-    watched: list[Exchange] = []
-    outcome = simulate(VARIANT, RECORDS, transport="memory", watch=watched.append)
-    [exchange] = watched
-    assert (exchange.messages, exchange.bytes) == (outcome.messages, outcome.bytes)
-    assert outcome.messages == 3 * 24 + 2
+@pytest.mark.parametrize("transport", ["local", "memory"])
+def test_who_watches_is_told_what_is_recorded(transport: TransportName) -> None:
+    told: list[Entry] = []
+    charters: list[Charter] = []
+
+    def watch(charter: Charter) -> Callable[[Entry], object]:
+        charters.append(charter)
+        return told.append
+
+    outcome = simulate(VARIANT, RECORDS, transport=transport, watch=watch)
+    assert charters == [outcome.charter]
+    assert told == list(outcome.transcript.entries())
+    assert sum(isinstance(entry, Sent) for entry in told) == outcome.messages == 3 * 24 + 2
 
 
 def test_records_of_another_survey() -> None:

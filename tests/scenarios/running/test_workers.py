@@ -13,11 +13,13 @@ import pytest
 
 from protocol.errors import ProtocolError, QuorumError
 from protocol.messages import DONE, LINK_CLOSED, PartyId
+from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.roles import Me
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
+from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios import Outcome, simulate
@@ -155,16 +157,25 @@ def test_real_workers(tmp_path: Path) -> None:
     assert outcome.transcript.path == path
 
 
-def killed(when: Callable[[Exchange], bool]) -> Outcome:
-    """A survey by two processes, of which the first is killed once something has come to pass.
+def killed(sent: int) -> Outcome:
+    """A survey by two processes, of which the first is killed once so many messages are sent.
 
     Everybody is asked, but the question is on its way for so long that nobody has answered.
     """
-    exchanges: list[Exchange] = []
+    recorded: list[list[Entry]] = []
+
+    def watch(charter: Charter) -> Callable[[Entry], object]:
+        recorded.append([])
+        return recorded[-1].append
+
     with Processes(2) as engine:
 
         def kill() -> None:
-            while not (exchanges and engine._workers[0].task and when(exchanges[0])):
+            def is_time() -> bool:
+                there = sum(isinstance(entry, Sent) for entry in [*recorded[0]])
+                return bool(engine._workers[0].task) and there >= sent
+
+            while not (recorded and is_time()):
                 time.sleep(0.001)
             engine._workers[0].process.kill()
 
@@ -176,7 +187,7 @@ def killed(when: Callable[[Exchange], bool]) -> Outcome:
                 RECORDS,
                 workers=2,
                 engine=engine,
-                watch=exchanges.append,
+                watch=watch,
                 rules=(delay(1.0, kind="Ask"),),
             )
         finally:
@@ -188,7 +199,7 @@ SECOND_HALF = [PartyId(f"party-{i:02}") for i in range(13, 25)]
 
 
 def test_a_worker_that_is_killed_midway() -> None:
-    outcome = killed(lambda exchange: exchange.messages >= 24)
+    outcome = killed(24)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
     assert {outcome.endings[name] for name in FIRST_HALF} == {
         "lost with worker 1: its worker was killed by SIGKILL"
@@ -202,7 +213,7 @@ def test_a_worker_that_is_killed_midway() -> None:
 
 
 def test_a_worker_that_is_killed_before_it_comes() -> None:
-    outcome = killed(lambda exchange: True)
+    outcome = killed(0)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
     assert {outcome.endings[name] for name in FIRST_HALF} == {
         "lost with worker 1: its worker was killed by SIGKILL"

@@ -36,13 +36,14 @@ def survey(name: str) -> tuple[Variant, Records]:
 RUN = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
+from protocol.transcript.entries import Sent
 from scenarios import delay, open_engine, simulate
 from tests.scenarios.engines.proc import family
 from tests.scenarios.running.test_workers_apart import survey
 
 engine_name, name, path, killing = sys.argv[1:]
 variant, records = survey(name)
-exchanges = []
+recorded = []
 
 def workers():
     for pid in family(os.getpid()):
@@ -53,7 +54,7 @@ def workers():
             pass
 
 def kill():
-    while not (exchanges and exchanges[0].messages >= len(records)):
+    while sum(isinstance(entry, Sent) for entry in [*recorded]) < len(records):
         time.sleep(0.001)
     os.kill(min(workers()), signal.SIGKILL)
 
@@ -64,7 +65,7 @@ if killing == "killing":
 with open_engine(engine_name, jobs=2) as engine:
     outcome = simulate(
         variant, records, workers=2, engine=engine, path=Path(path), rules=rules,
-        watch=exchanges.append,
+        watch=lambda charter: recorded.append,
     )
 print(json.dumps([outcome.digest.hex(), sorted(set(outcome.endings.values())), outcome.trouble]))
 """

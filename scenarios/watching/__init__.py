@@ -1,0 +1,1 @@
+"""A survey as it goes on: the same steps of a live run and of its transcript."""

@@ -1,0 +1,137 @@
+"""``run --watch``, and the line of a run on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import RRIndependent, SecureSumVariant
+from scenarios import simulate
+from scenarios.watching.live import Drawing, whiskers
+from scenarios.watching.standings import Line, Standing, StandingWriter
+from scenarios.watching.words import sentence
+from tests.protocol.sessions import answers
+from tests.scenarios.command import ROOT, complaint, environment, sottovoce
+
+HOSTILE = "[red]no[/]"
+SMALL = ("run", "quickstart", "--set", "residents=60", "--watch")
+SURVEY = Survey("habits", (Attribute(name=HOSTILE, categories=("[b]never", "seldom")),))
+
+
+def standings(variant: RRIndependent | SecureSumVariant) -> tuple[Standing, ...]:
+    outcome = simulate(variant, answers(variant.survey, 40))
+    writer = StandingWriter(outcome.charter)
+    outcome.transcript.audit(type(variant), folds=[writer])
+    return writer.standings()
+
+
+def drawn(standing: Standing, *, width: int = 80, height: int = 24) -> list[str]:
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, force_terminal=True, no_color=True)
+    console.print(Drawing(standing))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_a_line_for_each_step_where_there_is_no_terminal() -> None:
+    said = sottovoce(*SMALL, "--set", "parties=20", "--json")
+    assert said.json["scenario"] == "quickstart"
+    lines = said.err.splitlines()
+    # Twenty parties answer, the wait is over, the result is published.
+    assert len(lines) == 22
+    assert "; 1 of 20 that were asked have answered; ε at most 6.983; from 3 resp" in lines[0]
+    assert "the wait for Report is over, 20 of 20 parties counted" in lines[-2]
+    assert "; round 2; the result is published; " in lines[-1]
+    widths = [
+        float(high) - float(low)
+        for low, high in (re.findall(r"\[([\d.]+), ([\d.]+)\]", line)[0] for line in lines)
+    ]
+    assert widths[-1] < widths[0] / 2
+
+
+def test_what_draws_reports_by_law_cannot_be_watched() -> None:
+    said = complaint(sottovoce("run", "rr-table-1", "--watch"))
+    assert "--watch: 'rr-table-1'" in said
+    assert "--by-messages" in said
+
+
+def test_of_runs_by_messages_the_first_is_watched() -> None:
+    said = sottovoce(
+        *("run", "ind-joint-figures", "--by-messages", "--watch", "--json"),
+        *("--set", "figure=1", "--set", "repeats=1"),
+    )
+    assert json.loads(said.out)
+    assert said.err.splitlines()[-1].count("the result is published") == 1
+
+
+def test_a_drawing_fits_its_terminal_and_shows_names_as_they_are() -> None:
+    last = standings(RRIndependent.with_keep(SURVEY, 0.6))[-1]
+    for width in (80, 120):
+        lines = drawn(last, width=width)
+        assert lines[0] == "round 2: the result is published; 0 gone"
+        assert lines[1].startswith("ε at most 1.387; from 40 respondents")
+        assert max(map(len, lines)) <= width
+        assert lines[2].startswith("[red]no[/]")
+        assert "[b]never" in lines[2]
+        assert re.search(r"─*●─* +\d+\.\d % \[\d+\.\d, \d+\.\d\]$", lines[2])
+    short = drawn(last, height=7)
+    assert len(short) == 3
+
+
+def test_sums_have_no_estimate_before_the_result() -> None:
+    *before, last = standings(SecureSumVariant(survey=SURVEY))
+    assert {standing.respondents for standing in before} == {None}
+    assert "no estimate: none before the result" in sentence(before[-1])
+    assert "exact sums, which no ε bounds" in sentence(last)
+    assert "from 40 respondents" in sentence(last)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (Line("a", "b", 0.5, 0.25, 0.75), " ─●─"),
+        (Line("a", "b", 0.0, 0.0, 0.0), "●"),
+        (Line("a", "b", -0.5, 0.0, 0.5), "───"),
+        (Line("a", "b", 1.0, 0.5, 1.0), "  ──●"),
+        (Line("a", "b", 0.75, None, None), "   ●"),
+        (Line("a", "b"), ""),
+        (Line("a", "", 30.0, 20.0, 40.0, None), ""),
+    ],
+)
+def test_whiskers(line: Line, shown: str) -> None:
+    # Five columns are quarters of the scale.
+    assert whiskers(line, 5) == shown
+    assert whiskers(line, 5, ascii_only=True) == shown.replace("─", "-").replace("●", "o")
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "scenarios", *SMALL[:2], "--watch", "--set", "residents=3000"]
+    done = subprocess.Popen(
+        command, cwd=ROOT, stderr=theirs, stdout=subprocess.DEVNULL, env=environment()
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:
+            break  # The other end is closed.
+        if not part:
+            break
+        seen += part
+    assert done.wait() == 0
+    said = seen.decode()
+    assert "of 3,000 parties heard" in said
+    assert "that were asked have answered" in said
+    assert "●" in said

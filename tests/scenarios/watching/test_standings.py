@@ -1,0 +1,180 @@
+"""Standings: a run that goes on and its transcript lead to the same ones, at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from protocol.estimators.estimate import Estimate
+from protocol.messages import Message
+from protocol.session.charter import Charter
+from protocol.session.so_far import SoFar
+from protocol.session.variant import Variant
+from protocol.surveys.limits import Held
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.entries import Entry
+from protocol.variants import RRBA, RRIndependent
+from protocol.variants.keyvalue.privkv import PrivKVMVariant
+from scenarios import Fault, Outcome, crash, simulate
+from scenarios.datasets.town import TOWN, town
+from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
+from tests.every_variant import FILMS, Example, examples
+from tests.protocol.sessions import answers
+
+
+def followed(
+    variant: Variant, records: Records, *rules: Fault
+) -> tuple[Outcome, list[Standing], tuple[Standing, ...]]:
+    """A run, what was told while it went on, and how it stood step by step in the end."""
+    told: list[Standing] = []
+    followers: list[Following] = []
+
+    def watch(charter: Charter) -> Callable[[Entry], object]:
+        followers.append(Following(charter))
+
+        def add(entry: Entry) -> None:
+            standing = followers[-1].add(entry)
+            if standing is not None:
+                told.append(standing)
+
+        return add
+
+    outcome = simulate(variant, records, watch=watch, rules=rules)
+    return outcome, told, followers[-1].writer.standings()
+
+
+def replayed(outcome: Outcome) -> tuple[Standing, ...]:
+    """How it stood by the transcript alone, as an audit reads it."""
+    writer = StandingWriter(outcome.charter)
+    found = outcome.transcript.audit(type(outcome.variant), folds=[writer])
+    assert found.verdict == "sound"
+    return writer.standings()
+
+
+def widest(standing: Standing) -> float:
+    """The width of the widest interval."""
+    return max((line.high or 0.0) - (line.low or 0.0) for line in standing.lines)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) -> None:
+    outcome, told, live = followed(*example)
+    assert live == replayed(outcome)
+    assert [*live[:-1]] == told
+    last = live[-1]
+    assert (last.cause, last.respondents) == ("result", outcome.estimate.n)
+    assert last.messages == outcome.messages
+    assert last.done == last.parties == len(outcome.endings)
+    assert last.sums or last.epsilon == pytest.approx(outcome.ledger.record_epsilon, rel=1e-9)
+    # Once all have been counted, the estimate is that of the result.
+    before = [standing.lines for standing in told if standing.lines]
+    if before:
+        assert before[-1] == last.lines
+    else:
+        assert {standing.why for standing in told} == {"none before the result"}
+
+
+def test_intervals_shrink_block_by_block() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=20)
+    outcome, told, live = followed(variant, town(100, seed=2))
+    assert live == replayed(outcome)
+    waits = [standing for standing in told if standing.cause == "wait"]
+    assert [standing.respondents for standing in waits] == [20, 40, 60, 80, 100]
+    widths = [widest(standing) for standing in waits]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.7 * widths[0]
+    # Five answers are a step, and what has not been counted changes no estimate.
+    assert [standing.answered for standing in told[:4]] == [5, 10, 15, 20]
+    assert {standing.lines for standing in told[:4]} == {()}
+    assert {standing.why for standing in told[:4]} == {"none yet"}
+
+
+def test_epsilon_is_spent_round_by_round() -> None:
+    variant = PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=3)
+    outcome, told, live = followed(variant, answers(FILMS, 8))
+    assert live == replayed(outcome)
+    waits = [standing for standing in told if standing.cause == "wait"]
+    assert [standing.wait.name for standing in waits if standing.wait is not None] == [
+        f"KeyReport, round {number}" for number in range(3)
+    ]
+    spent = [standing.epsilon for standing in waits]
+    assert spent == pytest.approx([1 + 1 / 3, 1 + 2 / 3, 2.0], rel=1e-6)
+    assert {line.of for line in live[-1].lines} == {"Held by", "Mean"}
+
+
+def test_who_is_gone_is_counted() -> None:
+    variant = RRIndependent.with_keep(TOWN, 0.6)
+    outcome, _, live = followed(variant, town(40, seed=2), crash(0.3, kind="Report"))
+    assert live == replayed(outcome)
+    assert live[-1].gone == 40 - outcome.counted > 0
+    assert live[-1].contributed == outcome.counted
+    assert live[0].asked == 40
+
+
+def test_of_many_steps_every_second_is_dropped() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, mode="sequential")
+    outcome, told, live = followed(variant, town(150, seed=2))
+    assert live == replayed(outcome)
+    assert MOST / 2 <= len(live) <= MOST + 1 < len(told)
+    assert {standing.entry for standing in live[:-1]} < {standing.entry for standing in told}
+    # Of waits as many stay as there is room for.
+    assert [standing.cause for standing in live] == ["wait"] * (len(live) - 1) + ["result"]
+
+
+def test_of_many_figures_the_first_attributes_are_followed() -> None:
+    names = [f"a{place}" for place in range(5)]
+    survey = Survey(
+        "wide", tuple(Attribute(name=name, categories=tuple("abcdefgh")) for name in names)
+    )
+    _, _, live = followed(RRIndependent.with_keep(survey, 0.6), answers(survey, 30))
+    assert [line.of for line in live[-1].lines] == [name for name in names[:3] for _ in range(8)]
+    assert len(live[-1].lines) == LINES
+    assert live[-1].more == 2
+
+
+class Hasty(SoFar):
+    """Fails with what it hears."""
+
+    def heard(self, party: str, message: Message) -> None:
+        raise KeyError(party)
+
+    def estimate(self) -> Estimate | None:
+        raise AssertionError("it is not asked")
+
+
+class Faulty(RRIndependent, frozen=True):
+    """Cannot follow its own survey."""
+
+    def so_far(self, session: bytes) -> SoFar:
+        return Hasty()
+
+
+def test_a_variant_that_fails_to_follow_ends_no_run() -> None:
+    outcome, told, live = followed(Faulty.with_keep(TOWN, 0.6), town(8, seed=2))
+    assert {standing.why for standing in told} == {"KeyError: 'party-1'"}
+    assert live[-1].lines
+    assert live[-1].respondents == outcome.counted == 8
+
+
+def test_a_record_without_a_result_says_so() -> None:
+    outcome, _, live = followed(RRIndependent.with_keep(TOWN, 0.6), town(8, seed=2))
+    entries = list(outcome.transcript.entries())
+    follower = Following(outcome.charter)
+    for entry in entries[: live[-2].entry]:
+        follower.add(entry)
+    last = follower.writer.standings()[-1]
+    assert (last.cause, last.respondents) == ("end", 8)
+    assert last.lines == live[-1].lines
+
+
+def test_of_a_file_from_others_no_more_is_kept_than_there_may_be() -> None:
+    outcome, _, live = followed(RRIndependent.with_keep(TOWN, 0.6), town(40, seed=2))
+    writer = StandingWriter(outcome.charter, held=Held(lambda: 0, free=5_000))
+    outcome.transcript.audit(RRIndependent, folds=[writer])
+    assert writer.stopped is not None
+    found = writer.standings()
+    assert 0 < len(found) < len(live)
+    assert found[:-1] == live[: len(found) - 1]
+    assert found[-1].cause == "end"
