@@ -203,7 +203,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"cells of shape {cells.shape}, choices of {choices.shape}")
         check_codes(cells, 1 << self.d)
         check_codes(choices, self.choices)
-        return self.randomizer.randomize(self._true_answers(cells, choices), stream)
+        return self.randomizer.randomize(self.true_answers(cells, choices), stream)
 
     def randomize(self, cells: NDArray[np.unsignedinteger], stream: Stream) -> MarginalReports:
         """One report of each respondent: ``choose``, then ``answer``.
@@ -218,9 +218,10 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         choices = self.choose(len(cells), stream)
         return MarginalReports(choices, self.answer(cells, choices, stream))
 
-    def _true_answers(
+    def true_answers(
         self, cells: NDArray[np.unsignedinteger], choices: NDArray[np.unsignedinteger]
     ) -> NDArray[np.unsignedinteger]:
+        """What respondents in these cells have to say on these choices, both of shape (n,)."""
         if self.transformed:
             odd: NDArray[np.uint8] = np.bitwise_count(
                 cells.astype(np.uint32, copy=False) & self.masks[choices]

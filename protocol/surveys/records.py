@@ -137,6 +137,21 @@ class Records:
         return _encoded(survey, rows)
 
     @classmethod
+    def from_counts(cls, survey: Survey, counts: NDArray[np.integer]) -> Records:
+        """So many respondents of every combination of answers, in the order of the cells.
+
+        Args:
+            survey: what was asked.
+            counts: shape ``survey.sizes``.
+
+        Raises:
+            SurveyError: another shape, or nobody.
+        """
+        if counts.shape != survey.sizes:
+            raise SurveyError(f"counts have shape {counts.shape}, expected {survey.sizes}")
+        return cls(survey, np.repeat(np.argwhere(np.ones_like(counts)), counts.ravel(), axis=0))
+
+    @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
         """The records of several lists after each other.
 
@@ -212,6 +227,14 @@ class Records:
         length, longer = divmod(len(self.codes), parts)
         starts = [part * length + min(part, longer) for part in range(parts + 1)]
         return [_trusted(self.survey, self.codes[start:stop]) for start, stop in pairwise(starts)]
+
+    def project(self, names: Sequence[str]) -> Records:
+        """The answers to some questions alone, in the order given.
+
+        Raises:
+            SurveyError: as ``Survey.project``.
+        """
+        return Records(self.survey.project(names), self.codes[:, list(self.survey.axes(names))])
 
     def pick(self, rows: NDArray[np.integer]) -> Records:
         """The records in some places from 0, in this order; a place may come more than once.

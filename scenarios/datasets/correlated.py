@@ -99,5 +99,4 @@ def correlated(n: int, *, d: int, v: float) -> Records:
         ValueError: as ``correlated_counts``.
     """
     counts = correlated_counts(n, d=d, v=v)
-    cells = np.repeat(np.arange(d * d), counts.reshape(-1))
-    return Records(correlated_survey(d), np.stack(np.divmod(cells, d), axis=1))
+    return Records.from_counts(correlated_survey(d), counts)

@@ -8,7 +8,6 @@ whatever engine runs it.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import operator
 import re
@@ -21,28 +20,46 @@ import numpy as np
 from msgspec import Meta
 
 from scenarios.errors import UsageError
-from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Live, Sample
+from scenarios.reproductions.experiment import (
+    Asked,
+    Cell,
+    Experiment,
+    Found,
+    Measured,
+    Sample,
+)
 from scenarios.reproductions.printed import Printed, printed_of
 from scenarios.reproductions.statistics import Figure, mean, median, share
 from scenarios.running.outcomes import Outcome
-from scenarios.running.reproduction import Reproduced, Row, Runs
+from scenarios.running.reproduction import Picture, Reproduced, Row, Runs
 from scenarios.running.scenario import Context, Scenario
 
 Repeats = Annotated[
     int, Meta(ge=1, le=100_000, description="by messages: how often each chosen cell is run")
 ]
 
+NAMES = {
+    "p": "keep probability p",
+    "n": "respondents n",
+    "d": "categories d",
+    "k": "attributes of a group k",
+}
+"""What pictures call settings where an experiment says nothing else."""
+
 
 class Piece(NamedTuple):
     """Some runs of a cell, and what draws them."""
 
-    law: Callable[[Asked[Any]], list[Sample]]
+    measure: Callable[[Asked[Any]], Measured]
     asked: Asked[Any]
 
 
 def samples_of(piece: Piece) -> list[Sample]:
     """The kernel: what is measured in some runs of a cell."""
-    return piece.law(piece.asked)
+    found = piece.measure(piece.asked)
+    if isinstance(found, Mapping):
+        return [Sample.of(found)]
+    return [found] if isinstance(found, Sample) else list(found)
 
 
 def scenarios_of(*experiments: Experiment[Any]) -> tuple[Scenario[Any], ...]:
@@ -55,7 +72,7 @@ def _scenario(experiment: Experiment[Any]) -> Scenario[Any]:
         return reproduce(experiment, parameters, context)
 
     # A sweep depends on the content of a person's own file.
-    run.__module__ = getattr(experiment.law, "func", experiment.law).__module__
+    run.__module__ = getattr(experiment.measure, "func", experiment.measure).__module__
     return Scenario(
         name=experiment.name,
         summary=experiment.summary,
@@ -72,7 +89,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
         told = "; ".join(f"{name}: {words}" for name, words in experiment.readings.items())
         kind = Annotated[_one_of(experiment.readings), Meta(description=told)]
         fields.append(("reading", kind, next(iter(experiment.readings))))
-    if experiment.live is not None:
+    if experiment.live:
         fields.append(("repeats", Repeats, 1))
     fields += [
         (
@@ -154,19 +171,19 @@ def reproduce(
             runs=getattr(parameters, "runs"),  # noqa: B009  # a struct made above
             reading=getattr(parameters, "reading", next(iter(experiment.readings))),
             seeds=experiment.seeds(context.seed, cell),
-            data=context.data,
+            context=Context(data=context.data),
         )
         for cell in cells
     ]
     outcome = None
     if context.by_messages:
         times = getattr(parameters, "repeats", 1)
-        outcome, found = _live(experiment, asked, times, context)
+        outcome, found = _by_messages(experiment, asked, times, context)
     else:
         found = _by_law(experiment, asked, context)
         drawn = any(sample.drawn for samples in found for sample in samples)
         times = asked[0].runs if drawn else 1
-    known = printed_of(experiment.paper, experiment.name)
+    known = printed_of(experiment.name)
     rows = tuple(
         _row(experiment, one.cell, sample, known)
         for one, samples in zip(asked, found, strict=True)
@@ -180,22 +197,28 @@ def reproduce(
         notes.append("one run by messages: no standard error follows from it")
     whole = len(cells) == len(experiment.cells)
     if experiment.observed is not None and whole and not context.by_messages:
-        notes += experiment.observed(Found(rows, own, asked[0]))
+        notes += experiment.observed(Found(rows, asked[0]))
     return Reproduced(
         reproduction=experiment.name,
         runs=times,
         rows=rows,
         notes=tuple(notes),
-        picture=msgspec.structs.replace(experiment.picture, subject=_subject(experiment.summary)),
-        plot=None if experiment.plot is None else experiment.plot(rows),
+        picture=_picture(experiment, rows),
         outcome=outcome,
     )
 
 
-def _subject(summary: str) -> str:
-    """What an experiment is about, without its paper and item."""
-    said = (summary.partition(": ")[2] or summary).rstrip(".")
-    return said[:1].upper() + said[1:]
+def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
+    """What a picture shows: of the summary what follows paper and item; what has no error."""
+    said = (experiment.summary.partition(": ")[2] or experiment.summary).rstrip(".")
+    figures = [figure for row in rows for figure in row.figures()]
+    drawn = {figure.name for figure in figures if figure.standard_error is not None}
+    return msgspec.structs.replace(
+        experiment.picture,
+        subject=said[:1].upper() + said[1:],
+        computed=tuple(dict.fromkeys(f.name for f in figures if f.name not in drawn)),
+        names={**NAMES, **experiment.picture.names},
+    )
 
 
 def _by_law(
@@ -210,12 +233,12 @@ def _by_law(
         for number, start in enumerate(starts):
             runs = min(size, one.runs - start)
             of_piece = dataclasses.replace(one, runs=runs, seeds=(*one.seeds, number))
-            pieces.append(Piece(experiment.law, of_piece))
+            pieces.append(Piece(experiment.measure, of_piece))
     done = iter(context.map(samples_of, pieces))
     return [_joined(list(islice(done, count))) for count in counts]
 
 
-def _live(
+def _by_messages(
     experiment: Experiment[Any], asked: Sequence[Asked[Any]], times: int, context: Context
 ) -> tuple[Outcome, list[list[Sample]]]:
     """The samples of every cell by messages, and the outcome of the first run.
@@ -225,18 +248,10 @@ def _live(
     Raises:
         UsageError: nothing is sent.
     """
-    if experiment.live is None:
+    if not experiment.live:
         raise UsageError(
             f"{experiment.name}: nothing is sent, so there is nothing to run by messages"
         )
-    runs = [
-        dataclasses.replace(one, seeds=(*one.seeds, number))
-        for one in asked
-        for number in range(times)
-    ]
-    first, *rest = runs
-    outcome, samples = experiment.live(first, dataclasses.replace(context, seed=_seed_of(first)))
-    context.progress(1, len(runs))
     bare = Context(
         transport=context.transport,
         workers=context.workers,
@@ -244,27 +259,27 @@ def _live(
         data=context.data,
         by_messages=True,
     )
-    alone = functools.partial(_samples_by_messages, live=experiment.live, context=bare)
-    found = [samples]
+    first, *rest = (
+        Piece(experiment.measure, _seeded(one, number, bare if number or place else context))
+        for place, one in enumerate(asked)
+        for number in range(times)
+    )
+    found = [samples_of(first)]
+    context.progress(1, 1 + len(rest))
     if rest:
         found += context.sweep(
-            samples_of,
-            [Piece(alone, of_run) for of_run in rest],
-            progress=lambda done, total: context.progress(done + 1, total + 1),
+            samples_of, rest, progress=lambda done, total: context.progress(done + 1, total + 1)
         )
     left = iter(found)
-    return outcome, [_joined(list(islice(left, times))) for _ in asked]
+    return first.asked.outcomes[0], [_joined(list(islice(left, times))) for _ in asked]
 
 
-def _samples_by_messages(asked: Asked[Any], *, live: Live[Any], context: Context) -> list[Sample]:
-    """What is measured in a run by messages that leaves no transcript."""
-    _, samples = live(asked, dataclasses.replace(context, seed=_seed_of(asked)))
-    return samples
-
-
-def _seed_of(run: Asked[Any]) -> int:
-    """What decides all that the parties of a run by messages draw."""
-    return int(np.random.default_rng(run.seeds).integers(2**63))
+def _seeded(asked: Asked[Any], number: int, context: Context) -> Asked[Any]:
+    """A run by messages, with what decides all that its parties draw."""
+    seeds = (*asked.seeds, number)
+    seed = int(np.random.default_rng(seeds).integers(2**63))
+    own = dataclasses.replace(context, seed=seed)
+    return dataclasses.replace(asked, seeds=seeds, context=own, outcomes=[])
 
 
 def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:

@@ -1,8 +1,8 @@
 """What an experiment of a paper is: a value that the driver runs, by law or by messages.
 
-A cell is one setting of an experiment, and ``law`` draws what is measured there in many runs. All
-else (repetition, randomness, standard errors, comparison with what is printed, pictures, progress,
-engines) is the driver's.
+A cell is one setting of an experiment, and ``measure`` draws what is measured there in many runs by
+the law of reports, or in one run by messages. All else (repetition, randomness, standard errors,
+comparison with what is printed, pictures, progress, engines) is the driver's.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture, Row
 from scenarios.running.scenario import Context
-
-if TYPE_CHECKING:
-    from scenarios.report.pictures.drawing import Plot
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -32,8 +31,6 @@ Cell: TypeAlias = Mapping[str, Any]
 
 Reading: TypeAlias = Literal["corrected", "printed", "reconstruction"]
 """What is computed: the corrected form, what the paper's text says, or what fits its figures."""
-
-Statistic: TypeAlias = Literal["mean", "median"]
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +48,8 @@ class Asked(Generic[P]):
             differ by their question.
         reading: what is computed.
         seeds: decide the draws: those of the whole, the experiment, the cell and the piece of runs.
-        data: where public data lies, or None.
+        context: how a run by messages is carried out, and where public data lies.
+        outcomes: of the runs by messages so far.
     """
 
     cell: Cell
@@ -59,12 +57,29 @@ class Asked(Generic[P]):
     runs: int
     reading: Reading
     seeds: tuple[int, ...]
-    data: Path | str | None = None
+    context: Context = field(default_factory=Context)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def live(self) -> bool:
+        """Whether one run by messages is asked for, not many by law."""
+        return self.context.by_messages
+
+    @property
+    def data(self) -> Path | str | None:
+        """Where public data lies, or None."""
+        return self.context.data
 
     @property
     def seed(self) -> int:
         """Of the whole: for data that all cells have in common."""
         return self.seeds[0]
+
+    def simulate(self, variant: Variant, records: Records, parties: int | None = None) -> Outcome:
+        """A run by messages, the records spread over so many parties at most; by default all."""
+        spread = None if parties is None else min(parties, len(records))
+        self.outcomes.append(self.context.simulate(variant, records, parties=spread))
+        return self.outcomes[-1]
 
     def generator(self) -> np.random.Generator:
         """A new generator of this cell and piece."""
@@ -92,18 +107,27 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     remark: str = ""
 
+    @classmethod
+    def of(cls, figures: Mapping[str, Any], *, remark: str = "", **settings: Any) -> Sample:
+        """Figures by name: arrays are drawn, numbers are exact."""
+        drawn = {name: value for name, value in figures.items() if np.ndim(value)}
+        exact = {name: float(value) for name, value in figures.items() if not np.ndim(value)}
+        return cls(drawn=drawn, exact=exact, settings=settings, remark=remark)
+
+
+Measured: TypeAlias = Mapping[str, Any] | Sample | Sequence[Sample]
+"""Of a cell: figures by name, as ``Sample.of`` is given them, a sample or several."""
+
 
 class Found(NamedTuple, Generic[P]):
     """What an experiment gave, for notes that say what was found.
 
     Args:
         rows: all of them.
-        parameters: the experiment's own.
         asked: of the first cell.
     """
 
     rows: Sequence[Row]
-    parameters: P
     asked: Asked[P]
 
     def value(self, figure: str = "", **settings: Any) -> float:
@@ -120,23 +144,17 @@ class Found(NamedTuple, Generic[P]):
         raise KeyError(f"{figure!r} of {settings}")
 
 
-Live: TypeAlias = Callable[[Asked[P], Context], tuple[Outcome, list[Sample]]]
-"""A run by messages: its outcome, and what was measured in it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[P]):
     """A table, figure, example or section of a paper.
 
     Args:
-        paper: its short name, as in ``docs/papers.md``.
-        item: such as ``Table I``.
-        name: how it is called on the command line, and in the file of printed figures.
+        name: how it is called on the command line, and in the files of printed figures.
         summary: one sentence.
         cells: all settings. Every name in them is a parameter that chooses among them.
-        law: what is measured in the runs of a cell; a function at the top of a module.
-        live: the same in one run by messages, samples of shape (1,) or (1, questions); a function
-            at the top of a module. None where nothing is sent.
+        measure: what is measured in the runs of a cell; a function at the top of a module. If a run
+            by messages is asked for, the same of one run, arrays of shape (1,) or (1, questions).
+        live: whether there are messages to send.
         live_cell: what is run by messages if no parameter chooses a cell; by default the first.
         runs: how many, by default.
         at_once: how many runs of a cell are one piece of work; all of them by default.
@@ -146,26 +164,22 @@ class Experiment(Generic[P]):
         notes: sentences about all rows.
         observed: sentences that say what was found, by law and in all cells.
         picture: what a picture shows of the rows.
-        plot: draws instead what is not in rows, or not as curves.
     """
 
-    paper: str
-    item: str
     name: str
     summary: str
     cells: Sequence[Cell]
-    law: Callable[[Asked[P]], list[Sample]]
-    live: Live[P] | None = None
+    measure: Callable[[Asked[P]], Measured]
+    live: bool = False
     live_cell: Cell = field(default_factory=dict)
     runs: int = 1
     at_once: int | None = None
     parameters: type[P] = Nothing  # type: ignore[assignment]
     readings: Mapping[Reading, str] = field(default_factory=lambda: {"corrected": ""})
-    statistic: Statistic = "mean"
+    statistic: Literal["mean", "median"] = "mean"
     notes: Sequence[str] = ()
     observed: Callable[[Found[P]], Sequence[str]] | None = None
     picture: Picture = field(default_factory=Picture)
-    plot: Callable[[Sequence[Row]], Plot] | None = None
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]:

@@ -24,7 +24,6 @@ from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 from scenarios.running.simulation import simulate
 
 COMPARED: tuple[Oracle, ...] = ("grr", "oue")
@@ -42,30 +41,18 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True):
     n: Annotated[int, Meta(ge=PARTIES, le=1_000_000, description="respondents of a run")] = 1000
 
 
-def _errors(asked: Asked[Crossover]) -> list[Sample]:
+def _errors(asked: Asked[Crossover]) -> Sample:
     """The error of every run, each of them live: there is no law to draw it from more quickly."""
-    variant, records = _survey(asked)
-    seeds = asked.generator().integers(2**63, size=asked.runs).tolist()
-    return _sample(asked, [simulate(variant, records, seed=s, parties=PARTIES) for s in seeds])
-
-
-def _live(asked: Asked[Crossover], context: Context) -> tuple[Outcome, list[Sample]]:
-    variant, records = _survey(asked)
-    outcome = context.simulate(variant, records, parties=PARTIES)
-    return outcome, _sample(asked, [outcome])
-
-
-def _survey(asked: Asked[Crossover]) -> tuple[Spl, Records]:
-    cell = asked.cell
-    records = everybody_alike(cell["size"], asked.parameters.n)
-    return Spl(survey=records.survey, epsilon=cell["epsilon"], oracle=cell["oracle"]), records
-
-
-def _sample(asked: Asked[Crossover], outcomes: list[Outcome]) -> list[Sample]:
-    cell = asked.cell
+    size, epsilon, oracle = (asked.cell[name] for name in ("size", "epsilon", "oracle"))
+    records = everybody_alike(size, asked.parameters.n)
+    variant = Spl(survey=records.survey, epsilon=epsilon, oracle=oracle)
+    if asked.live:
+        outcomes = [asked.simulate(variant, records, PARTIES)]
+    else:
+        seeds = asked.generator().integers(2**63, size=asked.runs).tolist()
+        outcomes = [simulate(variant, records, seed=seed, parties=PARTIES) for seed in seeds]
     errors = np.array([error_of(outcome) for outcome in outcomes])
-    printed = closed_form(cell["oracle"], size=cell["size"], epsilon=cell["epsilon"])
-    return [Sample(drawn={"": errors}, printed={"": printed})]
+    return Sample(drawn={"": errors}, printed={"": closed_form(oracle, size=size, epsilon=epsilon)})
 
 
 def closed_form(oracle: Oracle, *, size: int, epsilon: float) -> float:
@@ -98,39 +85,36 @@ def error_of(outcome: Outcome) -> float:
 
 
 def _agreed(found: Found[Crossover]) -> list[str]:
-    settings = [(epsilon, size) for epsilon in EPSILONS for size in SIZES]
     agreed = 0
-    for epsilon, size in settings:
-        errors = {o: found.value(epsilon=epsilon, size=size, oracle=o) for o in COMPARED}
-        agreed += min(COMPARED, key=errors.__getitem__) == better_by_rule(epsilon, size)
-    return [
-        f"measured: the better oracle is that of the rule at {agreed} of {len(settings)} settings"
-    ]
+    for cell in grid(epsilon=EPSILONS, size=SIZES):
+        errors = {oracle: found.value(oracle=oracle, **cell) for oracle in COMPARED}
+        agreed += min(COMPARED, key=errors.__getitem__) == better_by_rule(**cell)
+    settings = len(EPSILONS) * len(SIZES)
+    return [f"measured: the better oracle is that of the rule at {agreed} of {settings} settings"]
 
 
 _CROSSINGS = ", ".join(f"{3 * math.exp(e) + 2:.1f} at {e:g}" for e in EPSILONS)
 
-EXPERIMENT = Experiment(
-    paper="Wang et al.",
-    item="section 5",
-    name="frequency-oracles",
-    summary="Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",
-    cells=grid(epsilon=EPSILONS, size=SIZES, oracle=COMPARED),
-    law=_errors,
-    live=_live,
-    runs=40,
-    parameters=Crossover,
-    notes=(
-        "measured is n times the mean squared error; printed, n times the paper's variance",
-        "every run is a survey of live roles; everybody is of the first category, and errors are "
-        "those of all others",
-        f"GRR is better below 3 e^epsilon + 2 categories: {_CROSSINGS}",
-    ),
-    observed=_agreed,
-    picture=Picture(
-        x="size",
-        by=("epsilon", "oracle"),
-        names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
-    ),
+SCENARIOS = scenarios_of(
+    Experiment(
+        name="frequency-oracles",
+        summary="Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",
+        cells=grid(epsilon=EPSILONS, size=SIZES, oracle=COMPARED),
+        measure=_errors,
+        live=True,
+        runs=40,
+        parameters=Crossover,
+        notes=(
+            "measured is n times the mean squared error; printed, n times the paper's variance",
+            "every run is a survey of live roles; everybody is of the first category, and errors "
+            "are those of all others",
+            f"GRR is better below 3 e^epsilon + 2 categories: {_CROSSINGS}",
+        ),
+        observed=_agreed,
+        picture=Picture(
+            x="size",
+            by=("epsilon", "oracle"),
+            names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
+        ),
+    )
 )
-SCENARIOS = scenarios_of(EXPERIMENT)

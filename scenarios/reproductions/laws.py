@@ -6,6 +6,8 @@ records, never a report of a person. Records are randomized in ``protocol``.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -93,3 +95,13 @@ def reported_pairs(
     counts = np.asarray(true_counts)
     first = reported_counts(counts.T, keeps[0], generator, runs=runs)
     return report_once(first.transpose(0, 2, 1), keeps[1], generator)
+
+
+def expected_inverse(n: int, share: float) -> float:
+    """``E[1/N]`` of a binomial N with n trials of this probability, given that it is not 0."""
+    counts = np.arange(1, n + 1)
+    # Each chance by the one before it, up to a factor.
+    ratios = np.log((n - counts[:-1]) / counts[1:]) + math.log(share) - math.log1p(-share)
+    logs = np.concatenate([[0.0], np.cumsum(ratios)])
+    chances = np.exp(logs - logs.max())
+    return float((chances / counts).sum() / chances.sum())

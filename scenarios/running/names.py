@@ -18,12 +18,18 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens", "clothing"),
     "scenarios.town_means": ("town-means",),
     "scenarios.reproductions.rr.tables": ("rr-table-1", "rr-table-2"),
-    "scenarios.reproductions.rr.figures": ("rr-figure-1", "rr-figure-2", "rr-figure-3"),
-    "scenarios.reproductions.rr.adjustment": ("rr-adjustment-example",),
+    "scenarios.reproductions.rr.figures": (
+        "rr-figure-1",
+        "rr-figure-2",
+        "rr-figure-3",
+        "rr-query-sizes",
+    ),
     "scenarios.reproductions.ind_joint.experiments": (
         "ind-joint-example",
         "ind-joint-table-1",
         "ind-joint-figures",
+        "ind-joint-theorems",
+        "ind-joint-theorem-3",
     ),
     "scenarios.reproductions.rr.statements": (
         "rr-matrix",
@@ -31,16 +37,15 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "rr-accuracy",
         "rr-proposition-1",
         "rr-matrices",
+        "rr-adjustment-example",
     ),
-    "scenarios.reproductions.rr.query_sizes": ("rr-query-sizes",),
-    "scenarios.reproductions.ind_joint.statements": ("ind-joint-theorems", "ind-joint-theorem-3"),
     "scenarios.reproductions.rrba.statements": (
         "rrba-views",
         "rrba-equation-4",
         "rrba-equation-2",
         "rrba-equation-7",
+        "rrba-consistency",
     ),
-    "scenarios.reproductions.rrba.consistency": ("rrba-consistency",),
     "scenarios.reproductions.rrba.convergence": (
         "rrba-figure-4",
         "rrba-figure-5",
@@ -50,19 +55,18 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.reproductions.rrba.accuracy": ("rrba-table-5", "rrba-table-6", "rrba-figure-7"),
     "scenarios.reproductions.rrba.honest": ("rrba-honest",),
     "scenarios.reproductions.frequency_oracles": ("frequency-oracles",),
-    "scenarios.reproductions.marginals.statements": (
+    "scenarios.reproductions.marginals.experiments": (
         "marginals-sizes",
         "marginals-transform",
         "marginals-errors",
+        "marginals-figure-6",
+        "marginals-figure-7",
     ),
-    "scenarios.reproductions.marginals.experiments": ("marginals-figure-6", "marginals-figure-7"),
     "scenarios.reproductions.privkv.experiments": (
         "privkv-table-2",
         "privkv-table-4",
         "privkv-table-5",
         "privkv-figures",
-    ),
-    "scenarios.reproductions.privkv.statements": (
         "privkv-table-1",
         "privkv-theorem-1",
         "privkv-virtual",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scenarios.errors import UsageError
 from scenarios.files.comma_separated import csv_text
 from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
@@ -256,16 +255,6 @@ class Reproduced:
             for figure in row.figures()
         )
         return csv_text((*names, *columns, "remark"), lines)
-
-
-def refuse_messages(name: str, by_messages: bool) -> None:
-    """For a reproduction in which nothing is sent.
-
-    Raises:
-        UsageError: it was to be run by messages.
-    """
-    if by_messages:
-        raise UsageError(f"{name}: nothing is sent, so there is nothing to run by messages")
 
 
 def _by_name(values: Values) -> Mapping[str, float]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.estimators.dependence.dependence import cramers_v
@@ -18,16 +17,10 @@ from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from scenarios.reproductions.experiment import Sample
+from scenarios.reproductions.experiment import Asked
 from scenarios.reproductions.laws import reported_pairs
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context
 
 Keeps: TypeAlias = tuple[KeepUniform, KeepUniform]
-Mode: TypeAlias = Literal["sampled", "exact"]
-Parties: TypeAlias = Annotated[
-    int, Meta(ge=1, description="by messages: over how many the records are spread, at most")
-]
 
 LARGEST_EPSILON = 60.0
 """Beyond it a keep probability cannot be told from 1."""
@@ -53,22 +46,40 @@ class Reported:
     random: bool = True
 
     @classmethod
-    def exact(cls, truth: Floats, keeps: Keeps) -> Reported:
-        """Nothing is sampled: the one table of shares that is expected of the reports."""
+    def exact(cls, truth: Floats, keeps: Keeps, *, of: int | None = None) -> Reported:
+        """Nothing is sampled: the one table of shares that is expected of the reports.
+
+        Args:
+            of: how many whole respondents it is rounded to, if it is.
+        """
         shares = truth
         for axis, keep in enumerate(keeps):
-            others = shares.sum(axis=axis, keepdims=True)
-            shares = keep.keep * shares + keep.off_diagonal * others
+            shares = keep.unmixing([keep.size], [0]).mixed(shares, axis)
+        shares = shares if of is None else np.rint(of * shares) / of
         return cls(truth, keeps, shares[np.newaxis], random=False)
 
     @classmethod
-    def sampled(
-        cls, counts: NDArray[np.int64], keeps: Keeps, generator: np.random.Generator, *, runs: int
+    def asked(
+        cls,
+        asked: Asked[Any],
+        records: Records,
+        keeps: Mapping[str, KeepUniform],
+        *,
+        generator: np.random.Generator,
+        parties: int | None = None,
     ) -> Reported:
-        """The same respondents report anew in every run; only their randomizers draw."""
-        probabilities = (keeps[0].keep, keeps[1].keep)
-        reports = reported_pairs(counts, probabilities, generator, runs=runs)
-        return cls.counted(counts, keeps, reports)
+        """Two attributes of records, randomized one by one: by messages, or anew in every run."""
+        names, (first, second) = tuple(keeps), keeps.values()
+        counts = records.counts(names)
+        if asked.live:
+            some = records.project(names)
+            variant = RRIndependent(survey=some.survey, randomizers=(first, second))
+            estimate = asked.simulate(variant, some, parties).estimate_as(JointEstimate)
+            reports = estimate.counts.table((0, 1))[np.newaxis]
+        else:
+            both = (first.keep, second.keep)
+            reports = reported_pairs(counts, both, generator, runs=asked.runs)
+        return cls.counted(counts, (first, second), reports)
 
     @classmethod
     def counted(
@@ -92,49 +103,21 @@ class Reported:
         keep = self.keeps[attribute]
         return keep.unmixing([keep.size], [0]).apply(tables, 1 + attribute)
 
-    def errors(self) -> dict[str, Floats]:
-        """Each estimator's error per cell in every run: mean squared (mse) and absolute (mae)."""
-        away = {"rr_ind": self.product(), "rr_ind_joint": self.joint()}
-        return {f"{name}_mse": self._mse(tables) for name, tables in away.items()} | {
-            f"{name}_mae": self._mae(tables) for name, tables in away.items()
-        }
+    def errors(self) -> dict[str, Any]:
+        """Each estimator's error per cell: mean squared (mse) and absolute (mae)."""
+        found = {"rr_ind": self._away(self.product()), "rr_ind_joint": self._away(self.joint())}
+        return {f"{name}_{of}": found[name][of] for of in ("mse", "mae") for name in found}
 
-    def of_tables(self, tables: Floats) -> dict[str, Floats]:
+    def of_tables(self, tables: Floats) -> dict[str, Any]:
         """Of some tables, one per run: Cramer's V after clip-and-rescale, and the errors."""
         v = np.array([cramers_v(np.maximum(table, 0.0)) for table in tables])
-        return {"cramers_v": v, "mse": self._mse(tables), "mae": self._mae(tables)}
+        return {"cramers_v": v if self.random else v[0], **self._away(tables)}
 
-    def _mse(self, tables: Floats) -> Floats:
-        return np.asarray(np.mean((tables - self.truth) ** 2, axis=(1, 2)))
-
-    def _mae(self, tables: Floats) -> Floats:
-        return np.asarray(np.mean(np.abs(tables - self.truth), axis=(1, 2)))
-
-    def sample(self, of_runs: Mapping[str, Floats], **exact: float) -> Sample:
-        """Figures of the runs as a sample, exact ones if nothing was drawn."""
-        if self.random:
-            return Sample(drawn=dict(of_runs), exact=exact)
-        return Sample(exact={name: float(of[0]) for name, of in of_runs.items()} | exact)
-
-
-# One run by messages
-
-
-def run_live(
-    context: Context, records: Records, keeps: Mapping[str, KeepUniform], parties: int
-) -> Outcome:
-    """Some attributes of some records, randomized one by one and spread over parties."""
-    survey = records.survey.project(tuple(keeps))
-    codes = records.codes[:, list(records.survey.axes(survey.names))]
-    variant = RRIndependent(survey=survey, randomizers=tuple(keeps.values()))
-    asked = Records(survey, codes)
-    return context.simulate(variant, asked, parties=min(parties, len(asked)))
-
-
-def live_pair(outcome: Outcome, pair: Sequence[str]) -> NDArray[np.int64]:
-    """The counts of two attributes' reports in a run by messages, shape (1, r_1, r_2)."""
-    estimate = outcome.estimate_as(JointEstimate)
-    return estimate.counts.table(estimate.survey.axes(pair))[np.newaxis]
+    def _away(self, tables: Floats) -> dict[str, Any]:
+        """Arrays over the runs; of the one table that was not drawn, numbers."""
+        away = tables - self.truth
+        found = {"mse": np.mean(away**2, axis=(1, 2)), "mae": np.mean(np.abs(away), axis=(1, 2))}
+        return found if self.random else {name: values[0] for name, values in found.items()}
 
 
 # Where the expected squared errors are equal. RR-Ind-Joint is unbiased and its error falls like

@@ -1,7 +1,7 @@
-"""The worked example, Table 1 and Figures 1 to 12 of RR-Ind-Joint.
+"""The worked example, Table 1, Figures 1 to 12 and the theorems of RR-Ind-Joint.
 
 Kikuchi and Domingo-Ferrer, Estimating Joint Probability of Independently Randomized
-Multi-dimensional Data, sections 3.3 and 4. The paper prints no number of the figures, only curves.
+Multi-dimensional Data, sections 3 and 4. The paper prints no number of the figures, only curves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,47 +20,46 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
-from protocol.randomizers import KeepUniform, split_codes
+from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets.adult import adult, adult_with_age
-from scenarios.datasets.correlated import (
-    correlated,
-    correlated_counts,
-    correlated_distribution,
-)
+from scenarios.datasets.correlated import correlated, correlated_distribution
 from scenarios.reproductions.driver import scenarios_of
-from scenarios.reproductions.experiment import (
-    Asked,
-    Experiment,
-    Found,
-    Nothing,
-    Sample,
-    grid,
-)
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Nothing, Sample, grid
 from scenarios.reproductions.ind_joint.accuracy import (
     Keeps,
-    Mode,
-    Parties,
     Reported,
     break_even_epsilon,
     break_even_n,
     break_even_v,
-    live_pair,
     readable,
-    run_live,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import parameters_checked
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
-PARTIES = 50
-
-Sampled = Annotated[
-    Mode, Meta(description="sampled (real runs) or exact (expected reports, no sampling)")
+Sampled: TypeAlias = Annotated[
+    Literal["sampled", "exact"],
+    Meta(description="sampled (real runs) or exact (expected reports, no sampling)"),
 ]
+Parties: TypeAlias = Annotated[
+    int, Meta(ge=1, description="by messages: over how many the records are spread, at most")
+]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set for the figures."""
+
+    mode: Sampled = "sampled"
+    parties: Parties = 50
+
+
+class TableParameters(Shown, frozen=True, kw_only=True):
+    """What can be set for Table 1."""
+
+    p: Annotated[float, Meta(gt=0, lt=1, description="probability of keeping an answer")] = 0.5
+
 
 NAMES = {
     "rr_ind_mae": "mean absolute error per cell, RR-Ind",
@@ -69,7 +68,6 @@ NAMES = {
     "rr_ind_joint_mse": "mean squared error per cell, RR-Ind-Joint",
     "v": "Cramer's V of the distribution",
     "epsilon": "epsilon per attribute (nats)",
-    "n": "respondents n",
     "d": "categories d of each attribute",
 }
 
@@ -96,96 +94,53 @@ TENTHS, HUNDREDTHS = (f"expected reports rounded to 1/{unit}" for unit in (10, 1
 REPEATED = {"10 parties, repeated": 1, "100 parties, repeated": 10}
 
 
-def _example(asked: Asked[Nothing]) -> list[Sample]:
+def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
     """The estimates of section 3.3 from the reports stated there, and from repeats of their own."""
     of, keeps = asked.cell["of"], (KEEP, KEEP)
+    if of in REPEATED or asked.live:
+        records = Records.from_counts(EXAMPLE, REPEATED.get(of, 1) * DATA)
+        both = dict.fromkeys(EXAMPLE.names, KEEP)
+        repeats = Reported.asked(asked, records, both, generator=asked.generator())
+        views = {"RR-Ind": repeats.product(), "RR-Ind-Joint": repeats.joint()}
+        return [Sample.of(repeats.of_tables(views[shows]), shows=shows) for shows in views]
     if of == "data and stated reports":
-        both = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
-        return [Sample(exact=both, settings={"shows": "Cramer's V"})]
-    if of in REPEATED:
-        draws, counts = asked.generator(), REPEATED[of] * DATA
-        return _repeats(Reported.sampled(counts, keeps, draws, runs=asked.runs))
-    stated = Reported.counted(DATA, keeps, REPORTS[np.newaxis])
+        both_v = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
+        return Sample.of(both_v, shows="Cramer's V")
     expected = Reported.exact(TRUTH, keeps)
-    if of == STATED:
-        return [
-            _described(
-                "RR-Ind",
-                stated.product()[0],
-                "Both margins of the stated reports are (.5, .5), so RR-Ind is .25 everywhere; the "
-                "printed table is the product of the data's true margins.",
-            ),
-            _described(
-                "RR-Ind-Joint",
-                stated.joint()[0],
-                "The printed cells do not follow from the stated reports: a rounded lambda was "
-                "inverted (1/10 below); the printed V of .8 is that of this row all the same.",
-            ),
-        ]
     if of == MARGINS:
-        return [_described("RR-Ind", expected.product()[0])]
-    rounded = np.round(expected.shares, 1 if of == TENTHS else 2)
-    remark = (
-        "This gives the printed cells: lambda = (.2875, .1625, .2625, .2875) rounded to (.3, .2, "
-        ".3, .3), so they sum to 1.1, and their V is not .8."
-    )
-    found = Reported(TRUTH, keeps, rounded).joint()[0]
-    return [_described("RR-Ind-Joint", found, remark if of == TENTHS else "")]
-
-
-def _described(shows: str, table: Floats, remark: str = "") -> Sample:
-    """A table's cells, its distance from the data and its Cramer's V."""
-    cells = dict(zip(CELLS, table.ravel().tolist(), strict=True))
-    mae = float(np.mean(np.abs(table - TRUTH)))
-    found = {**cells, "mae": mae, "cramers_v": cramers_v(np.maximum(table, 0.0))}
-    return Sample(exact=found, settings={"shows": shows}, remark=remark)
-
-
-def _repeats(repeats: Reported) -> list[Sample]:
+        return _described("RR-Ind", expected.product())
+    if of in (TENTHS, HUNDREDTHS):
+        remark = (
+            "This gives the printed cells: lambda = (.2875, .1625, .2625, .2875) rounded to (.3, "
+            ".2, .3, .3), so they sum to 1.1, and their V is not .8."
+        )
+        rounded = Reported.exact(TRUTH, keeps, of=10 if of == TENTHS else 100)
+        return _described("RR-Ind-Joint", rounded.joint(), remark if of == TENTHS else "")
+    stated = Reported.counted(DATA, keeps, REPORTS[np.newaxis])
     return [
-        Sample(drawn=repeats.of_tables(tables), settings={"shows": shows})
-        for shows, tables in (("RR-Ind", repeats.product()), ("RR-Ind-Joint", repeats.joint()))
+        _described(
+            "RR-Ind",
+            stated.product(),
+            "Both margins of the stated reports are (.5, .5), so RR-Ind is .25 everywhere; the "
+            "printed table is the product of the data's true margins.",
+        ),
+        _described(
+            "RR-Ind-Joint",
+            stated.joint(),
+            "The printed cells do not follow from the stated reports: a rounded lambda was "
+            "inverted (1/10 below); the printed V of .8 is that of this row all the same.",
+        ),
     ]
 
 
-def _example_live(asked: Asked[Nothing], context: Context) -> tuple[Outcome, list[Sample]]:
-    counts = REPEATED.get(asked.cell["of"], 1) * DATA
-    records = _records(EXAMPLE, counts)
-    outcome = run_live(context, records, dict.fromkeys(EXAMPLE.names, KEEP), len(records))
-    reports = live_pair(outcome, EXAMPLE.names)
-    return outcome, _repeats(Reported.counted(counts, (KEEP, KEEP), reports))
-
-
-def _records(survey: Survey, counts: Any) -> Records:
-    """Respondents with these counts."""
-    codes = np.argwhere(np.ones_like(counts)).astype(np.uint8)
-    return Records(survey, np.repeat(codes, counts.reshape(-1), axis=0))
+def _described(shows: str, tables: Floats, remark: str = "") -> Sample:
+    """A table's cells, its distance from the data and its Cramer's V."""
+    cells = dict(zip(CELLS, tables.ravel(), strict=True))
+    mae, v = np.mean(np.abs(tables[0] - TRUTH)), cramers_v(np.maximum(tables[0], 0.0))
+    return Sample.of({**cells, "mae": mae, "cramers_v": v}, shows=shows, remark=remark)
 
 
 # Table 1
-
-
-class TableParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for Table 1."""
-
-    mode: Sampled = "sampled"
-    p: Annotated[float, Meta(gt=0, lt=1, description="probability of keeping an answer")] = 0.5
-    parties: Parties = PARTIES
-
-
-def _pair_reports(asked: Asked[TableParameters]) -> tuple[Records, dict[str, KeepUniform]]:
-    records = _adult(asked.data)
-    with parameters_checked():
-        keeps = {
-            name: KeepUniform.with_keep(records.survey.attribute(name).size, p=asked.parameters.p)
-            for name in asked.cell["pair"].split(", ")
-        }
-    return records, keeps
-
-
-def _both(keeps: Mapping[str, KeepUniform]) -> Keeps:
-    first, second = keeps.values()
-    return first, second
 
 
 @functools.lru_cache(maxsize=2)
@@ -193,50 +148,50 @@ def _adult(data: Path | str | None) -> Records:
     return adult(data)
 
 
-def _table(asked: Asked[TableParameters]) -> list[Sample]:
+def _table(asked: Asked[TableParameters]) -> Sample:
     """A pair of Adult's attributes, each randomized by itself."""
-    records, keeps = _pair_reports(asked)
-    counts, of_pair = records.counts(tuple(keeps)), _both(keeps)
-    if asked.parameters.mode == "exact":
-        reported = Reported.exact(counts / len(records), of_pair)
+    records, own, pair = _adult(asked.data), asked.parameters, asked.cell["pair"].split(", ")
+    with parameters_checked():
+        sizes = {name: records.survey.attribute(name).size for name in pair}
+        keeps = {name: KeepUniform.with_keep(size, p=own.p) for name, size in sizes.items()}
+    if own.mode == "exact" and not asked.live:
+        first, second = keeps.values()
+        reported = Reported.exact(records.distribution(pair), (first, second))
+        remark = (
+            "Both figures of RR-Ind-Joint are the round-off of inverting an exact lambda, so only "
+            "their order of magnitude means anything; the printed figure of RR-Ind is its bias, "
+            "cut to three digits."
+        )
     else:
-        reported = Reported.sampled(counts, of_pair, asked.generator(), runs=asked.runs)
-    return [_table_sample(asked, reported, len(records))]
-
-
-def _table_live(asked: Asked[TableParameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    records, keeps = _pair_reports(asked)
-    outcome = run_live(context, records, keeps, asked.parameters.parties)
-    counts, reports = records.counts(tuple(keeps)), live_pair(outcome, tuple(keeps))
-    reported = Reported.counted(counts, _both(keeps), reports)
-    return outcome, [_table_sample(asked, reported, len(records))]
-
-
-def _table_sample(asked: Asked[TableParameters], reported: Reported, n: int) -> Sample:
-    expected = product_mean_squared_error(reported.truth, reported.keeps, n)
-    if reported.random:
+        generator = asked.generator()
+        reported = Reported.asked(asked, records, keeps, generator=generator, parties=own.parties)
+        expected = product_mean_squared_error(reported.truth, reported.keeps, len(records))
         remark = (
             "The printed figure of RR-Ind-Joint is the round-off of inverting an exact lambda: a "
             "run has sampling error; the printed one of RR-Ind is its squared bias "
             f"({expected.squared_bias:.4g}), to which a run adds a variance of "
             f"{expected.variance:.2g}."
         )
-    else:
-        remark = (
-            "Both figures of RR-Ind-Joint are the round-off of inverting an exact lambda, so only "
-            "their order of magnitude means anything; the printed figure of RR-Ind is its bias, "
-            "cut to three digits."
-        )
-    p, mode = asked.parameters.p, "sampled" if reported.random else "exact"
-    return msgspec.structs.replace(
-        reported.sample(
-            reported.errors(),
-            cramers_v=cramers_v(reported.truth),
-            break_even_n=break_even_n(reported.truth, reported.keeps),
-        ),
-        settings={"d": list(reported.truth.shape), "n": n, "p": p, "mode": mode},
-        remark=remark if p == TableParameters().p else "The paper has p = 0.5.",
+    return Sample.of(
+        {**reported.errors(), **_facts(reported.truth, reported)},
+        remark=remark if own.p == TableParameters().p else "The paper has p = 0.5.",
+        d=list(reported.truth.shape),
+        n=len(records),
+        p=own.p,
+        mode=_mode(reported),
     )
+
+
+def _mode(reported: Reported) -> str:
+    return "sampled" if reported.random else "exact"
+
+
+def _facts(truth: Floats, reported: Reported) -> dict[str, float]:
+    """What is known of the data, and where the estimators of a distribution are equally good."""
+    return {
+        "cramers_v": cramers_v(reported.truth),
+        "break_even_n": break_even_n(truth, reported.keeps),
+    }
 
 
 # Figures
@@ -265,13 +220,6 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
         return keep, keep
 
 
-class FigureParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set for the figures."""
-
-    mode: Sampled = "sampled"
-    parties: Parties = PARTIES
-
-
 CURVES: Mapping[int, tuple[str, Sequence[float]]] = {
     5: ("v", tuple(step / 10 for step in range(11))),
     6: ("epsilon", tuple(step / 10 for step in range(1, 21))),
@@ -280,10 +228,8 @@ CURVES: Mapping[int, tuple[str, Sequence[float]]] = {
 }
 """By figure: what its axis is, and its points."""
 
-SHOWN = {
-    **dict(zip((1, 2, 3, 4), ("data", "reports", "RR-Ind", "RR-Ind-Joint"), strict=True)),
-    **dict(zip((9, 10, 11, 12), ("data", "reports", "RR-Ind", "RR-Ind-Joint"), strict=True)),
-}
+VIEWS = ("data", "reports", "RR-Ind", "RR-Ind-Joint")
+SHOWN = dict(zip((1, 2, 3, 4, 9, 10, 11, 12), 2 * VIEWS, strict=True))
 """What the figures of a table show."""
 
 PAIR = ("sex", "age")
@@ -296,7 +242,6 @@ class Data(NamedTuple):
     """What a figure is of."""
 
     records: Records
-    counts: Any
     truth: Floats
     keeps: Keeps
     settings: dict[str, Any]
@@ -304,79 +249,57 @@ class Data(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def _of_adult(data: Path | str | None) -> Data:
-    found = adult_with_age(data)
-    survey = found.survey.project(PAIR)
-    records = Records(survey, found.codes[:, list(found.survey.axes(PAIR))])
-    first, second = (KeepUniform.with_keep(size, p=ADULT_KEEP) for size in survey.sizes)
-    counts, n = records.counts(PAIR), len(records)
-    settings = {"attributes": list(PAIR), "n": n, "p": ADULT_KEEP}
-    return Data(records, counts, counts / n, (first, second), settings)
+    records = adult_with_age(data).project(PAIR)
+    first, second = (KeepUniform.with_keep(size, p=ADULT_KEEP) for size in records.survey.sizes)
+    settings = {"attributes": list(PAIR), "n": len(records), "p": ADULT_KEEP}
+    return Data(records, records.distribution(PAIR), (first, second), settings)
 
 
-def _data(asked: Asked[FigureParameters]) -> Data:
+def _data(asked: Asked[Shown]) -> Data:
     if asked.cell["figure"] >= 9:
         return _of_adult(asked.data)
-    given = {name: value for name, value in asked.cell.items() if name != "figure"}
-    design = Design(**given)
-    counts = correlated_counts(design.n, d=design.d, v=design.v)
+    design = Design(**{name: value for name, value in asked.cell.items() if name != "figure"})
     records = correlated(design.n, d=design.d, v=design.v)
-    return Data(records, counts, design.truth, design.keeps, msgspec.structs.asdict(design))
+    return Data(records, design.truth, design.keeps, msgspec.structs.asdict(design))
 
 
-def _figure(asked: Asked[FigureParameters]) -> list[Sample]:
+def _figure(asked: Asked[Shown]) -> Sample | list[Sample]:
     """A point of a curve, or a view of a table."""
-    of, figure = _data(asked), asked.cell["figure"]
-    if asked.reading == "printed":
-        # What is expected of the reports, in whole respondents.
-        n = of.settings["n"]
-        expected = Reported.exact(of.truth, of.keeps).shares
-        reported = Reported(of.truth, of.keeps, np.rint(n * expected) / n, random=False)
-    elif asked.parameters.mode == "exact":
-        reported = Reported.exact(of.truth, of.keeps)
+    of, figure, own = _data(asked), asked.cell["figure"], asked.parameters
+    names, n = of.records.survey.names, of.settings["n"]
+    exact = asked.reading == "printed" or own.mode == "exact"
+    if exact and not asked.live:
+        whole = n if asked.reading == "printed" else None
+        reported = Reported.exact(of.truth, of.keeps, of=whole)
     else:
         # Figures of one table are of the same reports.
         seeds = asked.seeds if figure in CURVES else (asked.seed, int(figure >= 9), asked.seeds[-1])
-        generator = np.random.default_rng(seeds)
-        reported = Reported.sampled(of.counts, of.keeps, generator, runs=asked.runs)
-    return _shown(asked, of, reported)
-
-
-def _figure_live(asked: Asked[FigureParameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    of = _data(asked)
-    names = of.records.survey.names
-    keeps = dict(zip(names, of.keeps, strict=True))
-    outcome = run_live(context, of.records, keeps, asked.parameters.parties)
-    reported = Reported.counted(of.counts, of.keeps, live_pair(outcome, names))
-    return outcome, _shown(asked, of, reported)
-
-
-def _shown(asked: Asked[FigureParameters], of: Data, reported: Reported) -> list[Sample]:
-    figure, mode = asked.cell["figure"], "sampled" if reported.random else "exact"
-    settings = {**of.settings, "mode": mode}
+        reported = Reported.asked(
+            asked,
+            of.records,
+            dict(zip(names, of.keeps, strict=True)),
+            generator=np.random.default_rng(seeds),
+            parties=own.parties,
+        )
+    settings = {**of.settings, "mode": _mode(reported)}
     if figure in CURVES:
-        v = cramers_v(reported.truth)
-        found = reported.sample(
-            reported.errors(), cramers_v=v, break_even_n=break_even_n(of.truth, of.keeps)
-        )
+        facts, stated = _facts(of.truth, reported), of.settings["v"]
         remark = (
-            f"{of.settings['n']:,} whole respondents in {of.counts.size} cells cannot have V = "
-            f"{of.settings['v']:g}: rounding makes it {v:.3g}."
+            f"{n:,} whole respondents in {of.truth.size} cells cannot have V = {stated:g}: "
+            f"rounding makes it {facts['cramers_v']:.3g}."
         )
-        off = abs(v - of.settings["v"]) > NOTICEABLE
-        return [msgspec.structs.replace(found, settings=settings, remark=remark if off else "")]
-    views = {
+        off = abs(facts["cramers_v"] - stated) > NOTICEABLE
+        found = {**reported.errors(), **facts}
+        return Sample.of(found, remark=remark if off else "", **settings)
+    shows = SHOWN[figure]
+    tables = {
         "data": reported.truth[np.newaxis],
         "reports": reported.shares,
         "RR-Ind": reported.product(),
         "RR-Ind-Joint": reported.joint(),
-    }
-    shows = SHOWN[figure]
-    whole = reported.sample(reported.of_tables(views[shows]))
-    first = {"shows": shows, **settings}
-    return [
-        msgspec.structs.replace(whole, settings=first),
-        *_cells(of, shows, reported, views[shows][0]),
-    ]
+    }[shows]
+    first = Sample.of(reported.of_tables(tables), shows=shows, **settings)
+    return [first, *_cells(of, shows, reported, tables[0])]
 
 
 def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Sample]:
@@ -388,32 +311,29 @@ def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Samp
         joint = _estimate(survey, reported, of.settings["n"])
         estimate = joint if shows == "RR-Ind-Joint" else ProductEstimate(joint)
         errors = estimate.table(*survey.names).standard_errors
-    keys = [f"{second.name} {category}" for category in second.categories]
     samples = []
     for code, category in enumerate(first.categories):
-        values = dict(zip(keys, table[code].tolist(), strict=True))
-        settings = {"shows": shows, first.name: category}
+        names = (f"{second.name} {other}" for other in second.categories)
+        row = dict(zip(names, table[code].tolist(), strict=True))
         if errors is None:
-            samples.append(Sample(exact=values, settings=settings))
-            continue
-        pairs = zip(table[code].tolist(), errors[code].tolist(), strict=True)
-        known = dict(zip(keys, pairs, strict=True))
-        samples.append(Sample(known=known, settings=settings))
+            found = Sample(exact=row)
+        else:
+            pairs = zip(row.items(), errors[code].tolist(), strict=True)
+            found = Sample(known={name: (value, error) for (name, value), error in pairs})
+        settings = {"shows": shows, first.name: category}
+        samples.append(msgspec.structs.replace(found, settings=settings))
     return samples
 
 
 def _estimate(survey: Survey, reported: Reported, n: int) -> JointEstimate:
     """The first run's reports as the aggregator has them."""
-    counts = np.rint(reported.shares[0] * n).astype(np.int64).reshape(-1)
-    present = np.flatnonzero(counts)
-    codes = split_codes(present.astype(np.uint64), survey.sizes, survey.dtype)
-    blocks = tuple(
-        Block((name,), keep) for name, keep in zip(survey.names, reported.keeps, strict=True)
-    )
-    return JointEstimate(survey, blocks, Counts(survey.sizes, codes, counts[present], n))
+    keeps = zip(survey.names, reported.keeps, strict=True)
+    blocks = tuple(Block((name,), keep) for name, keep in keeps)
+    counts = Counts.from_table(np.rint(reported.shares[0] * n).astype(np.int64))
+    return JointEstimate(survey, blocks, counts)
 
 
-def _break_even(found: Found[FigureParameters]) -> list[str]:
+def _break_even(found: Found[Shown]) -> list[str]:
     """Where the estimators are equally good along the axes of Figures 5 to 8, and on Adult."""
     design = Design()
     n = f"{design.n:,}"
@@ -446,17 +366,50 @@ def _break_even(found: Found[FigureParameters]) -> list[str]:
     ]
 
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (
+# Sections 3.2, 3.4 and 3.5
+
+
+def _composed(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Theorems 1 and 2 and Corollary 1, by dense matrices."""
+    sizes = [int(size) for size in asked.cell["sizes"].split(" x ")]
+    each = [KeepUniform.with_epsilon(size, epsilon=asked.cell["epsilon"]) for size in sizes]
+    whole: Any = np.ones((1, 1))
+    parts: Any = whole
+    for keep in each:
+        whole, parts = np.kron(whole, keep.matrix()), np.kron(parts, np.linalg.inv(keep.matrix()))
+    return {
+        "largest distance of a row's sum from 1": np.abs(whole.sum(axis=1) - 1).max(),
+        "largest distance of the inverses": np.abs(np.linalg.inv(whole) - parts).max(),
+        "epsilon of the composed matrix": np.log(whole.max(axis=0) / whole.min(axis=0)).max(),
+        "m epsilon": math.fsum(keep.epsilon for keep in each),
+    }
+
+
+def _bounded(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Theorem 3, of RR-Ind without sampling: the squared distance from a product of margins."""
+    d, v = asked.cell["d"], asked.cell["v"]
+    table = correlated_distribution(d, v=v)
+    margins = np.outer(table.sum(axis=1), table.sum(axis=0))
+    mae = np.abs(table - margins).mean()
+    return {
+        "MSE of RR-Ind": ((table - margins) ** 2).mean(),
+        "V^2/d": v**2 / d,
+        "largest expected cell times V^2 (d-1)/d^2": margins.max() * v**2 * (d - 1) / d**2,
+        "MAE of RR-Ind": mae,
+        "MAE over V/sqrt(d)": mae / (v / math.sqrt(d)),
+        "MAE over V": mae / v,
+    }
+
+
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="RRIJ",
-        item="section 3.3",
         name="ind-joint-example",
         summary="RR-Ind-Joint, section 3.3: ten parties with two attributes, step by step.",
         cells=grid(
             of=("data and stated reports", STATED, MARGINS, TENTHS, HUNDREDTHS, *REPEATED),
         ),
-        law=_example,
-        live=_example_live,
+        measure=_example,
+        live=True,
         live_cell={"of": next(iter(REPEATED))},
         runs=1000,
         notes=(
@@ -471,13 +424,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         ),
     ),
     Experiment(
-        paper="RRIJ",
-        item="Table 1",
         name="ind-joint-table-1",
         summary="RR-Ind-Joint, Table 1: its error and RR-Ind's on three pairs of Adult.",
         cells=grid(pair=("sex, income", "sex, race", "education, occupation")),
-        law=_table,
-        live=_table_live,
+        measure=_table,
+        live=True,
         runs=1000,
         parameters=TableParameters,
         notes=(
@@ -492,8 +443,6 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=Picture(figures=("rr_ind_mse", "rr_ind_joint_mse"), names=NAMES),
     ),
     Experiment(
-        paper="RRIJ",
-        item="Figures 1 to 12",
         name="ind-joint-figures",
         summary="RR-Ind-Joint, Figures 1 to 12: its error and RR-Ind's, and where they are equal.",
         cells=(
@@ -505,11 +454,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
             ),
             *({"figure": figure} for figure in (9, 10, 11, 12)),
         ),
-        law=_figure,
-        live=_figure_live,
+        measure=_figure,
+        live=True,
         live_cell={"figure": 4},
         runs=100,
-        parameters=FigureParameters,
+        parameters=Shown,
         readings={
             "corrected": "reports are drawn anew in every run; the records are the same in all, "
             "and errors are distances from the records' own table",
@@ -544,5 +493,39 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
             },
         ),
     ),
+    Experiment(
+        name="ind-joint-theorems",
+        summary="RR-Ind-Joint, Theorems 1 and 2, Corollary 1: composed matrices and their epsilon.",
+        cells=grid(sizes=("2 x 2", "5 x 2", "16 x 15", "9 x 7 x 2"), epsilon=(0.5, 1.0, 2.0)),
+        measure=_composed,
+        notes=("exact: by dense matrices, which the estimates never make",),
+        picture=Picture(
+            title="Attributes that are randomized apart cost the sum",
+            x="epsilon",
+            by=("sizes",),
+            figures=("epsilon of the composed matrix",),
+            axis="epsilon of all attributes",
+            names={"epsilon": "epsilon of an attribute"},
+        ),
+    ),
+    Experiment(
+        name="ind-joint-theorem-3",
+        summary="RR-Ind-Joint, Theorem 3: the squared error of RR-Ind and its bound.",
+        cells=grid(d=(2, 5, 10, 20), v=(0.1, 0.5, 1.0)),
+        measure=_bounded,
+        notes=(
+            "exact: without sampling, as the theorem; with it the variance of the margins is added",
+            "both steps of the printed proof are the wrong way round; as V^2 (d-1) is the sum of "
+            "squared distances over expected cells, the MSE is at most the largest expected cell "
+            "times V^2 (d-1)/d^2, which is below V^2/d",
+        ),
+        picture=Picture(
+            title="The error of RR-Ind is far below the bound of Theorem 3",
+            x="v",
+            by=("d",),
+            figures=("MSE of RR-Ind", "V^2/d"),
+            axis="squared error per cell",
+            names={"v": "Cramer's V", "d": "categories d"},
+        ),
+    ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

@@ -1,11 +1,14 @@
-"""Figures 6 and 7 of marginal release: total variation by epsilon, and chi-squared statistics.
+"""Figures 6 and 7 of marginal release, and what it says in formulas.
 
-Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, section
-Evaluation. No number of the figures is printed. Trips are those of the seeded stand-in.
+Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, sections
+Problem Statement, Our Contributions, Algorithm Design and Evaluation. No number of the figures is
+printed. Trips are those of the seeded stand-in.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Annotated, Any, TypeAlias
 
@@ -16,21 +19,20 @@ from numpy.typing import NDArray
 
 from protocol.estimators.dependence.association import exact_test, naive_test, wald_test
 from protocol.estimators.measures import total_variation
-from protocol.estimators.projection import project_simplex
-from protocol.randomizers.binary import subsets
+from protocol.estimators.projection import project_rows
+from protocol.randomizers.binary import coefficients, subsets
 from protocol.randomizers.exact import Floats
-from protocol.randomizers.marginals import MarginalPlan, Unary
+from protocol.randomizers.marginals import MarginalPlan, report_bits
+from protocol.randomizers.walsh import wht
 from protocol.surveys.records import Records
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import MarginalEstimate, noise_of
 from protocol.variants.marginals.hadamard import low_transform, tables_of
 from scenarios.datasets.taxi import BITS, taxi_distribution, taxi_independent, taxi_survey
 from scenarios.reproductions.driver import scenarios_of
-from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
-from scenarios.running.outcomes import Outcome
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Nothing, Sample, grid
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -39,14 +41,7 @@ WAYS = (1, 2, 3)
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4)
 """Not in the text of the paper."""
 
-METHODS: dict[str, Any] = {
-    "InpRR": InpRR,
-    "InpPS": InpPS,
-    "InpHT": InpHT,
-    "MargRR": MargRR,
-    "MargPS": MargPS,
-    "MargHT": MargHT,
-}
+METHODS: dict[str, Any] = {of.method: of for of in (InpRR, InpPS, InpHT, MargRR, MargPS, MargHT)}
 OUE: dict[str, Any] = {"InpRR, oue": InpRR, "MargRR, oue": MargRR}
 """The methods that send a bit for each cell, with the 1 kept with probability 1/2."""
 
@@ -83,17 +78,10 @@ class Tests(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: Annotated[float, Meta(gt=0, le=20, description="of a report")] = 1.1
 
 
-def variant_of(method: str, records: Records, *, k: int, epsilon: float) -> Any:
+def variant_of(method: str, *, k: int, epsilon: float) -> Any:
     """The variant that a method is by messages."""
     given = {"unary": "oue"} if method in OUE else {}
-    return (METHODS | OUE)[method](survey=records.survey, k=k, epsilon=epsilon, **given)
-
-
-def plan_of(method: str, *, k: int, epsilon: float) -> MarginalPlan:
-    """How the respondents of a method report."""
-    name = (METHODS | OUE)[method].method
-    unary: Unary = "oue" if method in OUE else "sue"
-    return MarginalPlan.with_epsilon(name, d=D, k=k, epsilon=epsilon, unary=unary)
+    return (METHODS | OUE)[method](survey=taxi_survey(D), k=k, epsilon=epsilon, **given)
 
 
 def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
@@ -102,41 +90,31 @@ def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
     return np.asarray(generator.multinomial(n, law), np.int64)
 
 
-def _ask(
-    method: str, cells: Counts, context: Context, *, k: int, epsilon: float
-) -> tuple[Outcome, MarginalEstimate]:
-    """One run by messages about these trips."""
-    codes = np.argwhere(np.ones((2,) * D)).astype(np.uint8)
-    records = Records(taxi_survey(D), np.repeat(codes, cells, axis=0))
-    variant = variant_of(method, records, k=k, epsilon=epsilon)
-    outcome = context.simulate(variant, records, parties=min(PARTIES, len(records)))
-    return outcome, outcome.estimate_as(MarginalEstimate)
+def _estimates(
+    asked: Asked[Any], *, k: int, epsilon: float, cells: Counts | None = None
+) -> Iterator[tuple[Counts, MarginalEstimate]]:
+    """The trips of every run and what is estimated of them, by law or by messages.
+
+    Args:
+        cells: the same trips in every run; else each has its own.
+    """
+    generator, method = asked.generator(), asked.cell["method"]
+    variant = variant_of(method, k=k, epsilon=epsilon)
+    for _ in range(1 if asked.live else asked.runs):
+        trips = drawn_trips(asked.parameters.n, generator) if cells is None else cells
+        if asked.live:
+            records = Records.from_counts(variant.survey, trips.reshape((2,) * D))
+            outcome = asked.simulate(variant, records, PARTIES)
+            yield trips, outcome.estimate_as(MarginalEstimate)
+        else:
+            yield trips, drawn_estimate(variant.plan, trips, generator)
 
 
-# Figure 6
-
-
-def _variations(asked: Asked[Errors]) -> list[Sample]:
-    """The mean total variation of one method in every run, each of trips of its own."""
-    cell, generator = asked.cell, asked.generator()
-    plan = plan_of(cell["method"], k=cell["k"], epsilon=cell["epsilon"])
-    found = []
-    for _ in range(asked.runs):
-        cells = drawn_trips(asked.parameters.n, generator)
-        found.append(distances(drawn_estimate(plan, cells, generator), cells))
-    return _variation(found)
-
-
-def _variations_live(asked: Asked[Errors], context: Context) -> tuple[Outcome, list[Sample]]:
-    cell = asked.cell
-    cells = drawn_trips(asked.parameters.n, asked.generator())
-    outcome, estimate = _ask(cell["method"], cells, context, k=cell["k"], epsilon=cell["epsilon"])
-    return outcome, _variation([distances(estimate, cells)])
-
-
-def _variation(found: list[tuple[float, float]]) -> list[Sample]:
-    raw, simplex = np.array(found).T
-    return [Sample(drawn={"raw": raw, "simplex": simplex})]
+def _variations(asked: Asked[Errors]) -> dict[str, Floats]:
+    """Figure 6: the mean total variation of one method in every run, each of trips of its own."""
+    estimates = _estimates(asked, k=asked.cell["k"], epsilon=asked.cell["epsilon"])
+    found = np.array([distances(estimate, cells) for cells, estimate in estimates])
+    return {"raw": found[:, 0], "simplex": found[:, 1]}
 
 
 # Draws
@@ -155,32 +133,21 @@ def drawn_counts(
     # How many of every cell report on every choice, and what they would truthfully say.
     chosen = generator.multinomial(cells, np.full(plan.choices, 1 / plan.choices))
     width = plan.randomizer.size
-    every = np.arange(len(cells), dtype=np.uint32)
+    choices, every = np.indices((plan.choices, len(cells)), np.uint32)
+    said = plan.true_answers(every.ravel(), choices.ravel()).reshape(choices.shape)
     truths = np.zeros((plan.choices, width), np.int64)
-    for choice in range(plan.choices):
-        np.add.at(truths[choice], _true_answers(plan, choice, every), chosen[:, choice])
+    np.add.at(truths, (choices, said), chosen.T)
     reports = truths.sum(axis=1)
     support = plan.randomizer.support
     if plan.one_hot:
-        said = generator.binomial(truths, float(support.hit))
-        said += generator.binomial(reports[:, None] - truths, float(support.other))
+        found = generator.binomial(truths, float(support.hit))
+        found += generator.binomial(reports[:, None] - truths, float(support.other))
     else:
         kept = generator.binomial(truths, float(support.gain))
-        said = kept + generator.multinomial(reports - kept.sum(axis=1), np.full(width, 1 / width))
+        found = kept + generator.multinomial(reports - kept.sum(axis=1), np.full(width, 1 / width))
     return MarginalCounts(
-        plan=plan, reports=reports, totals=said[:, 1:].copy() if plan.transformed else said
+        plan=plan, reports=reports, totals=found[:, 1:].copy() if plan.transformed else found
     )
-
-
-def _true_answers(plan: MarginalPlan, choice: int, cells: NDArray[np.uint32]) -> NDArray[np.intp]:
-    """What respondents of these cells have to say on a choice."""
-    if plan.transformed:
-        odd = np.bitwise_count(cells & plan.masks[choice]) & 1
-        return np.asarray(odd, np.intp)
-    answers = np.zeros(len(cells), np.intp)
-    for place in plan.attributes(choice):
-        answers = 2 * answers + np.asarray(cells >> np.uint32(plan.d - 1 - place) & 1, np.intp)
-    return answers
 
 
 def drawn_estimate(
@@ -197,8 +164,7 @@ def distances(estimate: MarginalEstimate, cells: Counts) -> tuple[float, float]:
     d, k = estimate.counts.plan.d, estimate.counts.plan.k
     true = tables_of(low_transform(cells / cells.sum(), k), subsets(d, k), d=d, k=k)
     raw = estimate.every().values
-    nearest = np.stack([project_simplex(table) for table in raw])
-    first, second = (total_variation(tables, true, ways=1) for tables in (raw, nearest))
+    first, second = (total_variation(tables, true, ways=1) for tables in (raw, project_rows(raw)))
     return float(first.mean()), float(second.mean())
 
 
@@ -218,49 +184,25 @@ def statistics(estimate: MarginalEstimate) -> Floats:
     return np.array([[test.statistic, test.p_value] for test in (naive, wald)])
 
 
-# Figure 7
-
-
 def _tests(asked: Asked[Tests]) -> list[Sample]:
-    """Both tests of every pair in every run, asked about one set of trips, as the paper has it."""
-    own, generator = asked.parameters, asked.generator()
-    cells, plan = _same_trips(asked), plan_of(asked.cell["method"], k=2, epsilon=own.epsilon)
-    found = [statistics(drawn_estimate(plan, cells, generator)) for _ in range(asked.runs)]
-    return _pairs(cells, np.stack(found))
-
-
-def _tests_live(asked: Asked[Tests], context: Context) -> tuple[Outcome, list[Sample]]:
-    cells, method = _same_trips(asked), asked.cell["method"]
-    outcome, estimate = _ask(method, cells, context, k=2, epsilon=asked.parameters.epsilon)
-    return outcome, _pairs(cells, statistics(estimate)[np.newaxis])
-
-
-def _same_trips(asked: Asked[Tests]) -> Counts:
-    return drawn_trips(asked.parameters.n, np.random.default_rng((asked.seed, 7)))
-
-
-def _pairs(cells: Counts, found: Floats) -> list[Sample]:
-    """Every pair; ``found`` has the axes run, test, statistic and p-value, pair."""
-    table = cells.reshape((2,) * D)
+    """Figure 7: both tests of every pair in every run, about one set of trips, as the paper has."""
+    cells = drawn_trips(asked.parameters.n, np.random.default_rng((asked.seed, 7)))
+    estimates = _estimates(asked, k=2, epsilon=asked.parameters.epsilon, cells=cells)
+    found = np.stack([statistics(estimate) for _, estimate in estimates])
     samples = []
     for place, (i, j) in enumerate(combinations(range(D), 2)):
         others = tuple(axis for axis in range(D) if axis not in (i, j))
         naive, wald = found[:, 0, :, place], found[:, 1, :, place]
-        samples.append(
-            Sample(
-                drawn={
-                    "naive": naive[:, 0],
-                    "wald": wald[:, 0],
-                    "naive rejects": naive[:, 1] <= LEVEL,
-                    "wald rejects": wald[:, 1] <= LEVEL,
-                },
-                exact={"exact": float(exact_test(table.sum(axis=others)).statistic)},
-                settings={
-                    "pair": f"{BITS[i]} - {BITS[j]}",
-                    "independent": "yes" if taxi_independent(BITS[i], BITS[j]) else "no",
-                },
-            )
-        )
+        figures = {
+            "naive": naive[:, 0],
+            "wald": wald[:, 0],
+            "naive rejects": naive[:, 1] <= LEVEL,
+            "wald rejects": wald[:, 1] <= LEVEL,
+            "exact": exact_test(cells.reshape((2,) * D).sum(axis=others)).statistic,
+        }
+        independent = "yes" if taxi_independent(BITS[i], BITS[j]) else "no"
+        pair = f"{BITS[i]} - {BITS[j]}"
+        samples.append(Sample.of(figures, pair=pair, independent=independent))
     return samples
 
 
@@ -287,17 +229,15 @@ def _led(found: Found[Errors]) -> list[str]:
 
 def _rejected(found: Found[Tests]) -> list[str]:
     """Whose naive statistics are nearer to the exact ones, and how often tests reject."""
-    figures = [
-        (row.settings, {figure.name: figure.measured for figure in row.figures()})
-        for row in found.rows
-    ]
     said, apart = [], {}
     for method in COMPARED:
-        of_method = [pair for pair in figures if pair[0]["method"] == method]
-        apart[method] = np.array([abs(one["naive"] - one["exact"]) for _, one in of_method])
+        rows = [row for row in found.rows if row.settings["method"] == method]
+        figures = [{figure.name: figure.measured for figure in row.figures()} for row in rows]
+        apart[method] = np.array([abs(one["naive"] - one["exact"]) for one in figures])
+        independent = np.array([row.settings["independent"] == "yes" for row in rows])
         shares = [
-            np.mean([one[f"{test} rejects"] for s, one in of_method if s["independent"] == which])
-            for which in ("yes", "no")
+            np.mean(np.array([one[f"{test} rejects"] for one in figures])[which])
+            for which in (independent, ~independent)
             for test in ("naive", "wald")
         ]
         said.append(
@@ -312,15 +252,103 @@ def _rejected(found: Found[Tests]) -> list[str]:
     ]
 
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (
+# Formulas
+
+
+def _sizes(asked: Asked[Nothing]) -> dict[str, Any]:
+    """The bits of a report, and the theorem's number of coefficients."""
+    k = asked.cell["k"]
+    plan = variant_of(asked.cell["method"], k=k, epsilon=1.0).plan
+    return {
+        "bits": report_bits(plan.method, d=D, k=k),
+        "choices": plan.choices,
+        "coefficients of at most k": len(coefficients(D, k)),
+        "d^k": D**k,
+    }
+
+
+def _transform(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Figures 2 to 4 and the theorem: tables from few coefficients, and the printed matrix."""
+    k = asked.cell["k"]
+    table = asked.generator().dirichlet(np.ones(1 << D))
+    found = tables_of(low_transform(table, k), subsets(D, k), d=D, k=k)
+    others = [
+        tuple(at for at in range(D) if not mask >> (D - 1 - at) & 1)
+        for mask in subsets(D, k).tolist()
+    ]
+    direct = [table.reshape((2,) * D).sum(axis=summed).ravel() for summed in others]
+    cells = np.arange(8)
+    signs = np.where(np.bitwise_count(cells[:, None] & cells) % 2, -1.0, 1.0)
+    return {
+        "largest distance of a marginal": np.abs(found - direct).max(),
+        "largest distance from the matrix of Figure 4": np.abs(wht(np.eye(8)) - signs).max(),
+    }
+
+
+def _falling(asked: Asked[Nothing]) -> dict[str, Any]:
+    """The standard error of a coefficient of k attributes, in closed form; theta is 0."""
+    method, epsilon, n = (asked.cell[name] for name in ("method", "epsilon", "n"))
+    plan = variant_of(method, k=2, epsilon=epsilon).plan
+    error = math.sqrt((noise_of(plan).own + 1) / (n / plan.choices))
+    return {"error": error, "error epsilon sqrt(N)": error * epsilon * math.sqrt(n)}
+
+
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="MR",
-        item="Figure 6",
+        name="marginals-sizes",
+        summary="Marginal release: bits of a report and numbers of coefficients, six methods.",
+        cells=grid(k=(1, 2, 3), method=tuple(METHODS)),
+        measure=_sizes,
+        notes=(f"exact: of d = {D} bits",),
+        picture=Picture(
+            title="Hadamard coefficients take few bits",
+            conditions="8 bits",
+            x="k",
+            by=("method",),
+            figures=("bits",),
+            axis="bits of a report",
+            names={"bits": "bits of a report", "k": "attributes k of a marginal"},
+        ),
+    ),
+    Experiment(
+        name="marginals-transform",
+        summary="Marginal release: marginals from Hadamard coefficients of at most k attributes.",
+        cells=grid(k=(1, 2, 3)),
+        measure=_transform,
+        notes=("exact: of one random table of 8 bits",),
+        picture=Picture(
+            title="Marginals follow from few coefficients",
+            x="k",
+            figures=("largest distance of a marginal",),
+            axis="largest distance of a marginal",
+            names={"k": "attributes k of a marginal"},
+        ),
+    ),
+    Experiment(
+        name="marginals-errors",
+        summary="Marginal release: how the error of a coefficient falls with epsilon and N.",
+        cells=grid(
+            method=(*METHODS, *OUE), epsilon=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), n=(2**14, 2**18)
+        ),
+        measure=_falling,
+        notes=(
+            "exact, of coefficients of two of 8 bits whose true value is 0; oue: with optimised "
+            "unary bits, which the paper leaves out",
+        ),
+        picture=Picture(
+            title="Errors fall like 1/epsilon, but not for large epsilon",
+            x="epsilon",
+            by=("n", "method"),
+            figures=("error",),
+            names={"error": "standard error of a coefficient", "n": "respondents N"},
+        ),
+    ),
+    Experiment(
         name="marginals-figure-6",
         summary="Marginal release, Figure 6: mean total variation by epsilon, six methods.",
         cells=grid(k=WAYS, epsilon=EPSILONS, method=(*METHODS, *OUE)),
-        law=_variations,
-        live=_variations_live,
+        measure=_variations,
+        live=True,
         live_cell={"k": 2, "epsilon": EPSILONS[-1], "method": "InpHT"},
         runs=10,
         parameters=Errors,
@@ -342,13 +370,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         ),
     ),
     Experiment(
-        paper="MR",
-        item="Figure 7",
         name="marginals-figure-7",
         summary="Marginal release, Figure 7: chi-squared statistics of pairs, 256K trips.",
         cells=grid(method=COMPARED),
-        law=_tests,
-        live=_tests_live,
+        measure=_tests,
+        live=True,
         runs=20,
         parameters=Tests,
         notes=(
@@ -364,8 +390,6 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=Picture(
             title="The naive test rejects independent pairs too",
             by=("method", "pair"),
-            computed=("exact",),
         ),
     ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -41,13 +41,15 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @functools.cache
-def printed(paper: str) -> Mapping[str, Printed]:
-    """The printed figures of a paper, by experiment."""
-    file = files(__name__) / f"{paper.lower()}.toml"
-    return msgspec.toml.decode(file.read_bytes(), type=dict[str, Printed])
+def printed() -> Mapping[str, Printed]:
+    """All that is printed, by experiment."""
+    found: dict[str, Printed] = {}
+    for file in files(__name__).iterdir():
+        if file.name.endswith(".toml"):
+            found |= msgspec.toml.decode(file.read_bytes(), type=dict[str, Printed])
+    return found
 
 
-def printed_of(paper: str, name: str) -> Printed | None:
+def printed_of(name: str) -> Printed | None:
     """The printed figures of an experiment, if there are any."""
-    known: Sequence[str] = [one.name for one in files(__name__).iterdir()]
-    return printed(paper).get(name) if f"{paper.lower()}.toml" in known else None
+    return printed().get(name)

@@ -1,51 +1,76 @@
-"""Tables 2, 4 and 5 and Figures 1 to 8 and 11 to 13 of the EM paper on PrivKV.
+"""The tables, figures and formulas of the EM paper on PrivKV.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
-Local Differential Privacy, sections 4.2 and 4.4. The figures have no numbers printed in them, and
+Local Differential Privacy, sections 2 to 4. The figures have no numbers printed in them, and
 Figures 9 and 10 are of the Clothing data, which is not to be had here.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.randomizers.exact import Floats
-from protocol.randomizers.keyvalue import PrivKV
+from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
+from protocol.variants.keyvalue.em import em, table_1
+from protocol.variants.keyvalue.moments import maximum_likelihood, moment
+from protocol.variants.keyvalue.privkv import PrivKVVariant
 from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.errors import UsageError
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Nothing, Sample, grid
 from scenarios.reproductions.privkv.shared import (
-    EPSILON,
-    EPSILONS,
-    RESPONDENTS,
-    SETTING,
     Estimated,
     Method,
-    N,
+    drawn_counts,
     estimated,
     expected_squared_error,
-    live,
     mean_of_known,
     squared_errors,
+    symbol_law,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
+
+EPSILONS = (0.1, 0.5, 1.0, 3.0, 5.0)
+"""The budgets of Table 4, in the figures too."""
+
+RESPONDENTS = (1_000, 5_000, 10_000, 100_000, 300_000)
+"""The respondents of Table 5, which prints thousands, with 1000 in place of 300."""
+
+N = 100_000
+"""The respondents of Table 4 and of all figures that do not vary them."""
+
+EPSILON = 2.0
+"""The budget of Table 5 and of Figures 11 to 13."""
+
+PARTIES = 100
+"""Over how many parties the respondents of a run by messages are spread."""
+
+SETTING = (
+    "PrivKV spends half of epsilon on the key and half on the value; EM works on the same reports. "
+    "PrivKVM perturbs the key once with half of epsilon, and shares the other half among 3 rounds",
+    "every run draws n respondents from the population, and counts of their reports by their exact "
+    "law; in PrivKVM the same respondents report in every round",
+    "EM is the paper's, of four states and a tolerance of 1e-4; PrivKV and PrivKVM estimate by "
+    "moments, means clipped to [-1, 1] and frequencies signed: clipped, their errors at small "
+    "budgets and few respondents would be about half of the printed ones",
+)
 
 UNIT = 1e-4
 """What the errors of Tables 4 and 5 are printed in."""
 
 KEY_EPSILON = 4.0
-"""The budget of Figures 4 to 6."""
+"""The budget of the figures of all keys."""
+
+KEYS = (4, 5, 6)
+"""The figures of all keys."""
 
 MOVIES: Mapping[int, str] = {7: "frequencies", 8: "means"}
 
@@ -57,7 +82,6 @@ NAMES = {
     "privkv": "PrivKV",
     "privkvm": "PrivKVM",
     "epsilon": "epsilon of a respondent",
-    "n": "respondents n",
 }
 
 
@@ -70,59 +94,57 @@ class Movies(msgspec.Struct, frozen=True, kw_only=True):
     ] = MOVIELENS_USERS
 
 
-def _statistics(asked: Asked[Nothing]) -> list[Sample]:
+def _statistics(asked: Asked[Nothing]) -> Sample:
     """Table 2: the exact statistics of a synthetic population."""
     names = ("E(f)", "Var(f)", "E(m)", "Var(m)")
     population = synthetic(asked.cell["population"])
     wrong = "The exact E(m) is 2 E(f) - 1 = -0.586804: the paper's last digit is one more."
-    return [
-        Sample(
-            exact=dict(zip(names, population.statistics(), strict=True)),
-            settings={"keys": len(population.keys)},
-            remark=wrong if population.name == "Power-law" else "",
-        )
-    ]
-
-
-# Tables 4 and 5
-
-
-def _frequencies(asked: Asked[Nothing]) -> list[Sample]:
-    """Squared errors of frequencies."""
-    population, epsilon, n = _setting(asked.cell)
-    found = estimated(
-        population, epsilon=epsilon, n=n, runs=asked.runs, generator=asked.generator()
+    return Sample.of(
+        dict(zip(names, population.statistics(), strict=True)),
+        keys=len(population.keys),
+        remark=wrong if population.name == "Power-law" else "",
     )
-    return _squared(asked, found)
 
 
-def _frequencies_live(asked: Asked[Nothing], context: Context) -> tuple[Outcome, list[Sample]]:
-    population, epsilon, n = _setting(asked.cell)
-    outcome, found = live(population, epsilon=epsilon, n=n, context=context)
-    return outcome, _squared(asked, found)
+# Tables 4 and 5, and the figures
 
 
-def _setting(cell: Mapping[str, Any]) -> tuple[KeyPopulation, float, int]:
-    return synthetic(cell["population"]), cell.get("epsilon", EPSILON), cell.get("n", N)
+class Setting(NamedTuple):
+    """Who is asked, and with which budget."""
+
+    population: KeyPopulation
+    epsilon: float
+    n: int
 
 
-def _squared(asked: Asked[Nothing], found: Mapping[Method, Estimated]) -> list[Sample]:
-    population, epsilon, n = _setting(asked.cell)
-    randomizer = PrivKV.with_budget(len(population.keys), epsilon=epsilon)
-    return [
-        Sample(
-            drawn={
-                method: squared_errors(of.frequencies, population.frequencies) / UNIT
-                for method, of in found.items()
-            },
-            exact={
-                "expected of both moments": expected_squared_error(population, randomizer, n) / UNIT
-            },
-        )
-    ]
+def _setting(cell: Mapping[str, Any]) -> Setting:
+    epsilon = KEY_EPSILON if cell.get("figure") in KEYS else EPSILON
+    return Setting(synthetic(cell["population"]), cell.get("epsilon", epsilon), cell.get("n", N))
 
 
-# Figures
+def _found(asked: Asked[Any], of: Setting) -> Mapping[Method, Estimated]:
+    """What each method estimates in every run; by messages, EM and PrivKV in one."""
+    population, epsilon, n = of
+    if not asked.live:
+        draws = asked.generator()
+        return estimated(population, epsilon=epsilon, n=n, runs=asked.runs, generator=draws)
+    records = population.records(n, np.random.default_rng(asked.context.seed))
+    variant = PrivKVVariant(survey=records.survey, epsilon=epsilon)
+    counts = variant.estimate(asked.simulate(variant, records, PARTIES).result).counts
+    each = variant.client.each
+    return {"em": em(counts, each), "privkv": moment(counts, each)}
+
+
+def _frequencies(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Squared errors of frequencies."""
+    of = _setting(asked.cell)
+    randomizer = PrivKV.with_budget(len(of.population.keys), epsilon=of.epsilon)
+    errors: dict[str, Any] = {
+        method: squared_errors(estimate.frequencies, of.population.frequencies) / UNIT
+        for method, estimate in _found(asked, of).items()
+    }
+    expected = expected_squared_error(of.population, randomizer, of.n) / UNIT
+    return errors | {"expected of both moments": expected}
 
 
 @functools.lru_cache(maxsize=2)
@@ -130,54 +152,85 @@ def _movielens(data: Path | str | None) -> KeyPopulation:
     return movielens(data).population()
 
 
-def _means(asked: Asked[Movies]) -> list[Sample]:
+def _means(asked: Asked[Movies]) -> dict[str, Any] | list[Sample]:
     """What one point of a figure shows, or all keys of one."""
-    population, epsilon, n = _figure_setting(asked)
-    found = estimated(
-        population, epsilon=epsilon, n=n, runs=asked.runs, generator=asked.generator()
-    )
-    return _shown(asked, population, found)
-
-
-def _means_live(asked: Asked[Movies], context: Context) -> tuple[Outcome, list[Sample]]:
-    if asked.cell["figure"] in MOVIES:
+    cell, figure = asked.cell, asked.cell["figure"]
+    if figure not in MOVIES:
+        of = _setting(cell)
+    elif asked.live:
         raise UsageError("by messages, expected a figure of a synthetic population, not 7 or 8")
-    population, epsilon, n = _figure_setting(asked)
-    outcome, found = live(population, epsilon=epsilon, n=n, context=context)
-    return outcome, _shown(asked, population, found)
-
-
-def _figure_setting(asked: Asked[Movies]) -> tuple[KeyPopulation, float, int]:
-    cell = asked.cell
-    if cell["figure"] in MOVIES:
-        return _movielens(asked.data), cell["epsilon"], asked.parameters.respondents
-    population, epsilon, n = _setting(cell)
-    return population, KEY_EPSILON if cell["figure"] in (4, 5, 6) else epsilon, n
-
-
-def _shown(
-    asked: Asked[Movies], population: KeyPopulation, found: Mapping[Method, Estimated]
-) -> list[Sample]:
-    figure = asked.cell["figure"]
-    if figure in (4, 5, 6):
-        return [
-            Sample(
-                drawn={method: of.means[:, key] for method, of in found.items()},
-                exact={"true": truth},
-                settings={"key": key + 1},
-            )
-            for key, truth in enumerate(population.means.tolist())
-        ]
+    else:
+        of = Setting(_movielens(asked.data), cell["epsilon"], asked.parameters.respondents)
+    found = _found(asked, of)
+    if figure in KEYS:
+        samples = []
+        for key, true in enumerate(of.population.means):
+            of_key: dict[str, Any] = {name: one.means[:, key] for name, one in found.items()}
+            samples.append(Sample.of({**of_key, "true": true}, key=key + 1))
+        return samples
     what = MOVIES.get(figure, "means")
-    distances: dict[Method, Floats] = {
-        method: np.abs(getattr(of, what) - getattr(population, what))
-        for method, of in found.items()
-    }
+    truth = getattr(of.population, what)
+    distances = {m: np.abs(getattr(estimate, what) - truth) for m, estimate in found.items()}
     if asked.reading == "corrected":
         # A key counts where every method has an estimate of it.
         known = ~np.isnan(sum(distances.values()))
         distances = {name: np.where(known, of, np.nan) for name, of in distances.items()}
-    return [Sample(drawn={name: mean_of_known(of) for name, of in distances.items()})]
+    return {name: mean_of_known(of) for name, of in distances.items()}
+
+
+# Formulas
+
+
+def _table(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Definition 1, Table 1 and the posterior of section 3.2."""
+    epsilon = asked.cell["epsilon"]
+    randomizer = PrivKV.with_budget(1, epsilon=epsilon)
+    first = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2))
+    one, none = [first**2, first * (1 - first), 1 - first], [first * (1 - first), (1 - first) ** 2]
+    # Its rows are the states <1,1>, <1,-1>, <0,1>, <0,-1>, its columns <1,1>, <1,-1>, <0,0>.
+    printed = np.array([one, [one[1], one[0], one[2]], [*none, first], [none[1], none[0], first]])
+    law = table_1(randomizer)[:, [PLUS, MINUS, ABSENT]]
+    return {
+        "largest distance from Table 1": np.abs(law - printed).max(),
+        "posterior of <1,1> given <1,1>": law[0, 0] / law[:, 0].sum(),
+        "epsilon of a report": randomizer.epsilon,
+        "epsilon charged": randomizer.charged,
+    }
+
+
+def _recovered(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Theorem 1: frequencies and means from expected counts, by each estimate."""
+    population, epsilon = synthetic(asked.cell["data"]), asked.cell["epsilon"]
+    randomizer = PrivKV.with_budget(len(population.keys), epsilon=epsilon)
+    counts = symbol_law(population, randomizer) * 1e6
+    found: dict[str, Estimated] = {
+        "EM": em(counts, randomizer),
+        "PrivKV": moment(counts, randomizer),
+        "maximum likelihood": maximum_likelihood(counts, randomizer),
+    }
+    return {
+        f"{what}, {name}": np.abs(getattr(of, what) - getattr(population, what)).max()
+        for name, of in found.items()
+        for what in ("frequencies", "means")
+    }
+
+
+def _virtual(asked: Asked[Nothing]) -> dict[str, Any]:
+    """The means after so many rounds that the aggregator works out by itself."""
+    population, virtual = synthetic(asked.cell["data"]), asked.cell["virtual"]
+    randomizer = PrivKV.with_budget(len(population.keys), epsilon=asked.cell["epsilon"])
+    # Every number of rounds works on the same reports.
+    seeds = (asked.seed, SYNTHETIC.index(asked.cell["data"]), asked.seeds[-1])
+    counts = drawn_counts(population, randomizer, N, np.random.default_rng(seeds), runs=asked.runs)
+    found = {
+        "MSE of means": moment(counts, randomizer, virtual=virtual),
+        "debiased": moment(counts, randomizer, debias=True),
+        "maximum likelihood": maximum_likelihood(counts, randomizer),
+    }
+    errors = {name: squared_errors(of.means, population.means) for name, of in found.items()}
+    expected = symbol_law(population, randomizer) * N
+    exactly = moment(expected, randomizer, virtual=virtual, clip=False).means
+    return errors | {"bias, squared": ((exactly - population.means) ** 2).mean()}
 
 
 SAME_KEYS = (
@@ -185,14 +238,12 @@ SAME_KEYS = (
     "has an estimate itself, EM's errors are of other keys than PrivKV's, and smaller for that"
 )
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="PrivKV",
-        item="Table 2",
         name="privkv-table-2",
         summary="EM for PrivKV, Table 2: statistics of the synthetic populations.",
         cells=grid(population=SYNTHETIC),
-        law=_statistics,
+        measure=_statistics,
         notes=(
             "exact: nothing is drawn; mean and variance over the keys of frequencies f and means m",
             "the populations are those that give these figures: f = exp(-(k-25)^2/200), "
@@ -202,13 +253,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     ),
     *(
         Experiment(
-            paper="PrivKV",
-            item=f"Table {number}",
             name=f"privkv-table-{number}",
             summary=f"EM for PrivKV, Table {number}: squared errors of frequencies by {words}.",
             cells=grid(population=SYNTHETIC, **axis),
-            law=_frequencies,
-            live=_frequencies_live,
+            measure=_frequencies,
+            live=True,
             live_cell={"population": SYNTHETIC[0], **{name: of[-1] for name, of in axis.items()}},
             runs=10,
             notes=(
@@ -221,7 +270,6 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
             ),
             picture=Picture(
                 x=next(iter(axis)),
-                computed=("expected of both moments",),
                 names={**NAMES, "": "squared error of a frequency, in 1e-4"},
             ),
         )
@@ -240,8 +288,6 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         )
     ),
     Experiment(
-        paper="PrivKV",
-        item="Figures 1 to 8 and 11 to 13",
         name="privkv-figures",
         summary="EM for PrivKV, Figures 1 to 8 and 11 to 13: errors of means, and MovieLens.",
         cells=(
@@ -262,8 +308,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
                 for n in RESPONDENTS
             ),
         ),
-        law=_means,
-        live=_means_live,
+        measure=_means,
+        live=True,
         live_cell={"figure": 4},
         runs=10,
         parameters=Movies,
@@ -286,15 +332,67 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         ),
         picture=Picture(
             title="How far estimated means of keys are from the true ones",
-            computed=("true",),
             axis="distance from the true mean",
             names={
                 **NAMES,
                 "true": "true mean",
-                **{f"figure {figure}": "mean of a key" for figure in (4, 5, 6)},
+                **{f"figure {figure}": "mean of a key" for figure in KEYS},
                 **{f"figure {figure}": f"distance of {of}" for figure, of in MOVIES.items()},
             },
         ),
     ),
+    Experiment(
+        name="privkv-table-1",
+        summary="EM for PrivKV, Table 1: the law of a report, its posterior and its epsilon.",
+        cells=grid(epsilon=(0.5, 1.0, 2.0, 4.0)),
+        measure=_table,
+        notes=(
+            "exact. The text has p_1 q_1 for the probability of <1,1> given <1,1>, and "
+            "e^eps/(1 + eps) for p; Table 1 and its worked posterior have p_1 p_2 and "
+            "e^eps/(1 + e^eps)",
+        ),
+        picture=Picture(
+            title="A report costs less than is charged",
+            x="epsilon",
+            figures=("epsilon of a report", "epsilon charged"),
+            axis="epsilon of a report",
+            names={"epsilon of a report": "true cost"},
+        ),
+    ),
+    Experiment(
+        name="privkv-theorem-1",
+        summary="EM for PrivKV, Theorem 1: what the estimates make of expected counts.",
+        cells=grid(data=SYNTHETIC, epsilon=(1.0, 4.0)),
+        measure=_recovered,
+        notes=(
+            "exact: the largest errors over 50 keys without any sampling; what is left is bias. In "
+            "PrivKV's means fakes count as values, and EM's four states cannot be told apart",
+        ),
+        picture=Picture(
+            title="EM and PrivKV have biased means",
+            x="epsilon",
+            by=("data",),
+            figures=("means, EM", "means, PrivKV"),
+            axis="largest bias of a mean",
+        ),
+    ),
+    Experiment(
+        name="privkv-virtual",
+        summary="PrivKV: means after rounds of PrivKVM that nobody is asked in.",
+        cells=grid(data=SYNTHETIC, epsilon=(4.0,), virtual=(0, 1, 2, 5, 20)),
+        measure=_virtual,
+        runs=20,
+        notes=(
+            "n = 100,000; debiased is the limit of many virtual rounds; the bias is that of "
+            "expected counts, unclipped",
+        ),
+        picture=Picture(
+            title="Virtual rounds take the fakes out of the means",
+            conditions="n = 100,000, epsilon 4",
+            x="virtual",
+            by=("data",),
+            figures=("MSE of means",),
+            names={"virtual": "virtual rounds", "MSE of means": "squared error of means"},
+        ),
+    ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

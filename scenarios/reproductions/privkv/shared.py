@@ -1,4 +1,4 @@
-"""What the reproductions of PrivKV share: counts of reports, drawn or by messages, and errors.
+"""Counts of the reports of PrivKV and PrivKVM, drawn by their law, and errors of what follows.
 
 Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data Randomized with
 Local Differential Privacy, section 4.
@@ -7,55 +7,23 @@ Local Differential Privacy, section 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
-from protocol.variants.keyvalue.moments import em, moment
-from protocol.variants.keyvalue.privkv import PrivKVVariant
+from protocol.variants.keyvalue.em import EMEstimate, em
+from protocol.variants.keyvalue.moments import KeyValueEstimate, moment
 from scenarios.datasets.keyvalue import KeyPopulation
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context
+from scenarios.reproductions.laws import expected_inverse
 
 Counts: TypeAlias = NDArray[np.int64]
 Method: TypeAlias = Literal["em", "privkv", "privkvm"]
+Estimated: TypeAlias = EMEstimate | KeyValueEstimate
 
 METHODS: tuple[Method, ...] = ("em", "privkv", "privkvm")
-
-EPSILONS = (0.1, 0.5, 1.0, 3.0, 5.0)
-"""The budgets of Table 4, in the figures too."""
-
-RESPONDENTS = (1_000, 5_000, 10_000, 100_000, 300_000)
-"""The respondents of Table 5, which prints thousands, with 1000 in place of 300."""
-
-N = 100_000
-"""The respondents of Table 4 and of all figures that do not vary them."""
-
-EPSILON = 2.0
-"""The budget of Table 5 and of Figures 11 to 13."""
-
-PARTIES = 100
-"""Over how many parties the respondents of a run by messages are spread."""
-
-SETTING = (
-    "PrivKV spends half of epsilon on the key and half on the value; EM works on the same reports. "
-    "PrivKVM perturbs the key once with half of epsilon, and shares the other half among 3 rounds",
-    "every run draws n respondents from the population, and counts of their reports by their exact "
-    "law; in PrivKVM the same respondents report in every round",
-    "EM is the paper's, of four states and a tolerance of 1e-4; PrivKV and PrivKVM estimate by "
-    "moments, means clipped to [-1, 1] and frequencies signed: clipped, their errors at small "
-    "budgets and few respondents would be about half of the printed ones",
-)
-
-
-class Estimated(NamedTuple):
-    """What a method estimates in every run, shape (runs, d) each; NaN of a key without a report."""
-
-    frequencies: Floats
-    means: Floats
 
 
 def symbol_law(population: KeyPopulation, randomizer: PrivKV) -> Floats:
@@ -80,8 +48,7 @@ def drawn_counts(
     Exact: keys are drawn uniformly, and respondents are independent, so the counts are multinomial
     over pairs of key and symbol.
     """
-    law = symbol_law(population, randomizer)
-    return _multinomial(n, law, generator, runs)
+    return _multinomial(n, symbol_law(population, randomizer), generator, runs)
 
 
 def drawn_rounds(
@@ -140,30 +107,10 @@ def estimated(
     rounds = PrivKVM.with_budget(keys, epsilon=epsilon)
     counts = drawn_counts(population, once, n, generator, runs=runs)
     last = drawn_rounds(population, rounds, n, generator, runs=runs)
-    by_em, by_moments = em(counts, once), moment(counts, once)
-    of_rounds = moment(last, rounds.each)
     return {
-        "em": Estimated(by_em.frequencies, by_em.means),
-        "privkv": Estimated(by_moments.frequencies, by_moments.means),
-        "privkvm": Estimated(of_rounds.frequencies, of_rounds.means),
-    }
-
-
-def live(
-    population: KeyPopulation, *, epsilon: float, n: int, context: Context
-) -> tuple[Outcome, Mapping[Method, Estimated]]:
-    """What EM and PrivKV estimate from one run by messages, of respondents who are drawn.
-
-    ``context.seed`` decides who they are, too.
-    """
-    records = population.records(n, np.random.default_rng(context.seed))
-    variant = PrivKVVariant(survey=records.survey, epsilon=epsilon, estimator="em")
-    outcome = context.simulate(variant, records, parties=min(PARTIES, n))
-    by_em = variant.estimate(outcome.result)
-    by_moments = by_em.by("moment")
-    return outcome, {
-        "em": Estimated(by_em.frequencies[np.newaxis], by_em.means[np.newaxis]),
-        "privkv": Estimated(by_moments.frequencies[np.newaxis], by_moments.means[np.newaxis]),
+        "em": em(counts, once),
+        "privkv": moment(counts, once),
+        "privkvm": moment(last, rounds.each),
     }
 
 
@@ -189,10 +136,5 @@ def expected_squared_error(population: KeyPopulation, randomizer: PrivKV, n: int
     """
     held = 1 - symbol_law(population, randomizer)[:, ABSENT]
     slope = 2 * randomizer.key_response.diagonal - 1
-    reports = np.arange(1, n + 1)
-    # Each chance by the one before, up to a factor: (n-N)/(N+1) times the odds of a key.
-    ratios = np.log((n - reports[:-1]) / (reports[1:] * (randomizer.keys - 1.0)))
-    logs = np.concatenate([[0.0], np.cumsum(ratios)])
-    chances = np.exp(logs - logs.max())
-    inverse = float((chances / reports).sum() / chances.sum())
+    inverse = expected_inverse(n, 1 / randomizer.keys)
     return float((held * (1 - held)).mean()) * inverse / slope**2

@@ -1,36 +1,32 @@
-"""Figures 1 to 3 of the first paper: the factor of the error, and errors against coverage.
+"""Figures 1 to 3 of the first paper, and count queries on more than two attributes.
 
-Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2.3 and 6.5. The
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2.3 and 6.5, which
+says that sets of more attributes do not change its results, and 6.2, which leaves out RR-Joint. The
 figures have no numbers printed in them; what the text says about them is in the notes.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams
+from protocol.estimators.inference.laws import critical
 from protocol.estimators.joint import JointEstimate
 from protocol.randomizers.exact import Floats
 from protocol.variants import RRIndependent
-from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
+from protocol.variants.clusters.clustering import matched_blocks
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Nothing, Sample, grid
 from scenarios.reproductions.laws import reported_pairs
 from scenarios.reproductions.printed import printed_of
 from scenarios.reproductions.rr.queries import (
-    Errors,
     EstimatedTables,
     Pair,
-    draw_pairs,
     draw_sets,
     errors_of,
     evaluate,
@@ -41,14 +37,13 @@ from scenarios.reproductions.rr.shared import (
     CLUSTERS,
     INDEPENDENT,
     MEDIAN_NOTE,
-    METHODS,
     PARTIES,
     RANDOMIZED,
     Tables,
-    adjusted_reports,
     cluster_tables,
     described,
-    learn,
+    formed,
+    joint_tables,
     methods_of,
     population_of,
     product_of_blocks,
@@ -56,16 +51,23 @@ from scenarios.reproductions.rr.shared import (
     report,
     run_clusters,
     single_blocks,
+    tables_of,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 SIGMAS = tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))
 """The coverages of Figures 2 and 3."""
 
+FEWER_SIGMAS = (0.1, 0.3, 0.5, 0.9)
+"""Those of queries on more attributes."""
+
 QUESTIONS = 10
-"""How many pairs each run of Figure 3 asks about, with one set per coverage."""
+"""How many sets of attributes a whole run is asked about, with one set of cells per coverage."""
+
+TV, TD = 50, 0.1
+"""The thresholds of queries on more attributes."""
+
+JOINT, KRONECKER = "RR-Joint", "Kronecker"
 
 # Figure 1
 
@@ -76,17 +78,10 @@ class Confidence(msgspec.Struct, frozen=True, kw_only=True):
     alpha: Annotated[float, Meta(gt=0, lt=1, description="confidence")] = 0.05
 
 
-def root_b(r: int, alpha: float) -> float:
+def _factor(asked: Asked[Confidence]) -> Sample:
     """The factor ``sqrt(B)`` of Equations 5 and 6: B is the upper alpha/r quantile of chi2(1)."""
-    # Imported here: scenarios are listed without it.
-    from scipy.special import chdtri
-
-    return math.sqrt(float(chdtri(1.0, alpha / r)))
-
-
-def _factor(asked: Asked[Confidence]) -> list[Sample]:
     alpha = asked.parameters.alpha
-    return [Sample(exact={"": root_b(asked.cell["r"], alpha)}, settings={"alpha": alpha})]
+    return Sample.of({"": critical(1 - alpha / asked.cell["r"])}, alpha=alpha)
 
 
 def _above(found: Found[Confidence]) -> list[str]:
@@ -101,63 +96,43 @@ def _above(found: Found[Confidence]) -> list[str]:
 
 
 def _independent(asked: Asked[Nothing]) -> list[Sample]:
-    """Both errors of both methods at every coverage, from reports drawn by their law."""
+    """Both errors of both methods at every coverage, of one query for each of the runs.
+
+    By messages all questions are put to one run.
+    """
     population, generator, p = population_of(asked.data), asked.generator(), asked.cell["p"]
+    survey = population.survey
+    methods: Mapping[str, EstimatedTables]
+    if asked.live:
+        variant = RRIndependent.with_keep(survey, p)
+        outcome = asked.simulate(variant, population.records, PARTIES)
+        heard = methods_of(outcome.estimate_as(JointEstimate))
+        methods = {name: repeated(tables) for name, tables in heard.items()}
+    else:
 
-    def randomized(pair: Pair, runs: int) -> Floats:
-        drawn = reported_pairs(population.pair(pair), (p, p), generator, runs=runs)
-        return drawn.astype(np.float64)
+        def randomized(pair: Pair, runs: int) -> Floats:
+            drawn = reported_pairs(population.table(pair), (p, p), generator, runs=runs)
+            return drawn.astype(np.float64)
 
-    blocks = single_blocks(population.survey, p)
-    return _at_coverages(
-        asked,
-        {
-            RANDOMIZED: randomized,
-            INDEPENDENT: cluster_tables(population, blocks, project="first", generator=generator),
-        },
-        generator,
-    )
-
-
-def _independent_live(asked: Asked[Nothing], context: Context) -> tuple[Outcome, list[Sample]]:
-    population = population_of(asked.data)
-    variant = RRIndependent.with_keep(population.survey, asked.cell["p"])
-    records = population.records
-    outcome = context.simulate(variant, records, parties=min(PARTIES, len(records)))
-    heard = methods_of(outcome.estimate_as(JointEstimate))
-    samples = _at_coverages(asked, _same(heard), asked.generator())
-    return outcome, [_of_one_run(sample) for sample in samples]
-
-
-def _same(methods: Mapping[str, Tables]) -> dict[str, EstimatedTables]:
-    return {name: repeated(tables) for name, tables in methods.items()}
-
-
-def _of_one_run(sample: Sample) -> Sample:
-    """All questions were put to one run."""
-    drawn = {name: values[np.newaxis] for name, values in sample.drawn.items()}
-    return msgspec.structs.replace(sample, drawn=drawn)
-
-
-def _at_coverages(
-    asked: Asked[Nothing], methods: Mapping[str, EstimatedTables], generator: np.random.Generator
-) -> list[Sample]:
-    """A sample for every method and coverage, of one query for each of the runs."""
-    population = population_of(asked.data)
-    found = []
+        blocks = single_blocks(survey, p)
+        tables = cluster_tables(population, blocks, project="first", generator=generator)
+        methods = {RANDOMIZED: randomized, INDEPENDENT: tables}
+    samples = []
     for method, estimated in methods.items():
         for sigma in SIGMAS:
             errors = evaluate(
-                population.survey.sizes,
-                population.pair,
+                survey.sizes,
+                population.table,
                 estimated,
                 sigma=sigma,
                 runs=asked.runs,
                 generator=generator,
             )
-            drawn = {"absolute error": errors.absolute, "relative error": errors.relative}
-            found.append(Sample(drawn=drawn, settings={"method": method, "sigma": sigma}))
-    return found
+            found = {"absolute error": errors.absolute, "relative error": errors.relative}
+            if asked.live:
+                found = {name: values[np.newaxis] for name, values in found.items()}
+            samples.append(Sample.of(found, method=method, sigma=sigma))
+    return samples
 
 
 def _peaks(found: Found[Nothing]) -> list[str]:
@@ -175,12 +150,12 @@ def _peaks(found: Found[Nothing]) -> list[str]:
     return notes
 
 
-# Figure 3
+# Figure 3, and more attributes
 
 
 def best_thresholds(p: float) -> tuple[int, float]:
     """T_v and T_d of the lowest printed error of this p in Table I, which Figure 3 uses."""
-    known = printed_of("MDRR", "rr-table-1")
+    known = printed_of("rr-table-1")
     assert known is not None
     _, _, td, tv = min(
         (row[3], place, *row[1:3]) for place, row in enumerate(known.rows) if row[0] == p
@@ -188,65 +163,86 @@ def best_thresholds(p: float) -> tuple[int, float]:
     return tv, td
 
 
-@functools.lru_cache(maxsize=8)
-def _formed(data: Path | str | None, p: float) -> Clusters:
-    population, (tv, td) = population_of(data), best_thresholds(p)
-    return cluster(learn(population, p, "exact", 0), population.survey, tv=tv, td=td)
-
-
 def _methods(asked: Asked[Nothing]) -> list[Sample]:
-    """The relative errors of all methods in whole runs, each asked the same questions."""
-    p, population = asked.cell["p"], population_of(asked.data)
+    """Figure 3; by messages one run of RR-Clusters, asked the questions of all runs."""
+    population, (tv, td) = population_of(asked.data), best_thresholds(asked.cell["p"])
+    if not asked.live:
+        return _whole_runs(asked, "figure 3", SIGMAS, tv=tv, td=td, ways=2)
+    joint = run_clusters(asked, population, tv=tv, td=td)
+    adjusted = methods_of(joint, joint)[CLUSTERS + ADJUSTED]
+    methods = {CLUSTERS: product_of_blocks(joint), CLUSTERS + ADJUSTED: adjusted}
+    draws, count = asked.generator(), asked.runs * QUESTIONS
+    found = _asked_about(asked, methods, SIGMAS, draws, ways=2, count=count)
+    return _samples(methods, SIGMAS, found[np.newaxis])
+
+
+def _queries(asked: Asked[Nothing]) -> list[Sample]:
+    """Queries on more attributes, of all methods and of RR-Joint and Kronecker too."""
+    ways = asked.cell["attributes"]
+    return _whole_runs(asked, "queries", FEWER_SIGMAS, tv=TV, td=TD, ways=ways, more=True)
+
+
+def _whole_runs(
+    asked: Asked[Nothing],
+    what: str,
+    sigmas: tuple[float, ...],
+    *,
+    tv: int,
+    td: float,
+    ways: int,
+    more: bool = False,
+) -> list[Sample]:
+    """The relative errors of all methods in whole runs, each asked the same questions.
+
+    ``more``: of RR-Joint and Kronecker too.
+    """
+    p, population, generator = asked.cell["p"], population_of(asked.data), asked.generator()
     records, survey = population.records, population.survey
-    generator, runs = asked.generator(), []
+    clusters = matched_blocks(survey, formed(asked, tv=tv, td=td), p=p)
+    runs = []
     for number in range(asked.runs):
-        name = f"figure 3, p {p}, piece {asked.seeds[-1]}, run {number}"
+        name = f"{what}, {ways}, p {p}, piece {asked.seeds[-1]}, run {number}"
         stream = Streams.of_seed(asked.seed).stream("all", name)
-        clusters = matched_blocks(survey, _formed(asked.data, p), p=p)
-        methods = methods_of(
-            report(records, single_blocks(survey, p), stream.derive("alone")),
-            report(records, clusters, stream.derive("together")),
-        )
-        questions = []
-        for pair, true, sets in _questions(asked, QUESTIONS, generator):
-            tables = np.stack([methods[method](pair).reshape(-1) for method in METHODS])
-            errors: Errors = errors_of(sets, true=true, estimated=tables[:, np.newaxis])
-            questions.append(errors.relative)
-        runs.append(np.stack(questions, axis=2))
-    found = np.stack(runs)
+        alone = report(records, single_blocks(survey, p), stream.derive("alone"))
+        together = report(records, clusters, stream.derive("together"))
+        methods = dict(methods_of(alone, together))
+        if more:
+            joint = joint_tables(population, p, generator)
+            methods |= {KRONECKER: tables_of(alone), JOINT: joint}
+        runs.append(_asked_about(asked, methods, sigmas, generator, ways=ways, count=QUESTIONS))
+    return _samples(methods, sigmas, np.stack(runs))
+
+
+def _asked_about(
+    asked: Asked[Nothing],
+    methods: Mapping[str, Tables],
+    sigmas: tuple[float, ...],
+    generator: np.random.Generator,
+    *,
+    ways: int,
+    count: int,
+) -> Floats:
+    """Relative errors of one run, shape (methods, sigmas, count)."""
+    population, found = population_of(asked.data), []
+    for _ in range(count):
+        drawn = generator.permutation(len(population.survey.names))[:ways]
+        places = tuple(np.sort(drawn).tolist())
+        true = population.table(places).reshape(-1)
+        tables = np.stack([table(places).reshape(-1) for table in methods.values()])
+        sets = [draw_sets(true.size, set_size(true.size, s), 1, generator) for s in sigmas]
+        errors = errors_of(np.concatenate(sets), true=true, estimated=tables[:, np.newaxis])
+        found.append(errors.relative)
+    return np.stack(found, axis=2)
+
+
+def _samples(
+    methods: Mapping[str, Tables], sigmas: tuple[float, ...], found: Floats
+) -> list[Sample]:
+    """Of errors of shape (runs, methods, sigmas, count)."""
     return [
-        Sample(drawn={"": found[:, place, axis]}, settings={"method": method, "sigma": sigma})
-        for place, method in enumerate(METHODS)
-        for axis, sigma in enumerate(SIGMAS)
-    ]
-
-
-def _questions(
-    asked: Asked[Nothing], count: int, generator: np.random.Generator
-) -> Iterator[tuple[Pair, NDArray[np.int64], NDArray[np.bool_]]]:
-    """Pairs of attributes, the true counts of their combinations, and a set for every coverage."""
-    population = population_of(asked.data)
-    for first, second in draw_pairs(len(population.survey.names), count, generator).tolist():
-        true = population.pair((first, second)).reshape(-1)
-        sets = [draw_sets(true.size, set_size(true.size, s), 1, generator) for s in SIGMAS]
-        yield (first, second), true, np.concatenate(sets)
-
-
-def _methods_live(asked: Asked[Nothing], context: Context) -> tuple[Outcome, list[Sample]]:
-    """One run of RR-Clusters, asked ten questions for each run that there would be."""
-    p, population = asked.cell["p"], population_of(asked.data)
-    tv, td = best_thresholds(p)
-    outcome, joint = run_clusters(population, context, p=p, tv=tv, td=td)
-    methods = {CLUSTERS: product_of_blocks(joint), CLUSTERS + ADJUSTED: adjusted_reports(joint)}
-    found: dict[tuple[str, float], list[Floats]] = {}
-    for pair, true, sets in _questions(asked, asked.runs * QUESTIONS, asked.generator()):
-        for method, tables in methods.items():
-            errors = errors_of(sets, true=true, estimated=tables(pair).reshape(-1)).relative
-            for sigma, error in zip(SIGMAS, errors, strict=True):
-                found.setdefault((method, sigma), []).append(error)
-    return outcome, [
-        Sample(drawn={"": np.array([errors])}, settings={"method": method, "sigma": sigma})
-        for (method, sigma), errors in found.items()
+        Sample.of({"": found[:, place, axis]}, method=method, sigma=sigma)
+        for place, method in enumerate(methods)
+        for axis, sigma in enumerate(sigmas)
     ]
 
 
@@ -256,7 +252,7 @@ def _ranked(found: Found[Nothing]) -> list[str]:
         tv, td = best_thresholds(p)
         notes.append(
             f"p = {p}: T_v = {tv} and T_d = {td}, the best of the printed Table I, give the "
-            f"clusters {described(_formed(found.asked.data, p))}"
+            f"clusters {described(formed(found.asked, tv=tv, td=td))}"
         )
         errors = {
             row.settings["method"]: row.figures()[0].measured
@@ -269,16 +265,23 @@ def _ranked(found: Found[Nothing]) -> list[str]:
     return notes
 
 
+def _of_sizes(found: Found[Nothing]) -> list[str]:
+    notes = []
+    for method in (INDEPENDENT, CLUSTERS, CLUSTERS + ADJUSTED, KRONECKER, JOINT):
+        errors = [found.value(method=method, p=0.7, sigma=0.1, attributes=m) for m in (2, 3, 4)]
+        shown = ", ".join(f"{error:.3f}" for error in errors)
+        notes.append(f"p = 0.7, sigma = 0.1, on 2, 3 and 4 attributes: {method} {shown}")
+    return notes
+
+
 _COVERAGE = {"sigma": "coverage sigma", "": "relative error", "p": "keep probability p"}
 
-EXPERIMENTS = (
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="MDRR",
-        item="Figure 1",
         name="rr-figure-1",
         summary="Multi-Dimensional RR, Figure 1: the factor sqrt(B) against the categories.",
         cells=grid(r=(1, 2, 3, 5, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 1_814_400)),
-        law=_factor,
+        measure=_factor,
         parameters=Confidence,
         notes=(
             "exact: nothing is drawn",
@@ -288,18 +291,15 @@ EXPERIMENTS = (
         picture=Picture(
             title="The factor of the error grows slowly with the categories",
             x="r",
-            computed=("",),
             names={"": "sqrt(B)", "r": "categories r"},
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Figure 2",
         name="rr-figure-2",
         summary="Multi-Dimensional RR, Figure 2: errors of RR-Independent and of raw reports.",
         cells=grid(p=(0.7,)),
-        law=_independent,
-        live=_independent_live,
+        measure=_independent,
+        live=True,
         runs=1000,
         statistic="median",
         notes=(MEDIAN_NOTE,),
@@ -312,13 +312,11 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Figure 3",
         name="rr-figure-3",
         summary="Multi-Dimensional RR, Figure 3: relative errors with clusters and adjustment.",
         cells=grid(p=(0.1, 0.3, 0.5, 0.7)),
-        law=_methods,
-        live=_methods_live,
+        measure=_methods,
+        live=True,
         live_cell={"p": 0.7},
         runs=100,
         at_once=1,
@@ -338,5 +336,26 @@ EXPERIMENTS = (
             names=_COVERAGE,
         ),
     ),
+    Experiment(
+        name="rr-query-sizes",
+        summary="Multi-Dimensional RR, 6.5: relative errors of queries on 2, 3 and 4 attributes.",
+        cells=grid(attributes=(2, 3, 4), p=(0.1, 0.3, 0.5, 0.7)),
+        measure=_queries,
+        runs=40,
+        at_once=1,
+        statistic="median",
+        notes=(
+            f"clusters of exact dependences with T_v = {TV} and T_d = {TD}; Kronecker is the "
+            "estimate of section 2 with the product of the attributes' matrices, for any set of "
+            "attributes, from the reports of RR-Independent; RR-Joint randomizes all eight as one "
+            "at the same epsilon, its marginals by their law, clipped last",
+        ),
+        observed=_of_sizes,
+        picture=Picture(
+            x="attributes",
+            by=("p", "method"),
+            title="Errors of queries on two, three and four attributes",
+            names={"": "relative error", "attributes": "attributes of a set"},
+        ),
+    ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

@@ -1,8 +1,8 @@
 """What the reproductions of the first paper share: respondents, dependences, methods.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6. Estimates come
-either from the exact law of the counts of reports (``ClusterTables``) or from whole randomized
-records (``report`` and ``methods_of``).
+either from the exact law of the counts of reports (``cluster_tables``, ``pair_tables``) or from
+whole randomized records (``report`` and ``methods_of``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,21 +28,25 @@ from protocol.estimators.dependence.dependence import (
     raw_dependences,
 )
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.randomizers import KeepUniform, randomize_columns
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import marginal
+from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import RRClusters
-from protocol.variants.clusters.clustering import Clusters, matched_blocks
-from protocol.variants.reports.reports import cells_of, codes_of
+from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
+from protocol.variants.reports.reports import codes_of, randomized
 from scenarios.datasets.adult import adult
+from scenarios.reproductions.experiment import Asked
 from scenarios.reproductions.laws import reported_counts, reported_pairs
 from scenarios.reproductions.rr.queries import EstimatedTables, Pair
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context
 
 Project: TypeAlias = Literal["first", "last"]
 Learnt: TypeAlias = Literal["exact", "rr", "rr-debiased", "pair-rr"]
+
+Tables: TypeAlias = Callable[[tuple[int, ...]], Floats]
+"""Estimated counts of attributes, by their places, in one run."""
 
 PARTIES = 50
 """Over how many parties records are spread by messages; pair counts are summed among them."""
@@ -54,47 +58,38 @@ INDEPENDENT = "RR-Independent"
 CLUSTERS = "RR-Clusters"
 ADJUSTED = " + Adjustment"
 
-METHODS = (
-    RANDOMIZED,
-    INDEPENDENT,
-    INDEPENDENT + ADJUSTED,
-    CLUSTERS,
-    CLUSTERS + ADJUSTED,
-)
+METHODS = (RANDOMIZED, INDEPENDENT, INDEPENDENT + ADJUSTED, CLUSTERS, CLUSTERS + ADJUSTED)
 
 
 class Population:
-    """Known respondents: their records, taken ``copies`` times over.
-
-    Attributes:
-        survey: what they were asked.
-        n: how many they are.
-    """
+    """Known respondents: their records, taken ``copies`` times over."""
 
     def __init__(self, records: Records, copies: int = 1) -> None:
+        self.records = Records.joined([records] * copies)
         self.survey = records.survey
-        self.n = len(records) * copies
-        self._once = records
-        self._copies = copies
+        self.n = len(self.records)
         self._known: dict[tuple[str, ...], NDArray[np.int64]] = {}
-
-    @property
-    def records(self) -> Records:
-        """All records."""
-        return Records.joined([self._once] * self._copies)
 
     def counts(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         """The exact contingency table of some attributes."""
         if names not in self._known:
-            self._known[names] = self._once.counts(names) * self._copies
+            self._known[names] = self.records.counts(names)
         return self._known[names]
 
-    def pair(self, pair: Pair) -> NDArray[np.int64]:
-        """The exact contingency table of two attributes, by their places, which may be the same."""
-        first, second = pair
-        if first == second:
-            return np.diag(self.counts((self.survey.names[first],)))
-        return self.counts((self.survey.names[first], self.survey.names[second]))
+    def table(self, places: tuple[int, ...]) -> NDArray[np.int64]:
+        """That of attributes by their places; two may be the same."""
+        names = tuple(self.survey.names[place] for place in dict.fromkeys(places))
+        counts = self.counts(names)
+        return counts if len(names) == len(places) else np.diag(counts)
+
+
+@functools.lru_cache(maxsize=4)
+def population_of(data: Path | str | None, copies: int = 1) -> Population:
+    """The respondents of Adult, so many times over."""
+    return Population(adult(data), copies)
+
+
+# Estimates drawn by the law of counts
 
 
 def cluster_tables(
@@ -120,15 +115,9 @@ def cluster_tables(
     by_name = {name: block for block in blocks for name in block.attributes}
 
     def shares(block: Block, names: tuple[str, ...], runs: int) -> Floats:
-        true = population.counts(block.attributes)
-        raw = _drawn(true.reshape(-1), n, _keep(block), generator, runs)
-        if project == "first":
-            raw = clipped(raw)
-        axes = [block.attributes.index(name) for name in names]
-        others = tuple(1 + axis for axis in range(true.ndim) if axis not in axes)
-        summed = raw.reshape(runs, *true.shape).sum(axis=others)
-        ranks = [sorted(axes).index(axis) for axis in axes]
-        found = summed.transpose(0, *(1 + rank for rank in ranks))
+        raw = _drawn(population.counts(block.attributes), _keep(block), generator, runs)
+        whole = clipped(raw) if project == "first" else raw
+        found = marginal(whole, ("runs", *block.attributes), ("runs", *names))
         return clipped(found) if project == "last" else found
 
     def tables(pair: Pair, runs: int) -> Floats:
@@ -153,22 +142,30 @@ def pair_tables(
     law from its own table: of one cluster, or of two that are randomized apart. It is unmixed, and
     clipped last.
     """
-    survey, n = population.survey, population.n
+    names, n = population.survey.names, population.n
     by_name = {name: block for block in blocks for name in block.attributes}
 
     def tables(pair: Pair, runs: int) -> Floats:
-        left, right = (by_name[survey.names[place]] for place in pair)
-        true = population.pair(pair)
+        left, right = (by_name[names[place]] for place in pair)
+        true = population.table(pair)
         if left is right:
-            raw = _drawn(true.reshape(-1), n, _keep(left), generator, runs)
-            return n * clipped(raw).reshape(runs, *true.shape)
+            return n * clipped(_drawn(true, _keep(left), generator, runs))
         keeps = _keep(left), _keep(right)
         raw = reported_pairs(true, keeps, generator, runs=runs) / n
         for axis, keep in enumerate(keeps, 1):
-            raw = (raw - (1 - keep) / raw.shape[axis] * raw.sum(axis=axis, keepdims=True)) / keep
+            raw = _unmixed(raw, keep, axis)
         return n * clipped(raw)
 
     return tables
+
+
+def joint_tables(population: Population, p: float, generator: np.random.Generator) -> Tables:
+    """RR-Joint in one run: all attributes randomized as one, a marginal as in ``pair_tables``."""
+    [whole] = matched_blocks(population.survey, [population.survey.names], p=p)
+    return lambda places: (
+        population.n
+        * clipped(_drawn(population.table(places), _keep(whole), generator, 1)).squeeze(0)
+    )
 
 
 def _keep(block: Block) -> float:
@@ -179,12 +176,16 @@ def _keep(block: Block) -> float:
 
 
 def _drawn(
-    true: NDArray[np.int64], n: int, keep: float, generator: np.random.Generator, runs: int
+    true: NDArray[np.int64], keep: float, generator: np.random.Generator, runs: int
 ) -> Floats:
-    """Raw shares of one domain in many runs."""
-    reported = reported_counts(true, keep, generator, runs=runs)
-    raw: Floats = reported / (n * keep) - (1 - keep) / (keep * true.size)
-    return raw
+    """Raw shares of one table whose cells are randomized as one, in many runs."""
+    reported = reported_counts(true.reshape(-1), keep, generator, runs=runs) / true.sum()
+    return _unmixed(reported, keep, 1).reshape(runs, *true.shape)
+
+
+def _unmixed(shares: Floats, keep: float, axis: int) -> Floats:
+    found: Floats = shares - (1 - keep) / shares.shape[axis] * shares.sum(axis=axis, keepdims=True)
+    return found / keep
 
 
 def clipped(raw: Floats) -> Floats:
@@ -194,10 +195,7 @@ def clipped(raw: Floats) -> Floats:
     return clipped
 
 
-@functools.lru_cache(maxsize=4)
-def population_of(data: Path | str | None, copies: int = 1) -> Population:
-    """The respondents of Adult, so many times over."""
-    return Population(adult(data), copies)
+# Clusters
 
 
 def single_blocks(survey: Survey, p: float) -> tuple[Block, ...]:
@@ -211,9 +209,9 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
     ``rr`` and ``rr-debiased`` randomize every attribute by itself (section 4.1), ``pair-rr`` every
     pair as one that is kept with p (section 4.3).
     """
-    survey = population.survey
+    survey, records = population.survey, population.records
     if learnt == "exact":
-        tables = [population.pair(pair) for pair in combinations(range(len(survey.names)), 2)]
+        tables = [population.counts(pair) for pair in combinations(survey.names, 2)]
         return dependences(
             tables, survey, measure="cramers-v", method="exact counts", epsilon=math.inf
         )
@@ -221,26 +219,29 @@ def learn(population: Population, p: float, learnt: Learnt, seed: int) -> Depend
     if learnt == "pair-rr":
         estimates = []
         for pair in combinations(survey.names, 2):
-            asked = survey.project(pair)
-            part = Records(asked, population.records.codes[:, survey.axes(pair)])
             stream = streams.stream("pair".join(pair), f"dependence {p}")
-            keep = KeepUniform.with_keep(asked.cells, p=p)
-            estimates.append(report(part, (Block(pair, keep),), stream))
+            keep = KeepUniform.with_keep(survey.project(pair).cells, p=p)
+            estimates.append(report(records.project(pair), (Block(pair, keep),), stream))
         return pairwise_dependences(survey, estimates, measure="cramers-v")
-    estimate = report(
-        population.records, single_blocks(survey, p), streams.stream("all", f"dependence {p}")
-    )
+    stream = streams.stream("all", f"dependence {p}")
     learned = raw_dependences if learnt == "rr" else debiased_dependences
-    return learned(estimate, measure="cramers-v")
+    return learned(report(records, single_blocks(survey, p), stream), measure="cramers-v")
 
 
-def report(records: Records, blocks: Sequence[Block], stream: Stream) -> JointEstimate:
-    """Randomize known records block by block, one stream for all, and estimate from the reports."""
-    survey = records.survey
-    randomizers = tuple(block.randomizer for block in blocks)
-    cells = cells_of(records, tuple(blocks), tuple(keep.size for keep in randomizers))
-    codes = codes_of(survey, tuple(blocks), randomize_columns(randomizers, cells, stream))
-    return JointEstimate(survey, tuple(blocks), Counts.of(codes, survey.sizes))
+@functools.lru_cache(maxsize=8)
+def _learned(
+    data: Path | str | None, copies: int, p: float, learnt: Learnt, seed: int
+) -> Dependences:
+    return learn(population_of(data, copies), p, learnt, seed)
+
+
+def formed(
+    asked: Asked[Any], *, tv: int, td: float, copies: int = 1, learnt: Learnt = "exact"
+) -> Clusters:
+    """The clusters of Adult that thresholds form."""
+    p, seed = (0.0, 0) if learnt == "exact" else (asked.cell["p"], asked.seed)
+    found = _learned(asked.data, copies, p, learnt, seed)
+    return cluster(found, population_of(asked.data, copies).survey, tv=tv, td=td)
 
 
 def described(clusters: Clusters) -> str:
@@ -248,8 +249,14 @@ def described(clusters: Clusters) -> str:
     return ", ".join("{" + ", ".join(names) + "}" for names in clusters)
 
 
-Tables: TypeAlias = Callable[[Pair], Floats]
-"""Estimated counts of a pair in one run, shape (r_i, r_j)."""
+# Estimates from whole randomized records
+
+
+def report(records: Records, blocks: tuple[Block, ...], stream: Stream) -> JointEstimate:
+    """Randomize known records block by block, one stream for all, and estimate from the reports."""
+    survey = records.survey
+    codes = codes_of(survey, blocks, randomized(records, blocks, stream))
+    return JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
 
 
 def methods_of(
@@ -257,14 +264,14 @@ def methods_of(
 ) -> Mapping[str, Tables]:
     """The methods' tables, from reports on single attributes and maybe on clusters of them."""
     methods: dict[str, Tables] = {
-        RANDOMIZED: lambda pair: alone.counts.table(pair).astype(np.float64),
+        RANDOMIZED: lambda places: alone.counts.table(places).astype(np.float64),
         INDEPENDENT: product_of_blocks(alone),
     }
     if clustered is not None:
         methods |= {
-            INDEPENDENT + ADJUSTED: adjusted_reports(alone),
+            INDEPENDENT + ADJUSTED: tables_of(AdjustedEstimate.of(alone), "none"),
             CLUSTERS: product_of_blocks(clustered),
-            CLUSTERS + ADJUSTED: adjusted_reports(clustered),
+            CLUSTERS + ADJUSTED: tables_of(AdjustedEstimate.of(clustered), "none"),
         }
     return methods
 
@@ -275,46 +282,32 @@ def product_of_blocks(joint: JointEstimate, project: Project = "first") -> Table
     A block's table is clipped as a whole and then summed to the attributes asked for (6.4, as
     ``first``), or summed and then clipped (``last``).
     """
-    survey = joint.survey
-    block_of = {name: block.attributes for block in joint.blocks for name in block.attributes}
-    clipped = {
-        block.attributes: joint.table(*block.attributes, projection="clip").values
-        for block in joint.blocks
-        if project == "first"
-    }
+    table = functools.cache(lambda names: joint.table(*names, projection="clip").values)
 
-    def shares(*names: str) -> Floats:
-        attributes = block_of[names[0]]
-        if project == "last":
-            return joint.table(*names, projection="clip").values
-        others = tuple(axis for axis, name in enumerate(attributes) if name not in names)
-        summed: Floats = clipped[attributes].sum(axis=others)
-        return summed if names[0] == next(n for n in attributes if n in names) else summed.T
-
-    def tables(pair: Pair) -> Floats:
-        first, second = (survey.names[place] for place in pair)
-        if block_of[first] == block_of[second]:
-            return joint.n * shares(first, second)
-        return joint.n * np.multiply.outer(shares(first), shares(second))
+    def tables(places: tuple[int, ...]) -> Floats:
+        names = [joint.survey.names[place] for place in places]
+        found, order = np.array(float(joint.n)), list[str]()
+        for block in joint.blocks:
+            if asked := tuple(name for name in block.attributes if name in names):
+                whole = block.attributes if project == "first" else asked
+                found = np.multiply.outer(found, marginal(table(whole), whole, asked))
+                order += asked
+        return marginal(found, order, names)
 
     return tables
 
 
-def pairs_of(joint: JointEstimate) -> Tables:
-    """Every pair by itself, whether its attributes are in one block or not, clipped."""
-    names = joint.survey.names
+def tables_of(
+    estimate: JointEstimate | AdjustedEstimate, projection: Projection = "clip"
+) -> Tables:
+    """The estimate's own tables, whether their attributes are in one block or not."""
+    names = estimate.survey.names
 
-    def tables(pair: Pair) -> Floats:
-        return joint.n * joint.table(*(names[place] for place in pair), projection="clip").values
+    def tables(places: tuple[int, ...]) -> Floats:
+        found = estimate.table(*(names[place] for place in places), projection=projection)
+        return estimate.n * found.values
 
     return tables
-
-
-def adjusted_reports(joint: JointEstimate) -> Tables:
-    """RR-Adjustment of the same reports."""
-    adjusted = AdjustedEstimate.of(joint)
-    names = joint.survey.names
-    return lambda pair: joint.n * adjusted.table(*(names[place] for place in pair)).values
 
 
 def repeated(tables: Tables) -> EstimatedTables:
@@ -328,27 +321,24 @@ def repeated(tables: Tables) -> EstimatedTables:
 
 
 def run_clusters(
+    asked: Asked[Any],
     population: Population,
-    context: Context,
     *,
-    p: float,
     tv: int,
     td: float,
     learnt: Learnt = "exact",
     parties: int = PARTIES,
-) -> tuple[Outcome, JointEstimate]:
+) -> JointEstimate:
     """RR-Clusters once by messages; exact dependences come from a secure sum (section 4.2).
 
     The estimate is that of the reports by cluster alone, as the paper has it.
     """
     variant = RRClusters(
         survey=population.survey,
-        p=p,
+        p=asked.cell["p"],
         tv=tv,
         td=td,
         dependence="secure-sum" if learnt == "exact" else learnt,
         measure="cramers-v",
     )
-    records = population.records
-    outcome = context.simulate(variant, records, parties=min(parties, len(records)))
-    return outcome, variant.final(outcome.result)
+    return variant.final(asked.simulate(variant, population.records, parties).result)

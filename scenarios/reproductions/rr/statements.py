@@ -1,18 +1,20 @@
-"""What the first paper says in formulas, on both sides: definitions, bounds and Proposition 1.
+"""What the first paper says in formulas, on both sides, and its Example 1.
 
-Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2, 3, 4.1 and 6.3.
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2, 3, 4.1, 5 and
+6.3.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from protocol.estimators.calibration.adjustment import Target, adjust_records
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.inference.largest_errors import largest_errors, reported_errors
 from protocol.randomizers import KeepUniform
@@ -36,162 +38,162 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 # Section 2
 
 
-def _matrix(asked: Asked[Nothing]) -> list[Sample]:
-    """Expressions 1, 2 and 4 and section 2.3, for one attribute of Adult."""
-    population, p = population_of(asked.data), asked.cell["p"]
+def _one(asked: Asked[Any]) -> tuple[Floats, int, KeepUniform]:
+    """The shares of one attribute of Adult, the respondents, and how they report."""
+    population = population_of(asked.data)
     counts = population.counts((asked.cell["attribute"],))
-    keep = KeepUniform.with_keep(len(counts), p=p)
-    matrix, shares = keep.matrix(), counts / counts.sum()
+    keep = KeepUniform.with_keep(len(counts), p=asked.cell["p"])
+    return counts / population.n, population.n, keep
+
+
+def _matrix(asked: Asked[Nothing]) -> dict[str, Any]:
+    """Expressions 1, 2 and 4 and section 2.3."""
+    shares, n, keep = _one(asked)
+    matrix = keep.matrix()
     reported = matrix.T @ shares
-    found = np.linalg.solve(matrix.T, reported)
-    drawn = asked.generator().multinomial(int(counts.sum()), reported, size=asked.runs)
-    errors = drawn / counts.sum() - reported
+    errors = asked.generator().multinomial(n, reported, size=asked.runs) / n - reported
     unmixed = np.linalg.solve(matrix.T, errors.T).T
     grown = np.linalg.norm(unmixed, axis=1) / np.linalg.norm(shares)
     grown /= np.linalg.norm(errors, axis=1) / np.linalg.norm(reported)
     values = np.linalg.eigvalsh(matrix.T)
-    ratios = matrix.max(axis=0) / matrix.min(axis=0)
-    return [
-        Sample(
-            drawn={"propagation": grown, "within the ratio": grown <= values.max() / values.min()},
-            exact={
-                "row sum": float(matrix.sum(axis=1).max()),
-                "error of (2) from an exact lambda": float(np.abs(found - shares).max()),
-                "epsilon of (4)": float(np.log(ratios.max())),
-                "epsilon charged": keep.epsilon,
-                "eigenvalue ratio": float(values.max() / values.min()),
-            },
-        )
-    ]
+    ratio = values.max() / values.min()
+    return {
+        "propagation": grown,
+        "within the ratio": grown <= ratio,
+        "row sum": matrix.sum(axis=1).max(),
+        "error of (2) from an exact lambda": np.abs(
+            np.linalg.solve(matrix.T, reported) - shares
+        ).max(),
+        "epsilon of (4)": np.log(matrix.max(axis=0) / matrix.min(axis=0)).max(),
+        "epsilon charged": keep.epsilon,
+        "eigenvalue ratio": ratio,
+    }
 
 
-def _coverage(asked: Asked[Level]) -> list[Sample]:
+def _coverage(asked: Asked[Level]) -> dict[str, Any]:
     """Definitions 1 and 2 with Expressions 5 and 6, and the bound of the answers."""
-    population, p = population_of(asked.data), asked.cell["p"]
-    counts = population.counts((asked.cell["attribute"],))
-    shares, n = counts / counts.sum(), int(counts.sum())
-    keep = KeepUniform.with_keep(len(counts), p=p)
-    level = 1 - asked.parameters.alpha
+    shares, n, keep = _one(asked)
+    level, a = 1 - asked.parameters.alpha, keep.uniform_keep
     reported = keep.matrix().T @ shares
     bound = reported_errors(reported, n, level=level)
     of_answers = largest_errors([keep], n, shares=shares, level=level)
     # Definitions 1 and 2 are of a sample of reports, as if respondents were a random sample.
     drawn = asked.generator().multinomial(n, reported, size=asked.runs) / n
     apart = np.abs(drawn - reported)
-    a = keep.uniform_keep
-    return [
-        Sample(
-            drawn={
-                "Definition 1 holds": (apart <= bound.absolute).all(axis=1),
-                "Definition 2 holds": (apart <= bound.relative * drawn).all(axis=1),
-                "answers within their bound": (apart / a <= of_answers.absolute).all(axis=1),
-                "answers within (5)": (apart / a <= bound.absolute).all(axis=1),
-            },
-            exact={
-                "(5)": bound.absolute,
-                "(6)": bound.relative,
-                "(5) over a": bound.absolute / a,
-                "bound of the answers": of_answers.absolute,
-            },
-        )
-    ]
+    return {
+        "Definition 1 holds": (apart <= bound.absolute).all(axis=1),
+        "Definition 2 holds": (apart <= bound.relative * drawn).all(axis=1),
+        "answers within their bound": (apart / a <= of_answers.absolute).all(axis=1),
+        "answers within (5)": (apart / a <= bound.absolute).all(axis=1),
+        "(5)": bound.absolute,
+        "(6)": bound.relative,
+        "(5) over a": bound.absolute / a,
+        "bound of the answers": of_answers.absolute,
+    }
 
 
 # Section 3
 
 
-def _accuracy(asked: Asked[Level]) -> list[Sample]:
+def _accuracy(asked: Asked[Level]) -> Sample:
     """Section 3.3, and Bound 7: what RR-Joint would take, for the first attributes of Adult."""
-    population, m = population_of(asked.data), asked.cell["attributes"]
-    sizes, level = population.survey.sizes[:m], 1 - asked.parameters.alpha
-    cells, n = math.prod(sizes), population.n
+    population, level = population_of(asked.data), 1 - asked.parameters.alpha
+    sizes, n = population.survey.sizes[: asked.cell["attributes"]], population.n
+    cells = math.prod(sizes)
 
     def relative(r: int, people: int) -> float:
         return reported_errors(np.full(r, 1 / r), people, level=level).relative
 
     joint = relative(cells, n)
-    return [
-        Sample(
-            exact={
-                "combinations": float(cells),
-                "RR-Independent": max(relative(size, n) for size in sizes),
-                "RR-Joint": joint,
-                "RR-Joint at n = combinations": relative(cells, cells),
-                "respondents for an error of 10 %": math.ceil(n * (joint / 0.1) ** 2),
-            },
-            settings={"n": n},
-        )
-    ]
+    found = {
+        "combinations": cells,
+        "RR-Independent": max(relative(size, n) for size in sizes),
+        "RR-Joint": joint,
+        "RR-Joint at n = combinations": relative(cells, cells),
+        "respondents for an error of 10 %": math.ceil(n * (joint / 0.1) ** 2),
+    }
+    return Sample.of(found, n=n)
 
 
 # Section 4.1
 
 
-def _measures(table: Floats, by: str) -> float:
+def _measured(table: Floats, by: str) -> float:
     if by == "Cramer's V":
         return cramers_v(table)
-    codes = [np.arange(size, dtype=np.float64) for size in table.shape]
-    means = [table.sum(axis=1 - axis) @ values for axis, values in enumerate(codes)]
-    covariance = float(codes[0] @ table @ codes[1] - means[0] * means[1])
-    if by == "covariance":
-        return covariance
-    spread = [
-        table.sum(axis=1 - axis) @ values**2 - means[axis] ** 2 for axis, values in enumerate(codes)
-    ]
-    return covariance / math.sqrt(spread[0] * spread[1])
+    matrix = np.cov(np.indices(table.shape).reshape(2, -1), aweights=table.ravel(), ddof=0)
+    spread = 1.0 if by == "covariance" else math.sqrt(matrix[0, 0] * matrix[1, 1])
+    return float(matrix[0, 1]) / spread
 
 
-def _order(asked: Asked[Nothing]) -> list[Sample]:
+def _order(asked: Asked[Nothing]) -> dict[str, Any]:
     """Proposition 1 and Corollary 1 on the 28 pairs of Adult, their codes taken for numbers.
 
     The reports' tables are exact: what is expected, without any sampling.
     """
     population, p, by = population_of(asked.data), asked.cell["p"], asked.cell["measure"]
-    answers, reports = [], []
-    for pair in combinations(range(len(population.survey.names)), 2):
-        table = population.pair(pair) / population.n
+    both = []
+    for pair in combinations(population.survey.names, 2):
+        table = population.counts(pair) / population.n
         first, second = (KeepUniform.with_keep(size, p=p).matrix() for size in table.shape)
-        answers.append(_measures(table, by))
-        reports.append(_measures(first.T @ table @ second, by))
-    true, found = np.array(answers), np.array(reports)
-    order = [
-        (true[i] > true[j]) == (found[i] > found[j]) for i, j in combinations(range(len(true)), 2)
-    ]
-    return [
-        Sample(
-            exact={
-                "largest distance from p p times that of the answers": float(
-                    np.abs(found - p * p * true).max()
-                ),
-                "couples of pairs": float(len(order)),
-                "in the same order": float(sum(order)),
-            }
-        )
-    ]
+        both.append((_measured(table, by), _measured(first.T @ table @ second, by)))
+    true, found = np.array(both).T
+    i, j = np.triu_indices(len(true), 1)
+    return {
+        "largest distance from p p times that of the answers": np.abs(found - p * p * true).max(),
+        "couples of pairs": len(i),
+        "in the same order": np.sum((true[i] > true[j]) == (found[i] > found[j])),
+    }
+
+
+# Section 5
+
+RECORDS = np.array([[0, 0]] * 4 + [[1, 0]] * 2 + [[1, 1]] * 4, np.uint8)
+"""The ten randomized records of Example 1: codes of the first and the second attribute."""
+
+EVEN = np.array([0.5, 0.5])
+"""The estimated margin of either attribute."""
+
+FIRST, SECOND = Target(axes=(0,), proportions=EVEN), Target(axes=(1,), proportions=EVEN)
+SWEEPS = (1, 10, 100, 1000)
+EXAMPLE = ("Pr(a1, b1)", "Pr(a1, b2)", "Pr(a2, b1)", "Pr(a2, b2)")
+LIMIT = "the printed numbers are the limit: after k sweeps the margins are still 1/(4k + 4) away"
+
+
+def _example(asked: Asked[Nothing]) -> Sample:
+    """The first step, the weights after some sweeps beside their limit, or RR-Independent."""
+    after = asked.cell["after"]
+    if after == "the first attribute":
+        step = adjust_records(RECORDS, [FIRST], sweeps=1).weights
+        margin = {f"lambda(b{b + 1})": step[RECORDS[:, 1] == b].sum() for b in range(2)}
+        return Sample.of({"w_1": step[0], "w_5": step[4], **margin})
+    if after == "the estimated margins":
+        return Sample.of(dict(zip(EXAMPLE, np.multiply.outer(EVEN, EVEN).ravel(), strict=True)))
+    sweeps = asked.cell["sweeps"]
+    adjusted = adjust_records(RECORDS, [FIRST, SECOND], sweeps=sweeps, tolerance=0.0)
+    cells = np.bincount(RECORDS @ np.array([2, 1]), weights=adjusted.weights, minlength=4)
+    found = dict(zip(EXAMPLE, cells, strict=True))
+    return Sample.of({**found, "margin error": adjusted.margin_error}, remark=LIMIT)
 
 
 # Section 6.3
 
 
-def _matrices(asked: Asked[Nothing]) -> list[Sample]:
+def _matrices(asked: Asked[Nothing]) -> dict[str, Any]:
     """The printed matrices of 6.3.1 and 6.3.2 beside those that are used."""
-    survey, p, cluster = population_of(asked.data).survey, asked.cell["p"], asked.cell["cluster"]
-    names = tuple(cluster.split(" x "))
+    survey, p = population_of(asked.data).survey, asked.cell["p"]
+    names = tuple(asked.cell["cluster"].split(" x "))
     sizes = [survey.attribute(name).size for name in names]
-    each = [KeepUniform.with_keep(size, p=p).epsilon for size in sizes]
-    cells, spent = math.prod(sizes), math.fsum(each)
+    spent = math.fsum(KeepUniform.with_keep(size, p=p).epsilon for size in sizes)
     [block] = matched_blocks(survey.project(names), [names], p=p)
-    return [
-        Sample(
-            exact={
-                "row sum of 6.3.1": max(p + (r - 1) * (1 - p) / r for r in sizes),
-                "p_C as printed": 1 / (1 + (1 - cells) * math.exp(-spent)),
-                "p_C": 1 / (1 + (cells - 1) * math.exp(-spent)),
-                "sum of epsilon_A": spent,
-                "epsilon of the cluster": block.randomizer.epsilon,
-            }
-        )
-    ]
+    others = math.prod(sizes) - 1
+    return {
+        "row sum of 6.3.1": max(p + (r - 1) * (1 - p) / r for r in sizes),
+        "p_C as printed": 1 / (1 - others * math.exp(-spent)),
+        "p_C": 1 / (1 + others * math.exp(-spent)),
+        "sum of epsilon_A": spent,
+        "epsilon of the cluster": block.randomizer.epsilon,
+    }
 
 
 def _said_of_order(found: Found[Nothing]) -> list[str]:
@@ -203,14 +205,12 @@ def _said_of_order(found: Found[Nothing]) -> list[str]:
     ]
 
 
-EXPERIMENTS = (
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="MDRR",
-        item="Expressions 1, 2, 4",
         name="rr-matrix",
         summary="Multi-Dimensional RR, section 2: the matrix, its inverse, epsilon, propagation.",
         cells=grid(attribute=ATTRIBUTES, p=(0.1, 0.3, 0.5, 0.7)),
-        law=_matrix,
+        measure=_matrix,
         runs=200,
         notes=(
             "propagation: the relative error of the shares over that of the reports, in Euclidean "
@@ -223,17 +223,14 @@ EXPERIMENTS = (
             by=("attribute",),
             figures=("propagation", "eigenvalue ratio"),
             axis="relative error of shares over that of reports",
-            computed=("eigenvalue ratio",),
             names={"p": "keep probability p"},
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Definitions 1, 2",
         name="rr-largest-errors",
         summary="Multi-Dimensional RR, Expressions 5 and 6: how often their bounds hold.",
         cells=grid(attribute=ATTRIBUTES, p=(0.1, 0.3, 0.5, 0.7)),
-        law=_coverage,
+        measure=_coverage,
         parameters=Level,
         runs=1000,
         notes=(
@@ -247,17 +244,14 @@ EXPERIMENTS = (
             by=("attribute",),
             figures=("(5)", "bound of the answers"),
             axis="largest error of a share",
-            computed=("(5)", "bound of the answers"),
             names={"p": "keep probability p", "(5)": "Expression 5"},
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Section 3.3, Bound 7",
         name="rr-accuracy",
         summary="Multi-Dimensional RR, 3.3: relative errors of RR-Independent and RR-Joint.",
         cells=grid(attributes=tuple(range(1, 9))),
-        law=_accuracy,
+        measure=_accuracy,
         parameters=Level,
         notes=("exact: Expression 6 at equal shares of reports; the first attributes of Adult",),
         picture=Picture(
@@ -266,17 +260,14 @@ EXPERIMENTS = (
             x="attributes",
             figures=("RR-Independent", "RR-Joint"),
             axis="relative error of reports, Expression 6",
-            computed=("RR-Independent", "RR-Joint"),
             names={"attributes": "attributes of Adult"},
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Proposition 1, Corollary 1",
         name="rr-proposition-1",
         summary="Multi-Dimensional RR, 4.1: covariances after randomization, and their order.",
         cells=grid(measure=("covariance", "Pearson's r", "Cramer's V"), p=(0.1, 0.3, 0.5, 0.7)),
-        law=_order,
+        measure=_order,
         notes=("exact: expected tables of reports on the 28 pairs of Adult",),
         observed=_said_of_order,
         picture=Picture(
@@ -286,7 +277,6 @@ EXPERIMENTS = (
             by=("measure",),
             figures=("in the same order",),
             axis="couples of pairs in the same order, of 378",
-            computed=("in the same order",),
             names={
                 "p": "keep probability p",
                 "in the same order": "couples of pairs in the same order, of 378",
@@ -294,15 +284,13 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
-        paper="MDRR",
-        item="Sections 6.3.1, 6.3.2",
         name="rr-matrices",
         summary="Multi-Dimensional RR, 6.3: the printed matrices and those that sum to 1.",
         cells=grid(
             cluster=("income", "education", "marital-status x relationship", "occupation x income"),
             p=(0.1, 0.3, 0.5, 0.7),
         ),
-        law=_matrices,
+        measure=_matrices,
         notes=("exact: nothing is drawn",),
         picture=Picture(
             title="The printed diagonal is no probability",
@@ -310,9 +298,18 @@ EXPERIMENTS = (
             by=("cluster",),
             figures=("p_C", "p_C as printed"),
             axis="diagonal of the matrix",
-            computed=("p_C", "p_C as printed"),
             names={"p": "keep probability p"},
         ),
     ),
+    Experiment(
+        name="rr-adjustment-example",
+        summary="Multi-Dimensional RR, Example 1: RR-Adjustment of ten records.",
+        cells=(
+            {"method": "RR-Adjustment", "after": "the first attribute"},
+            *({"method": "RR-Adjustment", "after": "sweeps", "sweeps": k} for k in SWEEPS),
+            {"method": "RR-Independent", "after": "the estimated margins"},
+        ),
+        measure=_example,
+        notes=("exact: nothing is drawn, and no number has a standard error",),
+    ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

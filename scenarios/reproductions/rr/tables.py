@@ -8,30 +8,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform
-from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
-from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
+from protocol.variants.clusters.clustering import Clusters, matched_blocks
 from scenarios.errors import UsageError
 from scenarios.reproductions.driver import scenarios_of
-from scenarios.reproductions.experiment import (
-    Asked,
-    Experiment,
-    Found,
-    Reading,
-    Sample,
-    grid,
-)
-from scenarios.reproductions.rr.queries import EstimatedTables, evaluate
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Reading, Sample, grid
+from scenarios.reproductions.rr.queries import evaluate
 from scenarios.reproductions.rr.shared import (
     MEDIAN_NOTE,
     PARTIES,
@@ -39,22 +29,18 @@ from scenarios.reproductions.rr.shared import (
     Project,
     cluster_tables,
     described,
-    learn,
+    formed,
     pair_tables,
-    pairs_of,
     population_of,
     product_of_blocks,
     repeated,
     run_clusters,
+    tables_of,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 COVERAGE = 0.1
 """The share of a pair's combinations that a set has."""
-
-COPIES: Mapping[str, int] = {"rr-table-1": 1, "rr-table-2": 6}
 
 CELLS = grid(p=(0.1, 0.3, 0.5, 0.7), td=(0.1, 0.2, 0.3), tv=(50, 100, 300))
 
@@ -84,49 +70,46 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     ] = PARTIES
 
 
-@functools.lru_cache(maxsize=8)
-def _learned(
-    data: Path | str | None, copies: int, p: float, learnt: Learnt, seed: int
-) -> Dependences:
-    return learn(population_of(data, copies), p, learnt, seed)
-
-
-def clusters_of(asked: Asked[Parameters], copies: int) -> Clusters:
-    """The clusters that a cell's thresholds form."""
-    cell, learnt = asked.cell, asked.parameters.dependence
-    at = 0.0 if learnt == "exact" else cell["p"]
-    dependences = _learned(asked.data, copies, at, learnt, asked.seed)
-    survey = population_of(asked.data, copies).survey
-    return cluster(dependences, survey, tv=cell["tv"], td=cell["td"])
-
-
-def _law(asked: Asked[Parameters], copies: int) -> list[Sample]:
-    """The relative errors of queries, each of a run of its own."""
-    population, p = population_of(asked.data, copies), asked.cell["p"]
-    survey, generator = population.survey, asked.generator()
-    clusters = clusters_of(asked, copies)
-    blocks = matched_blocks(survey, clusters, p=p)
-    estimated: EstimatedTables
-    if asked.reading == "corrected":
-        estimated = pair_tables(population, blocks, generator=generator)
-    else:
+def _errors(asked: Asked[Parameters], copies: int) -> Sample:
+    """The relative errors of queries, each of a run of its own; by messages all of one run."""
+    population, cell, own = population_of(asked.data, copies), asked.cell, asked.parameters
+    survey, generator, loosely = population.survey, asked.generator(), False
+    if asked.live:
         if asked.reading == "reconstruction":
-            blocks = printed_blocks(survey, clusters, p)
-        project = asked.parameters.project
-        estimated = cluster_tables(population, blocks, project=project, generator=generator)
+            raise UsageError("parameter 'reading' = reconstruction: those matrices are not sent")
+        joint = run_clusters(
+            asked,
+            population,
+            tv=cell["tv"],
+            td=cell["td"],
+            learnt=own.dependence,
+            parties=own.parties,
+        )
+        clusters = tuple(block.attributes for block in joint.blocks)
+        printed = asked.reading == "printed"
+        estimated = repeated(product_of_blocks(joint, own.project) if printed else tables_of(joint))
+    else:
+        loosely = asked.reading == "reconstruction"
+        clusters = formed(asked, tv=cell["tv"], td=cell["td"], copies=copies, learnt=own.dependence)
+        blocks = (printed_blocks if loosely else matched_blocks)(survey, clusters, p=cell["p"])
+        if asked.reading == "corrected":
+            estimated = pair_tables(population, blocks, generator=generator)
+        else:
+            estimated = cluster_tables(population, blocks, project=own.project, generator=generator)
     errors = evaluate(
         survey.sizes,
-        population.pair,
+        population.table,
         estimated,
         sigma=COVERAGE,
         runs=asked.runs,
         generator=generator,
-        loosely=asked.reading == "reconstruction",
-    )
-    return [_sample(errors.relative, clusters)]
+        loosely=loosely,
+    ).relative
+    drawn = errors[np.newaxis] if asked.live else errors
+    return Sample.of({"": drawn}, remark=f"clusters {described(clusters)}")
 
 
-def printed_blocks(survey: Survey, clusters: Clusters, p: float) -> tuple[Block, ...]:
+def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Block, ...]:
     """The rows ``p, (1-p)/r`` that 6.3.1 prints, divided by their sum; of a cluster the product.
 
     For few categories p is below ``(1-p)/r``, and what divides the estimate is negative: its size
@@ -139,39 +122,6 @@ def printed_blocks(survey: Survey, clusters: Clusters, p: float) -> tuple[Block,
         keep = KeepUniform.with_keep(math.prod(sizes), p=max(abs(math.prod(keeps)), 1e-12))
         blocks.append(Block(names, keep))
     return tuple(blocks)
-
-
-def _live(asked: Asked[Parameters], context: Context, copies: int) -> tuple[Outcome, list[Sample]]:
-    """One run of RR-Clusters, asked as many questions as there would be runs."""
-    if asked.reading == "reconstruction":
-        raise UsageError("parameter 'reading' = reconstruction: those matrices are not sent")
-    population, cell, own = population_of(asked.data, copies), asked.cell, asked.parameters
-    outcome, joint = run_clusters(
-        population,
-        context,
-        p=cell["p"],
-        tv=cell["tv"],
-        td=cell["td"],
-        learnt=own.dependence,
-        parties=own.parties,
-    )
-    tables = (
-        product_of_blocks(joint, own.project) if asked.reading == "printed" else pairs_of(joint)
-    )
-    errors = evaluate(
-        population.survey.sizes,
-        population.pair,
-        repeated(tables),
-        sigma=COVERAGE,
-        runs=asked.runs,
-        generator=asked.generator(),
-    )
-    clusters = tuple(block.attributes for block in joint.blocks)
-    return outcome, [_sample(errors.relative[np.newaxis], clusters)]
-
-
-def _sample(errors: Floats, clusters: Clusters) -> Sample:
-    return Sample(drawn={"": errors}, remark=f"clusters {described(clusters)}")
 
 
 def _observed(found: Found[Parameters]) -> list[str]:
@@ -203,27 +153,24 @@ PICTURE = Picture(
     },
 )
 
-EXPERIMENTS = tuple(
-    Experiment(
-        paper="MDRR",
-        item=item,
-        name=name,
-        summary=f"Multi-Dimensional RR, {item}: relative error of RR-Clusters on {whom}.",
-        cells=CELLS,
-        law=functools.partial(_law, copies=COPIES[name]),
-        live=functools.partial(_live, copies=COPIES[name]),
-        live_cell={"p": 0.7},
-        runs=1000,
-        parameters=Parameters,
-        readings=READINGS,
-        statistic="median",
-        notes=NOTES,
-        observed=_observed,
-        picture=PICTURE,
-    )
-    for item, name, whom in (
-        ("Table I", "rr-table-1", "Adult"),
-        ("Table II", "rr-table-2", "Adult x 6"),
+SCENARIOS = scenarios_of(
+    *(
+        Experiment(
+            name=f"rr-table-{number}",
+            summary=f"Multi-Dimensional RR, Table {'I' * number}: relative error of RR-Clusters on "
+            f"{whom}.",
+            cells=CELLS,
+            measure=functools.partial(_errors, copies=copies),
+            live=True,
+            live_cell={"p": 0.7},
+            runs=1000,
+            parameters=Parameters,
+            readings=READINGS,
+            statistic="median",
+            notes=NOTES,
+            observed=_observed,
+            picture=PICTURE,
+        )
+        for number, whom, copies in ((1, "Adult", 1), (2, "Adult x 6", 6))
     )
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

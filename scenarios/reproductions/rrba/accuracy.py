@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,31 +20,28 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance
+from protocol.estimators.projection import project_rows
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Sample, grid
-from scenarios.reproductions.rrba.baselines import Scale, laplace_scale, laplace_tables
-from scenarios.reproductions.rrba.block_laws import nearest
+from scenarios.reproductions.rrba.association import Scale, laplace_scale, laplace_tables
+from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
 from scenarios.reproductions.rrba.shared import (
     MIX,
     Mix,
     NetworkName,
     claimed_epsilon,
-    collected,
     expected_squared_distance,
     mixed,
     network,
-    projected_records,
     run_rrba,
     sample,
-    tables_of,
     true_epsilon,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 CELLS = grid(
     network=("survey", "alarm"),
@@ -113,7 +111,7 @@ class Distances(NamedTuple):
         cls, estimate: Floats, counts: NDArray[np.int64], expected: float, epsilon: float
     ) -> Distances:
         """Of estimated shares, (runs, K)."""
-        n, truth, proper = int(counts.sum()), counts / counts.sum(), nearest(estimate)
+        n, truth, proper = int(counts.sum()), counts / counts.sum(), project_rows(estimate)
         return cls(
             raw=n * l2_distance(estimate, truth, ways=1),
             projected=n * l2_distance(proper, truth, ways=1),
@@ -128,38 +126,43 @@ def _people(name: NetworkName, n: int, seed: int, data: Path | str | None) -> Re
     return sample(network(name, data), n, seed)
 
 
-def _tables(asked: Asked[Any]) -> tuple[Records, list[tuple[str, ...]]]:
-    own, cell = asked.parameters, asked.cell
-    records = _people(cell["network"], own.n, asked.seed, asked.data)
-    return records, tables_of(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
-
-
-def _costs_of_rrba(counts: NDArray[np.int64], setting: Setting, mix: float) -> tuple[float, float]:
-    """The expected squared distance, and the epsilon of a report."""
-    fakes = mixed(counts / counts.sum(), mix)
-    expected = expected_squared_distance(counts, fakes, setting.p)
-    return expected, true_epsilon(setting.p, counts.size, mix=mix)
+def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
+    """The tables of so many attributes: all of them, or as many at random."""
+    m = len(survey.names)
+    if math.comb(m, ways) <= most:
+        return list(combinations(survey.names, ways))
+    generator = np.random.default_rng((seed, ways))
+    found: set[tuple[int, ...]] = set()
+    while len(found) < most:
+        found.add(tuple(sorted(generator.permutation(m)[:ways].tolist())))
+    return [tuple(survey.names[place] for place in places) for places in sorted(found)]
 
 
 def _distances(asked: Asked[Any], setting: Setting) -> list[Distances]:
-    """The errors of a cell's method on every table, in many runs on the same records."""
-    own, method, generator = asked.parameters, asked.cell["method"], asked.generator()
-    records, tables = _tables(asked)
+    """The errors of a cell's method on every table, in many runs on the same records.
+
+    By messages of the first table, its respondents in an order of their own.
+    """
+    own, cell, generator = asked.parameters, asked.cell, asked.generator()
+    method = cell["method"]
+    if asked.live and method != "RRBA":
+        raise UsageError("by messages, expected the method 'RRBA': noise is a curator's")
+    records = _people(cell["network"], own.n, asked.seed, asked.data)
+    tables = tables_of(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
     found = []
-    for names in tables:
+    for names in tables[:1] if asked.live else tables:
         table = records.counts(names)
         counts = table.reshape(-1)
         if method == "RRBA":
-            trials = collected(
-                counts,
-                p=setting.p,
-                mix=own.mix,
-                block=own.block,
-                trials=asked.runs,
-                generator=generator,
+            raw = (
+                _by_messages(asked, setting, records, names)
+                if asked.live
+                else _by_law(asked, setting, counts, generator)
             )
-            costs = _costs_of_rrba(counts, setting, own.mix)
-            found.append(Distances.of(trials.raw(), counts, *costs))
+            fakes = mixed(counts / counts.sum(), own.mix)
+            expected = expected_squared_distance(counts, fakes, setting.p)
+            epsilon = true_epsilon(setting.p, counts.size, mix=own.mix)
+            found.append(Distances.of(raw, counts, expected, epsilon))
             continue
         scale: Scale = "central" if method == "Laplace" else "paper"
         known = np.broadcast_to(table, (asked.runs, *table.shape))
@@ -171,81 +174,56 @@ def _distances(asked: Asked[Any], setting: Setting) -> list[Distances]:
     return found
 
 
-def _table(asked: Asked[Parameters], setting: Setting) -> list[Sample]:
+def _by_law(
+    asked: Asked[Any], setting: Setting, counts: NDArray[np.int64], generator: np.random.Generator
+) -> Floats:
+    """Raw shares of known respondents, asked in blocks, in a new random order in every run."""
+    own, runs = asked.parameters, asked.runs
+    trials = Trials((runs,), counts.size, keep=setting.p, mix=own.mix, generator=generator)
+    for true in dealt_blocks(counts, own.block, generator, trials=runs):
+        trials.ask(true)
+    return trials.raw()
+
+
+def _by_messages(
+    asked: Asked[Any], setting: Setting, records: Records, names: tuple[str, ...]
+) -> Floats:
+    order = Stream(secret_of(asked.context.seed)).derive("order").permutation(len(records))
+    own, dealt = asked.parameters, records.project(names).pick(order)
+    estimate = run_rrba(asked, dealt, k=len(names), p=setting.p, mix=own.mix, block=own.block)
+    return estimate.table(*names).values.reshape(1, -1)
+
+
+def _table(asked: Asked[Parameters], setting: Setting) -> Sample:
     """Mean distances over the tables in every run."""
-    return [_mean(asked, _distances(asked, setting))]
-
-
-def _mean(asked: Asked[Any], found: list[Distances]) -> Sample:
+    found = _distances(asked, setting)
     # A run's mean over the tables: runs are independent, the tables are what they are.
-    return Sample(
-        drawn={
-            "l2, raw": np.mean([one.raw for one in found], axis=0),
-            "l2, projected": np.mean([one.projected for one in found], axis=0),
-            "Jensen-Shannon": np.mean([one.js for one in found], axis=0),
-        },
-        exact={
-            "root of expected squared l2": math.sqrt(np.mean([one.expected for one in found])),
-            "epsilon": float(np.mean([one.epsilon for one in found])),
-        },
-        settings={"tables": len(found)},
-        remark=REMARKS[asked.cell["method"]],
-    )
-
-
-def _one_table_live(
-    asked: Asked[Any], context: Context, setting: Setting | None = None
-) -> tuple[Outcome, Distances]:
-    """The first table by RRBA, its respondents in an order of their own."""
-    own, cell = asked.parameters, asked.cell
-    if cell["method"] != "RRBA":
-        raise UsageError("by messages, expected the method 'RRBA': noise is a curator's")
-    setting = setting or TABLES[own.table]
-    records, (names, *_) = _tables(asked)
-    order = Stream(secret_of(context.seed)).derive("order").permutation(len(records))
-    dealt = projected_records(records, names).pick(order)
-    outcome, estimate = run_rrba(
-        context, dealt, k=len(names), p=setting.p, mix=own.mix, block=own.block
-    )
-    counts = records.counts(names).reshape(-1)
-    raw = estimate.table(*names).values.reshape(1, -1)
-    return outcome, Distances.of(raw, counts, *_costs_of_rrba(counts, setting, own.mix))
-
-
-def _table_live(
-    asked: Asked[Parameters], context: Context, setting: Setting
-) -> tuple[Outcome, list[Sample]]:
-    outcome, found = _one_table_live(asked, context, setting)
-    return outcome, [_mean(asked, [found])]
+    figures = {
+        "l2, raw": np.mean([one.raw for one in found], axis=0),
+        "l2, projected": np.mean([one.projected for one in found], axis=0),
+        "Jensen-Shannon": np.mean([one.js for one in found], axis=0),
+        "root of expected squared l2": math.sqrt(np.mean([one.expected for one in found])),
+        "epsilon": np.mean([one.epsilon for one in found]),
+    }
+    return Sample.of(figures, tables=len(found), remark=REMARKS[asked.cell["method"]])
 
 
 # Figure 7
 
 
-def _spread(asked: Asked[FigureParameters]) -> list[Sample]:
-    """How the errors of Table 5 or 6 are distributed over runs and tables."""
+def _spread(asked: Asked[FigureParameters]) -> dict[str, Any]:
+    """How the errors of Table 5 or 6 are distributed over runs and tables; by messages the mean."""
     found = _distances(asked, TABLES[asked.parameters.table])
-    return [_described(found)]
-
-
-def _described(found: list[Distances]) -> Sample:
-    exact: dict[str, float] = {}
-    for name in ("projected", "js"):
-        values = np.concatenate([getattr(one, name) for one in found])
-        words = {"projected": "l2", "js": "Jensen-Shannon"}[name]
-        low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-        exact |= {f"{words}, 5 %": low, f"{words}, median": median, f"{words}, 95 %": high}
-    means = {
-        "l2, mean": np.mean([one.projected for one in found], axis=0),
-        "Jensen-Shannon, mean": np.mean([one.js for one in found], axis=0),
-    }
-    return Sample(drawn=means, exact=exact)
-
-
-def _spread_live(asked: Asked[FigureParameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    outcome, found = _one_table_live(asked, context)
-    sample = _described([found])
-    return outcome, [msgspec.structs.replace(sample, exact={})]
+    means, quantiles = dict[str, Any](), dict[str, Any]()
+    for words, errors in (
+        ("l2", np.array([one.projected for one in found])),
+        ("Jensen-Shannon", np.array([one.js for one in found])),
+    ):
+        means[f"{words}, mean"] = errors.mean(axis=0)
+        low, median, high = np.quantile(errors, (0.05, 0.5, 0.95))
+        of = {f"{words}, 5 %": low, f"{words}, median": median, f"{words}, 95 %": high}
+        quantiles |= {} if asked.live else of
+    return means | quantiles
 
 
 NOTES = (
@@ -264,17 +242,15 @@ NOTES = (
     "the printed ones",
 )
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (
+SCENARIOS = scenarios_of(
     *(
         Experiment(
-            paper="RRBA",
-            item=f"Table {number}",
             name=f"rrba-table-{number}",
             summary=f"RRBA, Table {number}: errors of tables at p = {setting.p:g}, and of Laplace "
             "noise.",
             cells=CELLS,
-            law=functools.partial(_table, setting=setting),
-            live=functools.partial(_table_live, setting=setting),
+            measure=functools.partial(_table, setting=setting),
+            live=True,
             runs=100,
             parameters=Parameters,
             notes=NOTES,
@@ -288,13 +264,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         for number, setting in TABLES.items()
     ),
     Experiment(
-        paper="RRBA",
-        item="Figure 7",
         name="rrba-figure-7",
         summary="RRBA, Figure 7: how the errors of randomized and of noisy tables are distributed.",
         cells=CELLS,
-        law=_spread,
-        live=_spread_live,
+        measure=_spread,
+        live=True,
         runs=100,
         parameters=FigureParameters,
         notes=(
@@ -311,4 +285,3 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         ),
     ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

@@ -111,15 +111,8 @@ class Trials:
         return self.running.raw().reshape(self._shape)
 
 
-def nearest(tables: Floats) -> Floats:
-    """The Euclidean projection of every last axis onto the distributions."""
-    rows = tables.reshape(-1, tables.shape[-1])
-    projected = Cells.of((rows.shape[1],) * len(rows)).projected(rows.reshape(-1))
-    return projected.reshape(tables.shape)
-
-
 def sampled_blocks(
-    law: ArrayLike, n: ArrayLike, generator: np.random.Generator, *, blocks: int
+    law: ArrayLike, n: ArrayLike, generator: np.random.Generator, *, blocks: int, rest: int = 0
 ) -> Iterator[Counts]:
     """The true counts of blocks of respondents from a large population, one block after another.
 
@@ -128,10 +121,11 @@ def sampled_blocks(
         n: the respondents of a block, one number or one for every leading index.
         generator: decides all draws.
         blocks: how many.
+        rest: the respondents of a smaller last block, if there is one.
     """
     shares = np.asarray(law, np.float64)
-    sizes = np.broadcast_to(np.asarray(n, np.int64), shares.shape[:-1])
-    for _ in range(blocks):
+    for size in (n,) * blocks + (rest,) * (rest > 0):
+        sizes = np.broadcast_to(np.asarray(size, np.int64), shares.shape[:-1])
         yield generator.multinomial(sizes, shares).astype(np.int64, copy=False)
 
 

@@ -6,9 +6,10 @@ numbers printed in them; what the text says about them is in the notes.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,25 +18,22 @@ from numpy.typing import NDArray
 
 from protocol.randomizers.exact import Floats
 from protocol.variants.rrba.blocks import printed_width
+from scenarios.datasets.networks import Network
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Reading, Sample, grid
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.shared import (
     MIX,
     NETWORKS,
-    Cell,
     Mix,
     NetworkName,
     claimed_epsilon,
-    nearest_cell,
+    mixed,
     network,
-    projected_records,
     run_rrba,
     true_epsilon,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 # Figure 4
 
@@ -50,20 +48,16 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0.01
 
 
-def _costs(asked: Asked[Costs]) -> list[Sample]:
+def _costs(asked: Asked[Costs]) -> dict[str, float]:
     """The claimed epsilon of p beside the true one."""
     p, least = asked.cell["p"], asked.parameters.least
-    return [
-        Sample(
-            exact={
-                "claimed": claimed_epsilon(p),
-                "uniform, 4 cells": true_epsilon(p, 4),
-                "uniform, 16 cells": true_epsilon(p, 16),
-                # A least cell of 1/K is a table of K cells.
-                f"least cell {least:g}": math.log1p(p / ((1 - p) * least)),
-            }
-        )
-    ]
+    return {
+        "claimed": claimed_epsilon(p),
+        "uniform, 4 cells": true_epsilon(p, 4),
+        "uniform, 16 cells": true_epsilon(p, 16),
+        # A least cell of 1/K is a table of K cells.
+        f"least cell {least:g}": true_epsilon(p, 1, mix=least),
+    }
 
 
 # Figures 5 and 6
@@ -95,21 +89,53 @@ class ConvergenceOfP(msgspec.Struct, frozen=True, kw_only=True):
     mix: Mix = MIX
 
 
-Settled = Asked[Convergence] | Asked[ConvergenceOfP]
+class Cell(NamedTuple):
+    """A value of an attribute.
+
+    Args:
+        attribute: its name.
+        place: the code of the value.
+        law: of the attribute's values, (K,).
+        words: attribute and value.
+    """
+
+    attribute: str
+    place: int
+    law: Floats
+    words: str
+
+    @property
+    def probability(self) -> float:
+        """Of the value."""
+        return float(self.law[self.place])
 
 
-def _value(asked: Asked[Any]) -> tuple[NetworkName, Cell, float]:
-    """The network, the value in it and the keep probability that a cell is about."""
-    own, cell = asked.parameters, asked.cell
-    name = cell["network"] if isinstance(own, Convergence) else own.network
-    p = own.p if isinstance(own, Convergence) else cell["p"]
-    return name, nearest_cell(network(name, asked.data), cell["listed"]), p
+def nearest_cell(source: Network, probability: float) -> Cell:
+    """The value whose probability in the network is nearest; the first of the nearest."""
+    return min(_cells(source), key=lambda cell: abs(cell.probability - probability))
+
+
+@functools.lru_cache(maxsize=8)
+def _cells(source: Network) -> list[Cell]:
+    return [
+        Cell(name, place, law, f"{name} = {categories[place]}")
+        for name, categories in zip(source.names, source.categories, strict=True)
+        for law in (source.distribution([name]),)
+        for place in range(len(categories))
+    ]
+
+
+def _of(asked: Asked[Any], name: str) -> Any:
+    """What the cell says, or else the parameters."""
+    return asked.cell.get(name) or getattr(asked.parameters, name)
 
 
 def _settled(asked: Asked[Any]) -> list[Sample]:
-    """One value at every block size."""
-    _, cell, p = _value(asked)
-    mix, average = asked.parameters.mix, asked.reading == "reconstruction"
+    """One value at every block size; by messages the smallest one until it stops."""
+    source, p, mix = network(_of(asked, "network"), asked.data), _of(asked, "p"), _of(asked, "mix")
+    cell, average = nearest_cell(source, asked.cell["listed"]), asked.reading == "reconstruction"
+    if asked.live:
+        return [_described(cell, SIZES[0], {"first": _stopped(asked, source, cell)})]
     compared, means = histories(cell, p, mix, SIZES, asked.runs, asked.generator(), average=average)
     samples = []
     for place, size in enumerate(SIZES):
@@ -117,45 +143,39 @@ def _settled(asked: Asked[Any]) -> list[Sample]:
         steps = np.abs(np.diff(compared[:, place, :, cell.place], axis=0)) < width
         running = np.abs(np.diff(means[:, place], axis=0)) < width
         theory = {} if average else {"within, in theory": within(cell, p, mix, width, size)}
-        samples.append(
-            Sample(
-                drawn={
-                    "tuples": (size * settled_after(steps)).astype(np.float64),
-                    "within": steps.mean(axis=0),
-                    "lasting": lasting(steps),
-                    "tuples, running mean": (size * settled_after(running)).astype(np.float64),
-                    "first": _first(compared[:LIVE_BLOCKS, place], size),
-                },
-                exact={**theory, "tuples, pooled": pooled_tuples(cell, p, mix, width)},
-                settings=_settings(cell, size),
-            )
-        )
+        figures = {
+            "tuples": size * settled_after(steps),
+            "within": steps.mean(axis=0),
+            "lasting": lasting(steps),
+            "tuples, running mean": size * settled_after(running),
+            "first": _first(compared[:LIVE_BLOCKS, place], size),
+            **theory,
+            "tuples, pooled": pooled_tuples(cell, p, mix, width),
+        }
+        samples.append(_described(cell, size, figures))
     return samples
 
 
-def _settings(cell: Cell, size: int) -> dict[str, Any]:
-    return {"cell": cell.words, "probability": round(cell.probability, 4), "block": size}
+def _described(cell: Cell, size: int, figures: Mapping[str, Any]) -> Sample:
+    probability = round(cell.probability, 4)
+    return Sample.of(figures, cell=cell.words, probability=probability, block=size)
 
 
-def _settled_live(asked: Asked[Any], context: Context) -> tuple[Outcome, list[Sample]]:
-    """One survey of the smallest blocks on one attribute, which stops by the printed rule."""
-    name, cell, p = _value(asked)
-    size = SIZES[0]
-    source = network(name, asked.data)
-    records = source.sample(LIVE_BLOCKS * size, context.stream(f"records of {source.title}"))
-    outcome, estimate = run_rrba(
-        context,
-        projected_records(records, [cell.attribute]),
+def _stopped(asked: Asked[Any], source: Network, cell: Cell) -> Floats:
+    """After how many respondents a survey on one attribute stops by the printed rule."""
+    stream = asked.context.stream(f"records of {source.title}")
+    estimate = run_rrba(
+        asked,
+        source.sample(LIVE_BLOCKS * SIZES[0], stream).project([cell.attribute]),
         k=1,
-        p=p,
-        mix=asked.parameters.mix,
-        block=size,
+        p=_of(asked, "p"),
+        mix=_of(asked, "mix"),
+        block=SIZES[0],
         stopping="printed",
         release="last-two",
         update="average" if asked.reading == "reconstruction" else "pooled",
     )
-    first = np.array([estimate.n], np.float64)
-    return outcome, [Sample(drawn={"first": first}, settings=_settings(cell, size))]
+    return np.array([estimate.n], np.float64)
 
 
 def histories(
@@ -234,7 +254,7 @@ def pooled_tuples(cell: Cell, p: float, mix: float, width: float) -> float:
 
 
 def _report_variance(cell: Cell, p: float, mix: float) -> float:
-    fake = (1 - mix) * cell.probability + mix / cell.law.size
+    fake = float(mixed(cell.law, mix)[cell.place])
     reported = p * cell.probability + (1 - p) * fake
     return reported * (1 - reported)
 
@@ -284,14 +304,12 @@ PICTURE = Picture(
     names={"block": "respondents of a block", "lasting": "share of trials in which it lasts"},
 )
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="RRBA",
-        item="Figure 4",
         name="rrba-figure-4",
         summary="RRBA, Figure 4: the claimed epsilon of p beside the true one.",
         cells=grid(p=KEEPS),
-        law=_costs,
+        measure=_costs,
         parameters=Costs,
         notes=(
             "exact: nothing is drawn; the figure has no numbers printed in it",
@@ -311,17 +329,14 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
             title="A report costs more than is claimed, and the more the rarer a fake",
             x="p",
             axis="epsilon of a report",
-            computed=("claimed", "uniform, 4 cells", "uniform, 16 cells", "least cell 0.01"),
         ),
     ),
     Experiment(
-        paper="RRBA",
-        item="Figure 5",
         name="rrba-figure-5",
         summary="RRBA, Figure 5: tuples until convergence by block size.",
         cells=grid(network=NETWORKS, listed=PROBABILITIES),
-        law=_settled,
-        live=_settled_live,
+        measure=_settled,
+        live=True,
         live_cell={"listed": PROBABILITIES[4]},
         runs=40,
         parameters=Convergence,
@@ -335,15 +350,13 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=msgspec.structs.replace(PICTURE, by=("network", "listed")),
     ),
     Experiment(
-        paper="RRBA",
-        item="Figure 6",
         name="rrba-figure-6",
         summary="RRBA, Figure 6: tuples until convergence by block size and p.",
         cells=grid(
             p=(0.009, 0.048, 0.095, 0.139, 0.221, 0.295), listed=(0.072, 0.116, 0.356, 0.446)
         ),
-        law=_settled,
-        live=_settled_live,
+        measure=_settled,
+        live=True,
         live_cell={"p": 0.295, "listed": 0.356},
         runs=40,
         parameters=ConvergenceOfP,
@@ -360,4 +373,3 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
         picture=msgspec.structs.replace(PICTURE, by=("p", "listed")),
     ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

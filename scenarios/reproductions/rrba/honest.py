@@ -7,25 +7,26 @@ probability, or at a claimed epsilon that is not what a report costs.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
+from protocol.crypto.randomness import WORDS
 from protocol.estimators.measures import squared_error
 from protocol.randomizers.exact import Floats
+from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.variants import RRBA
+from protocol.variants.rrba.plan import Extent
 from scenarios.datasets.networks import Network
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Sample, grid
+from scenarios.reproductions.laws import expected_inverse
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
-from scenarios.reproductions.rrba.groups import (
-    EXTENTS,
-    asked,
-    errors_of_groups,
-    expected_of_groups,
-)
 from scenarios.reproductions.rrba.shared import (
     NETWORKS,
     NetworkName,
@@ -33,13 +34,10 @@ from scenarios.reproductions.rrba.shared import (
     keep_at,
     mixed,
     network,
-    projected_records,
     run_rrba,
     true_epsilon,
 )
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture
-from scenarios.running.scenario import Context
 
 TABLES: dict[str, tuple[NetworkName, tuple[str, ...]]] = {
     "A, T": ("survey", ("A", "T")),
@@ -52,16 +50,15 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 GROUP_EPSILONS = (*EPSILONS, 8.0)
 SAME_P = (0.3, 0.5)
 
-CELLS: tuple[Cell, ...] = (
-    *(
-        {"at equal": "epsilon", **cell}
-        for cell in grid(table=tuple(TABLES), mix=MIXES, epsilon=EPSILONS)
-    ),
-    *({"at equal": "p", **cell} for cell in grid(table=tuple(TABLES), mix=MIXES, p=SAME_P)),
-    *(
-        {"at equal": "epsilon", **cell}
-        for cell in grid(network=NETWORKS, epsilon=GROUP_EPSILONS, answers=EXTENTS)
-    ),
+EXTENTS: tuple[Extent, ...] = get_args(Extent)
+
+CELLS: tuple[Cell, ...] = tuple(
+    {"at equal": "p" if "p" in cell else "epsilon", **cell}
+    for cell in (
+        *grid(table=tuple(TABLES), mix=MIXES, epsilon=EPSILONS),
+        *grid(table=tuple(TABLES), mix=MIXES, p=SAME_P),
+        *grid(network=NETWORKS, epsilon=GROUP_EPSILONS, answers=EXTENTS),
+    )
 )
 
 
@@ -70,19 +67,6 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     n: Annotated[int, Meta(ge=100, le=1_000_000, description="respondents")] = 8000
     block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
-
-
-def _law(of: Asked[Parameters]) -> list[Sample]:
-    return _groups(of) if "answers" in of.cell else _mixes(of)
-
-
-def _live(of: Asked[Parameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    return _groups_live(of, context) if "answers" in of.cell else _mixes_live(of, context)
-
-
-def _people(source: Network, of: Asked[Parameters], context: Context) -> Any:
-    """The respondents of a run by messages, drawn anew."""
-    return source.sample(of.parameters.n, context.stream(f"records of {source.title}"))
 
 
 # Which table of fakes
@@ -116,14 +100,13 @@ def errors_of_mix(
     Given the tables, the errors of two blocks are uncorrelated, so that the expected squares add
     up: ``sum_b n_b (1 - sum_v L_b[v]**2) / (n p)**2``, with ``L_b = p pi + (1-p) T_b``.
     """
-    shape, whole = (runs,), divmod(parameters.n, parameters.block)
+    shape, (blocks, rest) = (runs,), divmod(parameters.n, parameters.block)
     trials = Trials(shape, law.size, keep=p, mix=mix, generator=generator)
     laws = np.broadcast_to(law, (*shape, law.size))
     expected = np.zeros(shape)
-    for size, blocks in ((parameters.block, whole[0]), (whole[1], min(whole[1], 1))):
-        for true in sampled_blocks(laws, size, generator, blocks=blocks):
-            reported = p * law + (1 - p) * trials.ask(true).tables
-            expected += size * (1 - (reported**2).sum(axis=1))
+    for true in sampled_blocks(laws, parameters.block, generator, blocks=blocks, rest=rest):
+        reported = p * law + (1 - p) * trials.ask(true).tables
+        expected += true.sum(axis=1) * (1 - (reported**2).sum(axis=1))
     return Errors(
         squared_error(trials.raw(), law, ways=1),
         expected / (parameters.n * p) ** 2,
@@ -131,95 +114,138 @@ def errors_of_mix(
     )
 
 
-def _table(of: Asked[Parameters]) -> tuple[Network, Floats, float]:
-    """The network, the law of the table, and the keep probability."""
-    name, names = TABLES[of.cell["table"]]
-    source = network(name, of.data)
-    law = source.distribution(names).reshape(-1)
-    p = of.cell.get("p") or keep_at(of.cell["epsilon"], law.size, mix=of.cell["mix"])
-    return source, law, p
-
-
-def _mixes(of: Asked[Parameters]) -> list[Sample]:
+def _mixes(asked: Asked[Parameters]) -> Sample:
     """One mix at an epsilon, or at a p that the paper compares."""
-    _, law, p = _table(of)
-    mix, own = of.cell["mix"], of.parameters
-    found = errors_of_mix(law, p, mix, own, of.generator(), runs=of.runs)
-    exact = {
-        "in closed form": float(found.expected.mean()),
+    cell, own = asked.cell, asked.parameters
+    name, names = TABLES[cell["table"]]
+    source, mix = network(name, asked.data), cell["mix"]
+    law = source.distribution(names).reshape(-1)
+    p = cell.get("p") or keep_at(cell["epsilon"], law.size, mix=mix)
+    if asked.live:
+        records = _people(asked, source).project(names)
+        estimate = run_rrba(asked, records, k=len(names), p=p, mix=mix, block=own.block)
+        raw = estimate.table(*names).values.reshape(1, -1)
+        return Sample.of({"squared error": squared_error(raw, law, ways=1)}, cells=law.size)
+    found = errors_of_mix(law, p, mix, own, asked.generator(), runs=asked.runs)
+    figures: dict[str, Any] = {
+        "squared error": found.found,
+        "in closed form": found.expected.mean(),
         "fakes from the truth": found.best,
     }
-    if "p" in of.cell:
+    if "p" in cell:
         epsilon = true_epsilon(p, law.size, mix=mix)
         instead = mixed(law, 1.0), keep_at(epsilon, law.size), own.n
-        exact["epsilon"] = epsilon
-        exact["uniform at this epsilon"] = expected_squared_error(law, *instead)
+        uniform = expected_squared_error(law, *instead)
+        figures |= {"epsilon": epsilon, "uniform at this epsilon": uniform}
     else:
-        exact["p"] = p
-    return [_sample(found.found, exact, law)]
+        figures["p"] = p
+    return Sample.of(figures, cells=law.size)
 
 
-def _mixes_live(of: Asked[Parameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    source, law, p = _table(of)
-    _, names = TABLES[of.cell["table"]]
-    records = projected_records(_people(source, of, context), names)
-    outcome, estimate = run_rrba(
-        context, records, k=len(names), p=p, mix=of.cell["mix"], block=of.parameters.block
-    )
-    raw = estimate.table(*names).values.reshape(-1)
-    return outcome, [_sample(np.array([squared_error(raw, law, ways=1)]), {}, law)]
-
-
-def _sample(errors: Floats, exact: dict[str, float], law: Floats) -> Sample:
-    drawn = {"squared error": errors}
-    return Sample(drawn=drawn, exact=exact, settings={"cells": law.size})
+def _people(asked: Asked[Parameters], source: Network) -> Records:
+    """The respondents of a run by messages, drawn anew."""
+    stream = asked.context.stream(f"records of {source.title}")
+    return source.sample(asked.parameters.n, stream)
 
 
 # One group or the whole view
 
 
-class _Groups(NamedTuple):
-    how: Any
-    laws: list[Floats]
+class Groups(NamedTuple):
+    """How pairs of attributes are asked in one of the two ways.
+
+    Args:
+        names: of every group.
+        keeps: the keep probability of every group.
+        draw: how many respondents answer about each group in some runs, (runs, groups).
+        shares: the probability that a respondent answers about each.
+        longest: how many groups the largest view has.
+    """
+
+    names: tuple[tuple[str, ...], ...]
+    keeps: Floats
+    draw: Callable[[int, int, np.random.Generator], NDArray[np.int64]]
+    shares: Floats
+    longest: int
 
 
-def _asked(source: Network, survey: Survey, of: Asked[Parameters]) -> _Groups:
-    how = asked(survey, of.cell["epsilon"], of.cell["answers"])
-    return _Groups(how, [source.distribution(names).reshape(-1) for names in how.names])
+def groups_of(survey: Survey, epsilon: float, extent: Extent) -> Groups:
+    """The variant's own groups, views and keep probabilities, at a total cost per respondent."""
+    views = RRBA(survey=survey, k=2, p=0.5).plan.views
+    longest = max(map(len, views))
+    each = epsilon if extent == "one" else epsilon / longest
+    plan = RRBA(survey=survey, k=2, epsilon=each, groups=extent).plan
+    groups = len(plan.group_names)
+    member = np.zeros((len(views), groups))
+    for number, view in enumerate(views):
+        member[number, list(view)] = 1 if extent == "view" else 1 / len(view)
+    shares: Floats = member.mean(axis=0)
+
+    def draw(n: int, runs: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        if extent == "one":
+            return generator.multinomial(n, shares, size=runs)
+        drawn = generator.multinomial(n, [1 / len(views)] * len(views), size=runs)
+        return np.asarray(drawn @ (member > 0), np.int64)
+
+    return Groups(plan.group_names, np.array(plan.thresholds) / WORDS, draw, shares, longest)
 
 
-def _groups(of: Asked[Parameters]) -> list[Sample]:
-    """All pairs of a network, one answer per client or its whole view."""
-    own, source = of.parameters, network(of.cell["network"], of.data)
-    how, laws = _asked(source, source.survey, of)
-    errors = errors_of_groups(laws, how, of.generator(), n=own.n, runs=of.runs)
-    exact = {
-        "in closed form": expected_of_groups(laws, how, own.n),
-        "reports of a group": float(own.n * how.shares.mean()),
-    }
-    return [Sample(drawn={"squared error": errors}, exact=exact)]
+def errors_of_groups(
+    laws: Sequence[Floats],
+    how: Groups,
+    generator: np.random.Generator,
+    *,
+    n: int,
+    runs: int,
+) -> Floats:
+    """The total squared error of the raw shares of all groups in every run, (runs,).
+
+    Fakes are uniform. Who answers is drawn anew in every run, from a population with these laws;
+    groups that one respondent answers are drawn independently, which leaves the mean as it is.
+    """
+    errors = np.zeros(runs)
+    heard = how.draw(n, runs, generator)
+    for law, p, answered in zip(laws, how.keeps.tolist(), heard.T, strict=True):
+        fakes = (1 - p) / law.size
+        counts = generator.multinomial(answered, p * law + fakes)
+        raw = (counts / np.maximum(answered, 1)[:, np.newaxis] - fakes) / p
+        raw[answered == 0] = 1 / law.size
+        errors += squared_error(raw, law, ways=1)
+    return errors
 
 
-def _groups_live(of: Asked[Parameters], context: Context) -> tuple[Outcome, list[Sample]]:
-    source = network(of.cell["network"], of.data)
-    records = _people(source, of, context)
-    how, _ = _asked(source, records.survey, of)
-    each = of.cell["epsilon"]
-    if of.cell["answers"] == "view":
-        each /= how.longest
-    outcome, estimate = run_rrba(
-        context,
-        records,
-        k=2,
-        epsilon=each,
-        groups=of.cell["answers"],
-        block=of.parameters.block,
+def expected_of_groups(laws: Sequence[Floats], how: Groups, n: int) -> float:
+    """The same in closed form, given that every group is answered."""
+    inverses = {share: expected_inverse(n, share) for share in set(how.shares.tolist())}
+    return sum(
+        expected_squared_error(law, mixed(law, 1.0), p, 1) * inverses[share]
+        for law, p, share in zip(laws, how.keeps.tolist(), how.shares.tolist(), strict=True)
     )
-    errors = [
-        squared_error(table, source.distribution(names))
-        for names, table in estimate.tables().items()
-    ]
-    return outcome, [Sample(drawn={"squared error": np.array([sum(errors)])})]
+
+
+def _groups(asked: Asked[Parameters]) -> dict[str, Any]:
+    """All pairs of a network, one answer per client or its whole view."""
+    cell, own, source = asked.cell, asked.parameters, network(asked.cell["network"], asked.data)
+    how = groups_of(source.survey, cell["epsilon"], cell["answers"])
+    if asked.live:
+        each = cell["epsilon"] / (how.longest if cell["answers"] == "view" else 1)
+        records, extent = _people(asked, source), cell["answers"]
+        estimate = run_rrba(asked, records, k=2, epsilon=each, groups=extent, block=own.block)
+        errors = [
+            squared_error(table, source.distribution(names))
+            for names, table in estimate.tables().items()
+        ]
+        return {"squared error": np.array([sum(errors)])}
+    laws = [source.distribution(names).reshape(-1) for names in how.names]
+    return {
+        "squared error": errors_of_groups(laws, how, asked.generator(), n=own.n, runs=asked.runs),
+        "in closed form": expected_of_groups(laws, how, own.n),
+        "reports of a group": own.n * how.shares.mean(),
+    }
+
+
+def _measure(asked: Asked[Parameters]) -> Sample | dict[str, Any]:
+    return _groups(asked) if "answers" in asked.cell else _mixes(asked)
 
 
 def times_of_truth(law: Floats, epsilon: float) -> float:
@@ -263,13 +289,11 @@ def _compared(found: Found[Parameters]) -> list[str]:
 
 
 EXPERIMENT = Experiment(
-    paper="RRBA",
-    item="section 4, at equal epsilon",
     name="rrba-honest",
     summary="RRBA at equal true epsilon: adaptive or uniform fakes, one group or a whole view.",
     cells=CELLS,
-    law=_law,
-    live=_live,
+    measure=_measure,
+    live=True,
     live_cell={"network": "survey", "epsilon": 2.0, "answers": "one"},
     runs=200,
     parameters=Parameters,
@@ -295,7 +319,6 @@ EXPERIMENT = Experiment(
         x="epsilon",
         by=("table", "network", "mix", "answers"),
         figures=("squared error", "in closed form"),
-        computed=("in closed form",),
         names={
             "epsilon": "true epsilon of a respondent",
             "one": "one group",

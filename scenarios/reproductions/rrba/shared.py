@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Meta
@@ -19,14 +17,11 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Streams
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
 from protocol.variants import RRBA
 from protocol.variants.rrba.grouped import GroupedEstimate
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.errors import UsageError
-from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
-from scenarios.running.outcomes import Outcome
-from scenarios.running.scenario import Context
+from scenarios.reproductions.experiment import Asked
 
 NetworkName: TypeAlias = Literal["survey", "alarm", "child"]
 NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
@@ -50,54 +45,6 @@ def sample(source: Network, n: int, seed: int) -> Records:
     """The n records that an experiment with this seed is about."""
     stream = Streams.of_seed(seed).stream("all", f"records of {source.title}")
     return source.sample(n, stream)
-
-
-class Cell(NamedTuple):
-    """A value of an attribute.
-
-    Args:
-        attribute: its name.
-        place: the code of the value.
-        law: of the attribute's values, (K,).
-        words: attribute and value.
-    """
-
-    attribute: str
-    place: int
-    law: Floats
-    words: str
-
-    @property
-    def probability(self) -> float:
-        """Of the value."""
-        return float(self.law[self.place])
-
-
-def nearest_cell(source: Network, probability: float) -> Cell:
-    """The value whose probability in the network is nearest; the first of the nearest."""
-    return min(_cells(source), key=lambda cell: abs(cell.probability - probability))
-
-
-@functools.lru_cache(maxsize=8)
-def _cells(source: Network) -> list[Cell]:
-    return [
-        Cell(name, place, law, f"{name} = {categories[place]}")
-        for name, categories in zip(source.names, source.categories, strict=True)
-        for law in (source.distribution([name]),)
-        for place in range(len(categories))
-    ]
-
-
-def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[str, ...]]:
-    """The tables of so many attributes: all of them, or as many at random."""
-    m = len(survey.names)
-    if math.comb(m, ways) <= most:
-        return list(combinations(survey.names, ways))
-    generator = np.random.default_rng((seed, ways))
-    found: set[tuple[int, ...]] = set()
-    while len(found) < most:
-        found.add(tuple(sorted(generator.permutation(m)[:ways].tolist())))
-    return [tuple(survey.names[place] for place in places) for places in sorted(found)]
 
 
 def claimed_epsilon(p: float) -> float:
@@ -144,31 +91,8 @@ def expected_squared_distance(counts: NDArray[np.int64], fakes: Floats, p: float
     return n * trace / p**2
 
 
-def collected(
-    counts: NDArray[np.int64],
-    *,
-    p: float,
-    mix: float,
-    block: int,
-    trials: int,
-    generator: np.random.Generator,
-) -> Trials:
-    """Known respondents, asked about one table in blocks, in a new random order in every trial.
-
-    Args:
-        counts: (K,) their answers.
-    """
-    asked = Trials((trials,), counts.size, keep=p, mix=mix, generator=generator)
-    for true in dealt_blocks(counts, block, generator, trials=trials):
-        asked.ask(true)
-    return asked
-
-
-# By messages
-
-
-def run_rrba(context: Context, records: Records, **parameters: Any) -> tuple[Outcome, Any]:
-    """One run of the RRBA variant with every respondent live; the outcome and its estimate.
+def run_rrba(asked: Asked[Any], records: Records, **parameters: Any) -> GroupedEstimate:
+    """The estimate of one run of the RRBA variant by messages, with every respondent live.
 
     Raises:
         UsageError: the variant refuses the parameters.
@@ -177,11 +101,4 @@ def run_rrba(context: Context, records: Records, **parameters: Any) -> tuple[Out
         variant = RRBA(survey=records.survey, **parameters)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    outcome = context.simulate(variant, records)
-    return outcome, outcome.estimate_as(GroupedEstimate)
-
-
-def projected_records(records: Records, names: Sequence[str]) -> Records:
-    """The answers to some questions."""
-    survey = records.survey.project(tuple(names))
-    return Records(survey, records.codes[:, list(records.survey.axes(names))])
+    return asked.simulate(variant, records).estimate_as(GroupedEstimate)

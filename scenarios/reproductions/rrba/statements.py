@@ -1,62 +1,63 @@
-"""What RRBA says in formulas, on both sides: the coins, views, Equations 2, 4 and 7.
+"""What RRBA says in formulas, and its section 4.3: tables that disagree, and made to agree.
 
-Randomized Response Block Aggregation (RRBA), sections 1.1, 3.2.1, 4 and 6.
+Randomized Response Block Aggregation (RRBA), sections 1.1, 3.2.1, 4, 4.3 and 6. The paper has no
+figure of 4.3.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
-from protocol.estimators.measures import jensen_shannon_distance
+from protocol.estimators.measures import jensen_shannon_distance, l2_distance
 from protocol.estimators.projection import project_simplex
+from protocol.populations.everybody import ask_everybody
+from protocol.randomizers.exact import Floats
+from protocol.variants import RRBA
+from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.views import lower_bound, views_of
+from scenarios.datasets.networks import Network
 from scenarios.reproductions.driver import scenarios_of
-from scenarios.reproductions.experiment import Asked, Experiment, Nothing, Sample, grid
+from scenarios.reproductions.experiment import Asked, Experiment, Found, Nothing, grid
+from scenarios.reproductions.rrba.shared import network, run_rrba, sample
 from scenarios.running.reproduction import Picture
 
 
-def _views(asked: Asked[Nothing]) -> list[Sample]:
+def _views(asked: Asked[Nothing]) -> dict[str, Any]:
     """Section 4: how many views there are, and how often they have each group."""
     d, k = asked.cell["attributes"], asked.cell["k"]
     views = views_of(d, k)
     groups = [group for view in views for group in view]
     often = [groups.count(group) for group in combinations(range(d), k)]
-    return [
-        Sample(
-            exact={
-                "views": float(len(views)),
-                "fewest possible": float(lower_bound(d, k)),
-                "groups of the largest view": float(max(map(len, views))),
-                "times that a group occurs, at least": float(min(often)),
-                "times that a group occurs, at most": float(max(often)),
-            }
-        )
-    ]
+    return {
+        "views": len(views),
+        "fewest possible": lower_bound(d, k),
+        "groups of the largest view": max(map(len, views)),
+        "times that a group occurs, at least": min(often),
+        "times that a group occurs, at most": max(often),
+    }
 
 
-def _unmixed(asked: Asked[Nothing]) -> list[Sample]:
+def _unmixed(asked: Asked[Nothing]) -> dict[str, Any]:
     """Section 1.1 (two fair coins) and Equation 4: expected estimates, less the truth."""
-    p, cells = asked.cell["p"], asked.cell["cells"]
-    generator = asked.generator()
-    truth, fakes, other = generator.dirichlet(np.ones(cells), size=3)
+    p = asked.cell["p"]
+    truth, fakes, other = asked.generator().dirichlet(np.ones(asked.cell["cells"]), size=3)
     reported = p * truth + (1 - p) * fakes
     yes = 0.5 * truth[0] + 0.25
-    return [
-        Sample(
-            exact={
-                "2 (q - 1/4), less the share": 2 * (yes - 0.25) - truth[0],
-                "Equation 4 with the table of the reports": float(
-                    np.abs((reported - (1 - p) * fakes) / p - truth).max()
-                ),
-                "with another table": float(np.abs((reported - (1 - p) * other) / p - truth).max()),
-            }
-        )
-    ]
+    return {
+        "2 (q - 1/4), less the share": 2 * (yes - 0.25) - truth[0],
+        "Equation 4 with the table of the reports": np.abs(
+            (reported - (1 - p) * fakes) / p - truth
+        ).max(),
+        "with another table": np.abs((reported - (1 - p) * other) / p - truth).max(),
+    }
 
 
-def _nearest(asked: Asked[Nothing]) -> list[Sample]:
+def _nearest(asked: Asked[Nothing]) -> dict[str, Any]:
     """Equation 7: what other tables near the projection have more of its objective."""
     gamma, cells = asked.cell["gamma"], asked.cell["cells"]
     generator, gains, moved = asked.generator(), [], []
@@ -68,36 +69,78 @@ def _nearest(asked: Asked[Nothing]) -> list[Sample]:
         apart = np.abs(np.vstack([best, tried]) - noisy)
         objective = gamma * apart.sum(axis=1) + (1 - gamma) * (apart**2).sum(axis=1)
         gains.append(objective[1:].min() - objective[0])
-        moved.append(float(np.abs(best - noisy).max()))
-    return [
-        Sample(
-            drawn={"better table found": np.array(gains) < -1e-12, "moved": np.array(moved)},
-        )
-    ]
+        moved.append(np.abs(best - noisy).max())
+    return {"better table found": np.array(gains) < -1e-12, "moved": np.array(moved)}
 
 
-def _divergence(asked: Asked[Nothing]) -> list[Sample]:
+def _divergence(asked: Asked[Nothing]) -> dict[str, Any]:
     """Equation 2, and its square root, which the tables print."""
     off = asked.cell["moved"]
     table = np.array([0.4, 0.3, 0.2, 0.1])
     other = table + off * np.array([1, -1, 0, 0])
     middle = (table + other) / 2
     divergence = sum(float((one * np.log(one / middle)).sum()) for one in (table, other)) / 2
-    return [
-        Sample(
-            exact={
-                "divergence, Equation 2 in nats": divergence,
-                "its square root": divergence**0.5,
-                "as measured": float(jensen_shannon_distance(table, other)),
-            }
+    return {
+        "divergence, Equation 2 in nats": divergence,
+        "its square root": divergence**0.5,
+        "as measured": jensen_shannon_distance(table, other),
+    }
+
+
+# Section 4.3
+
+
+class Clients(msgspec.Struct, frozen=True, kw_only=True):
+    """How many are asked."""
+
+    n: Annotated[int, Meta(ge=100, le=10_000_000, description="clients")] = 8000
+
+
+def _agreed(asked: Asked[Clients]) -> dict[str, Floats]:
+    """All groups of one run: who is asked about which is drawn, as are the clients."""
+    source, n = network(asked.cell["network"], asked.data), asked.parameters.n
+    if asked.live:
+        records = sample(source, n, asked.context.seed)
+        found = [_measured(run_rrba(asked, records, k=2, p=asked.cell["p"]), source)]
+    else:
+        found = []
+        for seed in asked.generator().integers(2**63, size=asked.runs).tolist():
+            records = sample(source, n, seed)
+            variant = RRBA(survey=records.survey, k=2, p=asked.cell["p"])
+            answers = ask_everybody(variant, records, seed=seed)
+            found.append(_measured(variant.estimate(answers), source))
+    return {name: np.array([one[name] for one in found]) for name in found[0]}
+
+
+def _measured(estimate: GroupedEstimate, source: Network) -> dict[str, float]:
+    """Before and after; distances are means over all tables."""
+    agreed, tables = estimate.consistent(), estimate.tables()
+    projected = {names: project_simplex(table) for names, table in tables.items()}
+    before, after = (
+        np.mean([l2_distance(table, source.distribution(names)) for names, table in of.items()])
+        for of in (projected, agreed.tables())
+    )
+    return {
+        "disagreement": estimate.disagreement(),
+        "disagreement afterwards": agreed.disagreement(),
+        "l2, each table projected": float(before),
+        "l2, tables that agree": float(after),
+    }
+
+
+def _gained(found: Found[Clients]) -> list[str]:
+    notes = []
+    for name in ("survey", "child"):
+        before, after = (
+            found.value(figure, network=name, p=0.5)
+            for figure in ("l2, each table projected", "l2, tables that agree")
         )
-    ]
+        notes.append(f"{name}, p = 0.5: tables that agree are {before / after:.2f} times nearer")
+    return notes
 
 
-EXPERIMENTS = (
+SCENARIOS = scenarios_of(
     Experiment(
-        paper="RRBA",
-        item="Section 4, views",
         name="rrba-views",
         summary="RRBA, section 4: views of d attributes, and how often they have each group.",
         cells=(
@@ -105,7 +148,7 @@ EXPERIMENTS = (
             *grid(attributes=(6, 7, 9), k=(3,)),
             *grid(attributes=(8,), k=(4,)),
         ),
-        law=_views,
+        measure=_views,
         notes=("exact: nothing is drawn",),
         picture=Picture(
             title="There are as few views as can be",
@@ -113,17 +156,14 @@ EXPERIMENTS = (
             by=("k",),
             figures=("views", "fewest possible"),
             axis="views",
-            computed=("views", "fewest possible"),
             names={"attributes": "attributes d", "k": "attributes of a group"},
         ),
     ),
     Experiment(
-        paper="RRBA",
-        item="Section 1.1, Equation 4",
         name="rrba-equation-4",
         summary="RRBA, section 1.1 and Equation 4: the bias of estimates, exactly.",
         cells=grid(p=(0.1, 0.5, 0.9), cells=(2, 4, 16)),
-        law=_unmixed,
+        measure=_unmixed,
         notes=("expected shares of reports, with a truth and tables that are drawn once a cell",),
         picture=Picture(
             title="An estimate needs the table that its reports were drawn with",
@@ -131,34 +171,28 @@ EXPERIMENTS = (
             by=("cells",),
             figures=("with another table",),
             axis="bias of an estimate",
-            computed=("with another table",),
             names={"p": "keep probability p", "with another table": "bias with another table"},
         ),
     ),
     Experiment(
-        paper="RRBA",
-        item="Equation 2",
         name="rrba-equation-2",
         summary="RRBA, Equation 2: the Jensen-Shannon divergence and the distance that is printed.",
         cells=grid(moved=(0.001, 0.01, 0.1)),
-        law=_divergence,
+        measure=_divergence,
         notes=("exact: of (.4, .3, .2, .1) and the table with so much moved to its first cell",),
         picture=Picture(
             title="What the tables print is the root of the divergence",
             x="moved",
             figures=("divergence, Equation 2 in nats", "its square root"),
             axis="distance of two tables",
-            computed=("divergence, Equation 2 in nats", "its square root"),
             names={"moved": "share moved"},
         ),
     ),
     Experiment(
-        paper="RRBA",
-        item="Equation 7",
         name="rrba-equation-7",
         summary="RRBA, Equation 7: no table is better by the elastic net than the projection.",
         cells=grid(gamma=(0.01, 0.5, 0.99), cells=(4, 16)),
-        law=_nearest,
+        measure=_nearest,
         runs=100,
         notes=("each run tries 200 tables of the same total beside the projection of a noisy one",),
         picture=Picture(
@@ -169,5 +203,29 @@ EXPERIMENTS = (
             names={"better table found": "share of runs with a better table"},
         ),
     ),
+    Experiment(
+        name="rrba-consistency",
+        summary="RRBA, 4.3: how far tables disagree, and their errors before and after agreeing.",
+        cells=grid(network=("survey", "child"), p=(0.3, 0.5, 0.7)),
+        measure=_agreed,
+        live=True,
+        live_cell={"network": "survey", "p": 0.5},
+        runs=10,
+        at_once=2,
+        parameters=Clients,
+        notes=(
+            "one group of two attributes for each client, fakes from the uniform table; "
+            "disagreement: the largest difference of two tables' shares of one attribute; l2: the "
+            "mean distance of a pair's shares from those of the network",
+        ),
+        observed=_gained,
+        picture=Picture(
+            x="p",
+            by=("network",),
+            figures=("l2, each table projected", "l2, tables that agree"),
+            title="Tables that agree are nearer to the truth",
+            axis="mean l2 distance of a pair's shares",
+            names={"p": "keep probability p"},
+        ),
+    ),
 )
-SCENARIOS = scenarios_of(*EXPERIMENTS)

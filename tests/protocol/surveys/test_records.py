@@ -356,6 +356,23 @@ def test_a_table_that_is_too_large_is_refused() -> None:
         coded(2, wide(70)).counts(wide(70).names)
 
 
+def test_counts_give_the_records_back_and_some_attributes_alone() -> None:
+    letters = Attribute(name="letter", categories=("a", "b", "c"))
+    survey = Survey("two", (letters, Attribute(name="sign", categories=("+", "-"))))
+    counts = np.array([[2, 0], [1, 3], [0, 1]])
+    records = Records.from_counts(survey, counts)
+    np.testing.assert_array_equal(records.counts(survey.names), counts)
+    assert records.to_rows()[2] == {"letter": "b", "sign": "+"}
+    turned = records.project(("sign", "letter"))
+    assert turned.survey.names == ("sign", "letter")
+    np.testing.assert_array_equal(turned.counts(("sign", "letter")), counts.T)
+    np.testing.assert_array_equal(records.project(("sign",)).codes[:, 0], records.codes[:, 1])
+    with pytest.raises(SurveyError, match=r"shape \(2, 3\), expected \(3, 2\)"):
+        Records.from_counts(survey, counts.T)
+    with pytest.raises(SurveyError, match="no records"):
+        Records.from_counts(survey, 0 * counts)
+
+
 def test_counts_of_an_unknown_attribute_are_refused() -> None:
     with pytest.raises(SurveyError, match="no attribute 'shape'"):
         RECORDS.counts(["shape"])

@@ -22,7 +22,6 @@ from scenarios.report.terminal.reproduction import reproduction_report
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.reproductions.printed import Printed
-from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
 from tests.scenarios.command import sottovoce
@@ -34,46 +33,34 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     shift: float = 0.0
 
 
-def law(asked: Asked[Own]) -> list[Sample]:
-    """Two rows for each cell, one figure of which is exact."""
+def measure(asked: Asked[Own]) -> list[Sample]:
+    """Two rows for each cell, one figure of which is exact; by messages one small survey."""
+    if asked.live:
+        records = town(40, seed=3)
+        variant = RRIndependent.with_keep(records.survey, asked.cell["p"])
+        estimate = asked.simulate(variant, records, 2).estimate_as(JointEstimate)
+        return [Sample.of({"value": estimate.table(records.survey.names[0]).values[:1]}, row="a")]
     drawn = asked.generator().normal(asked.cell["p"] + asked.parameters.shift, size=asked.runs)
     if asked.reading == "printed":
         drawn = 2 * drawn
-    return [
-        Sample(
-            drawn={"value": drawn, "above": drawn > 0},
-            exact={"double": 2 * asked.cell["p"]},
-            settings={"row": row},
-        )
-        for row in ("a", "b")
-    ]
-
-
-def live(asked: Asked[Own], context: Context) -> tuple[Outcome, list[Sample]]:
-    """One small survey."""
-    records = town(40, seed=3)
-    variant = RRIndependent.with_keep(records.survey, asked.cell["p"])
-    outcome = context.simulate(variant, records, parties=2)
-    table = outcome.estimate_as(JointEstimate).table(records.survey.names[0])
-    return outcome, [Sample(drawn={"value": table.values[:1]}, settings={"row": "a"})]
+    figures = {"value": drawn, "above": drawn > 0, "double": 2 * asked.cell["p"]}
+    return [Sample.of(figures, row=row) for row in ("a", "b")]
 
 
 LIVE_RUNS: list[tuple[int, ...]] = []
 """The runs by messages in this process, by what decides their draws."""
 
 
-def remarked(asked: Asked[Own], context: Context) -> tuple[Outcome, list[Sample]]:
+def remarked(asked: Asked[Own]) -> Sample:
     """A small survey whose runs have remarks and errors of their own."""
     LIVE_RUNS.append(asked.seeds)
-    outcome, [sample] = live(asked, context)
-    return outcome, [
-        msgspec.structs.replace(
-            sample,
-            exact={"exact": math.nan, "run": asked.seeds[-1] * asked.parameters.shift},
-            known={"known": (asked.seeds[-1], 0.5)},
-            remark=f"run {asked.seeds[-1]}" if asked.cell["p"] > 0.5 else "a run",
-        )
-    ]
+    [sample] = measure(asked)
+    return msgspec.structs.replace(
+        sample,
+        exact={"exact": math.nan, "run": asked.seeds[-1] * asked.parameters.shift},
+        known={"known": (asked.seeds[-1], 0.5)},
+        remark=f"run {asked.seeds[-1]}" if asked.cell["p"] > 0.5 else "a run",
+    )
 
 
 def observed(found: Found[Own]) -> list[str]:
@@ -82,13 +69,11 @@ def observed(found: Found[Own]) -> list[str]:
 
 
 EXPERIMENT = Experiment(
-    paper="none",
-    item="Table 0",
     name="none-table-0",
     summary="An experiment of a test.",
     cells=grid(**{"p": (0.1, 0.5, 0.9), "the town": ("near", "far")}),
-    law=law,
-    live=live,
+    measure=measure,
+    live=True,
     live_cell={"p": 0.5},
     runs=8,
     at_once=3,
@@ -148,7 +133,7 @@ def test_of_the_cells_that_are_left_the_values_are_listed() -> None:
 def test_the_figures_are_the_same_on_an_engine_and_from_kept_pieces(tmp_path: Path) -> None:
     plain = run(shift=1.0).result()
     context = Context(by_messages=True, transport="local")
-    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, live=remarked))
+    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, measure=remarked))
     given = scenario.configure({"repeats": 3, "p": 0.9, "the-town": "far"})
 
     def by_messages(context: Context) -> object:
@@ -209,26 +194,24 @@ from pathlib import Path
 
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Experiment
-from tests.scenarios.reproductions.test_driver import EXPERIMENT, law, live
+from tests.scenarios.reproductions.test_driver import EXPERIMENT, measure
 
 
-def failing(asked, context):
+def failing(asked):
     if asked.seeds[-1] == 2 and not Path(__file__).with_name("go").exists():
         raise KeyboardInterrupt
     with Path(__file__).with_name("runs").open("a") as file:
         file.write(f"{asked.seeds[-1]}\\n")
-    return live(asked, context)
+    return measure(asked)
 
 
 SCENARIOS = scenarios_of(
     Experiment(
-        paper="none",
-        item="Table 1",
         name="failing",
         summary="Fails until it may go.",
         cells=EXPERIMENT.cells[:1],
-        law=law,
-        live=failing,
+        measure=failing,
+        live=True,
         parameters=EXPERIMENT.parameters,
     )
 )
@@ -259,7 +242,7 @@ def test_an_engine_carries_runs_by_messages() -> None:
 
 def test_what_runs_have_in_common_is_said_of_all_and_the_rest_of_the_first() -> None:
     context = Context(by_messages=True, transport="local")
-    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, live=remarked))
+    [scenario] = scenarios_of(dataclasses.replace(EXPERIMENT, measure=remarked))
 
     def row(**given: object) -> Row:
         found = scenario.run(scenario.configure({"the-town": "far", **given}), context)
@@ -286,12 +269,10 @@ def test_what_is_printed_is_found_by_its_settings() -> None:
 
 def test_figures_have_names_of_their_own() -> None:
     clash = Experiment(
-        paper="none",
-        item="",
         name="x",
         summary="",
         cells=grid(shift=(1, 2)),
-        law=law,
+        measure=measure,
         parameters=Own,
     )
     with pytest.raises(TypeError, match="two parameters of one name"):

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform
 from scenarios.datasets.correlated import correlated_counts, correlated_distribution
+from scenarios.reproductions.experiment import Sample
 from scenarios.reproductions.ind_joint.accuracy import (
     Keeps,
     Reported,
@@ -23,6 +25,7 @@ from scenarios.reproductions.ind_joint.accuracy import (
     joint_wins,
 )
 from scenarios.reproductions.ind_joint.experiments import Design
+from scenarios.reproductions.laws import reported_pairs
 from tests.enumeration import Floats, dense_law, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 
@@ -38,11 +41,16 @@ def keeps_of(*pairs: tuple[int, float]) -> Keeps:
 KEEPS = keeps_of((2, 0.4), (3, 0.6))
 
 
+def sampled(counts: NDArray[np.int64], keeps: Keeps, seed: int, *, runs: int) -> Reported:
+    both, draws = (keeps[0].keep, keeps[1].keep), np.random.default_rng(seed)
+    return Reported.counted(counts, keeps, reported_pairs(counts, both, draws, runs=runs))
+
+
 # Tables of reports
 
 
 def test_estimates_are_those_of_the_estimators() -> None:
-    reported = Reported.sampled(COUNTS, KEEPS, np.random.default_rng(1), runs=3)
+    reported = sampled(COUNTS, KEEPS, 1, runs=3)
     survey = survey_of(2, 3)
     blocks = tuple(Block((name,), keep) for name, keep in zip("ab", KEEPS, strict=True))
     for run in range(3):
@@ -64,17 +72,18 @@ def test_exact_reports_are_expected_ones_and_give_the_truth_back() -> None:
     np.testing.assert_allclose(reported.joint()[0], truth, atol=1e-14)
     product = np.outer(truth.sum(axis=1), truth.sum(axis=0))
     np.testing.assert_allclose(reported.product()[0], product, atol=1e-14)
-    errors = reported.errors()
-    means = reported.sample(errors).exact
+    means = Sample.of(reported.errors()).exact
     bias = product_mean_squared_error(truth, KEEPS, N).squared_bias
     assert means["rr_ind_mse"] == pytest.approx(bias)
     assert means["rr_ind_mae"] == pytest.approx(np.abs(product - truth).mean())
     assert means["rr_ind_joint_mse"] < 1e-28
-    assert reported.sample(errors).drawn == {}
+    assert set(means) == {f"rr_ind{of}_{by}" for of in ("", "_joint") for by in ("mse", "mae")}
+    rounded = Reported.exact(truth, KEEPS, of=N).shares * N
+    np.testing.assert_allclose(rounded, np.rint(reported.shares * N))
 
 
 def test_errors_of_runs_are_the_closed_forms() -> None:
-    reported = Reported.sampled(COUNTS, KEEPS, np.random.default_rng(2), runs=20_000)
+    reported = sampled(COUNTS, KEEPS, 2, runs=20_000)
     truth = COUNTS / N
     expected = {
         "product": (reported.product(), product_mean_squared_error(truth, KEEPS, N).total),
@@ -135,7 +144,7 @@ def test_break_even_is_where_runs_change_sides() -> None:
     order = []
     for n in (n_star // 3, 3 * n_star):
         counts = correlated_counts(n, d=3, v=0.5)
-        reported = Reported.sampled(counts, keeps, np.random.default_rng(3), runs=3000)
+        reported = sampled(counts, keeps, 3, runs=3000)
         away = (reported.product() - reported.truth, reported.joint() - reported.truth)
         rr_ind, rr_ind_joint = (np.mean(distance**2, axis=(1, 2)) for distance in away)
         assert mean_p_value(rr_ind_joint - rr_ind, 0.0) < ALPHA

@@ -18,10 +18,9 @@ from scenarios.datasets.sources import VARIABLE
 from scenarios.errors import UsageError
 from scenarios.reproductions.printed import printed
 from scenarios.reproductions.privkv import experiments
+from scenarios.reproductions.privkv.experiments import EPSILONS, RESPONDENTS
 from scenarios.reproductions.privkv.shared import (
-    EPSILONS,
     METHODS,
-    RESPONDENTS,
     drawn_counts,
     drawn_rounds,
     estimated,
@@ -190,7 +189,7 @@ def test_table_2_comes_out_to_its_digits() -> None:
 @pytest.mark.parametrize("name", ["privkv-table-4", "privkv-table-5"])
 def test_rows_of_the_tables(name: str) -> None:
     done = reproduce(name, runs=4)
-    assert len(done.rows) == len(printed("PrivKV")[name].rows) == 15
+    assert len(done.rows) == len(printed()[name].rows) == 15
     for row in done.rows:
         # In one unit, and never far apart: printed and measured are means of few runs.
         assert isinstance(row.printed, dict)
@@ -200,7 +199,7 @@ def test_rows_of_the_tables(name: str) -> None:
 
 def test_the_papers_errors_are_those_of_unclipped_frequencies() -> None:
     # Of 15 printed figures of PrivKV by epsilon, each a mean of 10 runs of 50 keys.
-    ratios, clipped, known = [], [], printed("PrivKV")["privkv-table-4"]
+    ratios, clipped, known = [], [], printed()["privkv-table-4"]
     generator = np.random.default_rng(9)
     for model in SYNTHETIC:
         population = synthetic(model)

@@ -20,8 +20,7 @@ from scenarios.datasets.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.report.terminal.text import outcome_report
 from scenarios.reproductions.printed import printed
-from scenarios.reproductions.rr import adjustment as rr_adjustment
-from scenarios.reproductions.rr import figures, tables
+from scenarios.reproductions.rr import figures, statements, tables
 from scenarios.reproductions.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished
@@ -38,7 +37,7 @@ def values(done: Reproduced) -> list[float]:
 
 def test_the_transcribed_tables_are_whole() -> None:
     small, large = (
-        {row[:3]: row[3] for row in printed("MDRR")[f"rr-table-{table}"].rows} for table in (1, 2)
+        {row[:3]: row[3] for row in printed()[f"rr-table-{table}"].rows} for table in (1, 2)
     )
     assert small.keys() == large.keys() == {tuple(cell.values()) for cell in tables.CELLS}
     # Every cell falls with six times as many records.
@@ -172,7 +171,7 @@ def test_the_example_reports_what_the_paper_prints_and_how_slowly_it_comes() -> 
     done = reproduce("rr-adjustment-example")
     first, *middle, last = done.rows
     assert not any(figure.differs for row in (first, last) for figure in row.figures())
-    for row, sweeps in zip(middle, rr_adjustment.SWEEPS, strict=True):
+    for row, sweeps in zip(middle, statements.SWEEPS, strict=True):
         found = measured(row)
         assert found["margin error"] == pytest.approx(1 / (4 * sweeps + 4), rel=1e-9)
         assert found["Pr(a2, b1)"] == pytest.approx(1 / (4 * sweeps + 4), rel=1e-9)

@@ -31,11 +31,11 @@ from scenarios.reproductions.rr.shared import (
     learn,
     methods_of,
     pair_tables,
-    pairs_of,
     product_of_blocks,
     repeated,
     report,
     single_blocks,
+    tables_of,
 )
 from tests.enumeration import Floats, keep, survey_of
 from tests.statistical import ALPHA, WRONG
@@ -75,7 +75,7 @@ def test_without_randomization_a_cluster_is_true_and_two_are_a_product() -> None
     population = Population(people(), copies=2)
     assert population.n == len(population.records) == 600
     drawn = tables(population, blocks_of(SURE, "ca", "b"))
-    np.testing.assert_allclose(drawn((0, 2), 1)[0], population.pair((0, 2)), atol=1e-6)
+    np.testing.assert_allclose(drawn((0, 2), 1)[0], population.table((0, 2)), atol=1e-6)
     a, b = (population.counts((name,)) for name in "ab")
     np.testing.assert_allclose(drawn((0, 1), 1)[0], np.multiply.outer(a, b) / 600, atol=1e-6)
 
@@ -122,7 +122,7 @@ def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(
 
     blocks = blocks_of(p, "ca", "b")
     stream = Stream(secret_of(5))
-    estimated = pairs_of if corrected else product_of_blocks
+    estimated = tables_of if corrected else product_of_blocks
     whole = np.stack(
         [estimated(report(records, blocks, stream.derive(str(run))))(pair) for run in range(runs)]
     )
@@ -181,7 +181,7 @@ def test_the_methods_differ_as_they_should() -> None:
 def test_dependences_are_learnt_in_four_ways(learnt: Learnt) -> None:
     population = Population(people(3000))
     found = learn(population, 0.7, learnt, 1)
-    true = cramers_v(population.pair((0, 1)))
+    true = cramers_v(population.table((0, 1)))
     if learnt == "exact":
         assert found.matrix[0, 1] == true
         assert found.epsilon == math.inf

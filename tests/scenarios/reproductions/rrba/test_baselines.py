@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from protocol.estimators.dependence.association import naive_test
-from scenarios.reproductions.rrba.association import sampled_counts
-from scenarios.reproductions.rrba.baselines import laplace_scale, laplace_tables, mcindep
+from scenarios.reproductions.rrba.association import (
+    laplace_scale,
+    laplace_tables,
+    mcindep,
+    sampled_counts,
+)
 from tests.scenarios.reproductions.rrba.test_association_mc import rate_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
+from protocol.estimators.projection import project_rows
 from protocol.randomizers.table import KeepElseTable
 from protocol.variants.rrba.blocks import Cells, Running
 from scenarios.reproductions.laws import report_block
 from scenarios.reproductions.rrba.block_laws import (
     Trials,
     dealt_blocks,
-    nearest,
     sampled_blocks,
 )
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
@@ -108,7 +108,7 @@ def test_trials_are_the_protocols_updates_side_by_side() -> None:
         n = running.reports[0]
         assert trials.raw().reshape(6, 4)[number] == pytest.approx(running.raw())
         assert trials.fakes.reshape(6, 4)[number] == pytest.approx(fakes[number] / n)
-        proper = nearest(trials.raw()).reshape(6, 4)[number]
+        proper = project_rows(trials.raw()).reshape(6, 4)[number]
         assert proper == pytest.approx(running.cells.projected(running.raw()))
     assert trials.counts.shape == (2, 3, 4)
 
@@ -178,7 +178,7 @@ def test_the_nearest_tables_are_distributions_that_nothing_is_nearer_than(
     rows: list[list[float]],
 ) -> None:
     tables = np.array(rows)
-    projected = nearest(tables)
+    projected = project_rows(tables)
     assert projected.shape == tables.shape
     assert projected.min() >= 0
     assert projected.sum(axis=1) == pytest.approx(1.0)

@@ -19,7 +19,8 @@ from scenarios.reproductions.rrba import convergence as rrba_convergence
 from scenarios.reproductions.rrba import honest as rrba_honest
 from scenarios.reproductions.rrba import independence as rrba_independence
 from scenarios.reproductions.rrba import shared as rrba_setting
-from scenarios.reproductions.rrba.shared import Cell, nearest_cell, network
+from scenarios.reproductions.rrba.convergence import Cell, nearest_cell
+from scenarios.reproductions.rrba.shared import network
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -143,7 +144,7 @@ def test_with_averages_the_rule_lasts_and_with_the_blocks_own_estimates_it_does_
 
 
 def test_the_printed_shares_of_table_4_give_the_printed_accuracies() -> None:
-    for row in printed("RRBA")["rrba-table-4"].rows:
+    for row in printed()["rrba-table-4"].rows:
         power, accepted, accuracy = row[2:5]
         assert (power + accepted) / 2 == pytest.approx(accuracy)
 
@@ -199,7 +200,7 @@ def test_table_4_by_messages_tests_the_reports_of_live_parties() -> None:
 
 def test_the_transcribed_errors_are_whole() -> None:
     for name, l2, js in (("rrba-table-5", 1622.258, 0.365), ("rrba-table-6", 1845.26, 0.5622)):
-        rows = [row for row in printed("RRBA")[name].rows if "scale" not in row[2]]
+        rows = [row for row in printed()[name].rows if "scale" not in row[2]]
         figures = np.array([row[3:] for row in rows], np.float64)
         assert np.nansum(figures[:, :2]) == pytest.approx(l2)
         assert np.nansum(figures[:, 2]) == pytest.approx(js)
@@ -212,7 +213,12 @@ def test_the_expected_squared_distance_is_exact(method: str, data: Path) -> None
     parameters = rrba_errors.Parameters(n=500, mix=1.0, tables=1)
     cell = {"network": "survey", "ways": 2, "method": method}
     asked = Asked(
-        cell=cell, parameters=parameters, runs=20_000, reading="printed", seeds=(1,), data=data
+        cell=cell,
+        parameters=parameters,
+        runs=20_000,
+        reading="printed",
+        seeds=(1,),
+        context=Context(data=data),
     )
     [errors] = rrba_errors._distances(asked, rrba_errors.TABLES["5"])
     assert mean_p_value(errors.raw**2, errors.expected) > ALPHA

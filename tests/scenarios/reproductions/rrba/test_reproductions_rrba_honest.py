@@ -14,19 +14,19 @@ from protocol.crypto.randomness import WORDS
 from protocol.randomizers.table import KeepElseTable
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA
+from scenarios.reproductions.laws import expected_inverse
 from scenarios.reproductions.rrba import honest as rrba_honest
-from scenarios.reproductions.rrba.groups import (
+from scenarios.reproductions.rrba.accuracy import tables_of
+from scenarios.reproductions.rrba.honest import (
     EXTENTS,
-    asked,
     errors_of_groups,
-    expected_inverse,
     expected_of_groups,
+    groups_of,
 )
 from scenarios.reproductions.rrba.shared import (
     expected_squared_error,
     keep_at,
     mixed,
-    tables_of,
     true_epsilon,
 )
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -116,7 +116,7 @@ def test_the_expected_inverse_of_a_binomial(n: int, share: float) -> None:
 def test_groups_are_asked_as_the_variant_asks() -> None:
     survey = survey_of(3, 2, 2, 4)
     generator = np.random.default_rng(1)
-    one, view = (asked(survey, 2.0, extent) for extent in EXTENTS)
+    one, view = (groups_of(survey, 2.0, extent) for extent in EXTENTS)
     assert one.names == view.names
     assert len(one.names) == 6
     assert one.shares == pytest.approx(np.full(6, 1 / 6))
@@ -132,7 +132,7 @@ def test_groups_are_asked_as_the_variant_asks() -> None:
 
 @pytest.mark.parametrize("extent", EXTENTS)
 def test_the_expected_error_of_groups_is_exact(extent: Any) -> None:
-    how = asked(survey_of(3, 2, 2, 4), 2.0, extent)
+    how = groups_of(survey_of(3, 2, 2, 4), 2.0, extent)
     generator = np.random.default_rng(2)
     laws = [generator.dirichlet(np.ones(size)) for size in (6, 6, 12, 4, 8, 8)]
     errors = errors_of_groups(laws, how, generator, n=240, runs=6000)
