@@ -261,11 +261,11 @@ def test_memory_of_recording_is_what_heads_are_judged_by(
 
 def test_memory_of_verifying_is_what_heads_are_judged_by() -> None:
     peaks = []
-    for count in (10_000, 40_000):
+    for count in (5_000, 20_000):
         blocks: list[bytes] = []
         record_many(count, blocks.append, deliver=True)
         peaks.append(peak(functools.partial(verify, blocks)))
-    assert peaks[1] < peaks[0] + 30_000 * 50 + 50_000
+    assert peaks[1] < peaks[0] + 15_000 * 50 + 50_000
 
 
 @pytest.mark.parametrize("secret", [None, bytes(31)])

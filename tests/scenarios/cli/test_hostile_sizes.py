@@ -191,7 +191,7 @@ def test_an_audit_keeps_to_its_memory(name: str, bombs: Made) -> None:
     assert FINDS[name] in said.out
 
 
-@pytest.mark.parametrize("name", ["undelivered", "refusals"])
+@pytest.mark.parametrize("name", ["undelivered", pytest.param("refusals", marks=pytest.mark.slow)])
 def test_so_does_a_query(name: str, bombs: Made) -> None:
     said = limited("query", bombs[name], "SELECT count(*) FROM sent")
     assert re.search("for a file of this length|could not finish with", complaint(said, code=3))

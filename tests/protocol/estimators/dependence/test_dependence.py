@@ -375,7 +375,7 @@ RUNS = 5000
     ("learn", "measure", "blocks"),
     [
         (raw_dependences, "cramers-v", KEEPS),
-        (debiased_dependences, "cramers-v", KEEPS),
+        pytest.param(debiased_dependences, "cramers-v", KEEPS, marks=pytest.mark.slow),
         (unmixed, "cramers-v", KEEPS),
         (unmixed, "pearson", KEEPS),
         (raw_dependences, "covariance", KEEPS),

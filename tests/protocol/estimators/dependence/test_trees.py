@@ -108,6 +108,7 @@ def wald_statistics(method: Method, *, lift: float, runs: int) -> list[float]:
     return wald_test(np.array(tables), np.array(covariances)).statistic.tolist()
 
 
+@pytest.mark.slow
 def test_level_and_power() -> None:
     methods: list[Method] = ["InpHT", "MargPS", "MargRR"]
     alike = [s for method in methods for s in wald_statistics(method, lift=0.0, runs=1200)]

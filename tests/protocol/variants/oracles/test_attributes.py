@@ -62,8 +62,13 @@ WIDE = Survey(
 RECORDS = answers(WIDE, 5)
 
 test_spl_of_codes = contract(Spl(survey=WIDE, epsilon=1.0), RECORDS, executors=EXECUTORS)
-test_spl_of_bits = contract(
-    Spl(survey=WIDE, epsilon=1.0, oracle="oue"), answers(WIDE, 7), executors=EXECUTORS, parties=3
+test_spl_of_bits = pytest.mark.slow(
+    contract(
+        Spl(survey=WIDE, epsilon=1.0, oracle="oue"),
+        answers(WIDE, 7),
+        executors=EXECUTORS,
+        parties=3,
+    )
 )
 test_smp_of_bits = contract(
     Smp(survey=WIDE, epsilon=1.0, oracle="sue"), answers(WIDE, 7), executors=EXECUTORS, parties=3
