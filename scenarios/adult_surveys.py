@@ -34,8 +34,6 @@ from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
 from scenarios.report.sampling import calibration_sentences
-from scenarios.reproductions.rr.queries import evaluate
-from scenarios.reproductions.statistics import median
 from scenarios.running.parameters import (
     Positive,
     Spread,
@@ -44,6 +42,7 @@ from scenarios.running.parameters import (
     parameters_checked,
     settable,
 )
+from scenarios.running.queries import evaluate
 from scenarios.running.scenario import Context, Finished, Scenario
 from transports.faults import crash
 
@@ -261,7 +260,7 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
             generator=np.random.default_rng(seed),
         )
         for found, values in ((relative, errors.relative), (absolute, errors.absolute)):
-            found[f"{sigma:g}"] = median(values).value
+            found[f"{sigma:g}"] = float(np.median(values))
     return {"count_query": relative, "count_query_absolute": absolute}
 
 

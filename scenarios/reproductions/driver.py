@@ -11,7 +11,7 @@ import dataclasses
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -42,7 +42,6 @@ NAMES = {
     "p": "keep probability p",
     "n": "respondents n",
     "d": "categories d",
-    "k": "attributes of a group k",
 }
 """What pictures call settings where an experiment says nothing else."""
 
@@ -156,14 +155,7 @@ def reproduce(
     if context.by_messages and len(cells) == len(experiment.cells):
         wanted = experiment.live_cell.items()
         cells = [cell for cell in cells if wanted <= cell.items()][:1]
-    own = msgspec.convert(
-        {
-            info.name: getattr(parameters, info.name)
-            for info in msgspec.structs.fields(experiment.parameters)
-        },
-        experiment.parameters,
-        from_attributes=True,
-    )
+    own = msgspec.convert(parameters, experiment.parameters, from_attributes=True)
     asked = [
         Asked(
             cell=cell,
@@ -175,13 +167,20 @@ def reproduce(
         )
         for cell in cells
     ]
-    outcome = None
-    if context.by_messages:
-        times = getattr(parameters, "repeats", 1)
-        outcome, found = _by_messages(experiment, asked, times, context)
-    else:
-        found = _by_law(experiment, asked, context)
-        drawn = any(sample.drawn for samples in found for sample in samples)
+    if context.by_messages and not experiment.live:
+        raise UsageError(
+            f"{experiment.name}: nothing is sent, so there is nothing to run by messages"
+        )
+    times = getattr(parameters, "repeats", 1)
+    split = (
+        [_repeated(one, times, context, place) for place, one in enumerate(asked)]
+        if context.by_messages
+        else [_pieces(one, experiment.at_once or one.runs) for one in asked]
+    )
+    outcome, done = _carried_out(experiment, [one for of in split for one in of], context)
+    found = [_joined(list(islice(done, len(of)))) for of in split]
+    drawn = any(sample.drawn for samples in found for sample in samples)
+    if not context.by_messages:
         times = asked[0].runs if drawn else 1
     known = printed_of(experiment.name)
     rows = tuple(
@@ -193,6 +192,10 @@ def reproduce(
     reading = experiment.readings[asked[0].reading]
     if reading:
         notes.insert(0, f"reading = {asked[0].reading}: {reading}")
+    if not drawn:
+        notes.append("exact: no number has a standard error")
+    elif experiment.statistic == "median":
+        notes.append("standard errors of medians are by order statistics")
     if context.by_messages and times == 1:
         notes.append("one run by messages: no standard error follows from it")
     whole = len(cells) == len(experiment.cells)
@@ -213,45 +216,28 @@ def _picture(experiment: Experiment[Any], rows: Sequence[Row]) -> Picture:
     said = (experiment.summary.partition(": ")[2] or experiment.summary).rstrip(".")
     figures = [figure for row in rows for figure in row.figures()]
     drawn = {figure.name for figure in figures if figure.standard_error is not None}
+    exact = dict.fromkeys(figure.name for figure in figures if figure.name not in drawn)
     return msgspec.structs.replace(
         experiment.picture,
         subject=said[:1].upper() + said[1:],
-        computed=tuple(dict.fromkeys(f.name for f in figures if f.name not in drawn)),
+        computed=(*experiment.picture.computed, *exact),
         names={**NAMES, **experiment.picture.names},
     )
 
 
-def _by_law(
-    experiment: Experiment[Any], asked: Sequence[Asked[Any]], context: Context
-) -> list[list[Sample]]:
-    """The samples of every cell, in pieces of work."""
-    pieces, counts = [], []
-    for one in asked:
-        size = experiment.at_once or one.runs
-        starts = range(0, one.runs, size)
-        counts.append(len(starts))
-        for number, start in enumerate(starts):
-            runs = min(size, one.runs - start)
-            of_piece = dataclasses.replace(one, runs=runs, seeds=(*one.seeds, number))
-            pieces.append(Piece(experiment.measure, of_piece))
-    done = iter(context.map(samples_of, pieces))
-    return [_joined(list(islice(done, count))) for count in counts]
+def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
+    """The runs of a cell by law, so many at once."""
+    return [
+        dataclasses.replace(asked, runs=min(size, asked.runs - start), seeds=(*asked.seeds, number))
+        for number, start in enumerate(range(0, asked.runs, size))
+    ]
 
 
-def _by_messages(
-    experiment: Experiment[Any], asked: Sequence[Asked[Any]], times: int, context: Context
-) -> tuple[Outcome, list[list[Sample]]]:
-    """The samples of every cell by messages, and the outcome of the first run.
+def _repeated(asked: Asked[Any], times: int, context: Context, place: int) -> list[Asked[Any]]:
+    """The runs of a cell by messages; the first of all leaves the transcript.
 
-    The first run leaves the transcript; the others are pieces of work, as runs by law are.
-
-    Raises:
-        UsageError: nothing is sent.
+    Each has what decides all that its parties draw.
     """
-    if not experiment.live:
-        raise UsageError(
-            f"{experiment.name}: nothing is sent, so there is nothing to run by messages"
-        )
     bare = Context(
         transport=context.transport,
         workers=context.workers,
@@ -259,27 +245,30 @@ def _by_messages(
         data=context.data,
         by_messages=True,
     )
-    first, *rest = (
-        Piece(experiment.measure, _seeded(one, number, bare if number or place else context))
-        for place, one in enumerate(asked)
-        for number in range(times)
-    )
+    runs = []
+    for number in range(times):
+        seeds = (*asked.seeds, number)
+        seed = int(np.random.default_rng(seeds).integers(2**63))
+        own = dataclasses.replace(bare if number or place else context, seed=seed)
+        runs.append(dataclasses.replace(asked, seeds=seeds, context=own, outcomes=[]))
+    return runs
+
+
+def _carried_out(
+    experiment: Experiment[Any], runs: Sequence[Asked[Any]], context: Context
+) -> tuple[Outcome | None, Iterator[list[Sample]]]:
+    """The samples of all runs, and the outcome of the first by messages, which is no piece."""
+    pieces = [Piece(experiment.measure, one) for one in runs]
+    if not context.by_messages:
+        return None, iter(context.map(samples_of, pieces))
+    first, *rest = pieces
     found = [samples_of(first)]
-    context.progress(1, 1 + len(rest))
+    context.progress(1, len(pieces))
     if rest:
         found += context.sweep(
-            samples_of, rest, progress=lambda done, total: context.progress(done + 1, total + 1)
+            samples_of, rest, progress=lambda done, _: context.progress(done + 1, len(pieces))
         )
-    left = iter(found)
-    return first.asked.outcomes[0], [_joined(list(islice(left, times))) for _ in asked]
-
-
-def _seeded(asked: Asked[Any], number: int, context: Context) -> Asked[Any]:
-    """A run by messages, with what decides all that its parties draw."""
-    seeds = (*asked.seeds, number)
-    seed = int(np.random.default_rng(seeds).integers(2**63))
-    own = dataclasses.replace(context, seed=seed)
-    return dataclasses.replace(asked, seeds=seeds, context=own, outcomes=[])
+    return first.asked.outcomes[0], iter(found)
 
 
 def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:

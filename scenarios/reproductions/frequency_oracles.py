@@ -112,8 +112,6 @@ SCENARIOS = scenarios_of(
         ),
         observed=_agreed,
         picture=Picture(
-            x="size",
-            by=("epsilon", "oracle"),
             names={"": "n times the variance", "size": "categories", "grr": "GRR", "oue": "OUE"},
         ),
     )

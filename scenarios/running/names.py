@@ -17,8 +17,9 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.marginals": ("taxi-marginals", "taxi-independence", "taxi-tree"),
     "scenarios.keyvalue": ("kv-gaussian", "kv-power", "kv-linear", "movielens", "clothing"),
     "scenarios.town_means": ("town-means",),
-    "scenarios.reproductions.rr.tables": ("rr-table-1", "rr-table-2"),
-    "scenarios.reproductions.rr.figures": (
+    "scenarios.reproductions.rr.evaluation": (
+        "rr-table-1",
+        "rr-table-2",
         "rr-figure-1",
         "rr-figure-2",
         "rr-figure-3",

@@ -498,11 +498,9 @@ SCENARIOS = scenarios_of(
         summary="RR-Ind-Joint, Theorems 1 and 2, Corollary 1: composed matrices and their epsilon.",
         cells=grid(sizes=("2 x 2", "5 x 2", "16 x 15", "9 x 7 x 2"), epsilon=(0.5, 1.0, 2.0)),
         measure=_composed,
-        notes=("exact: by dense matrices, which the estimates never make",),
+        notes=("by dense matrices, which the estimates never make",),
         picture=Picture(
             title="Attributes that are randomized apart cost the sum",
-            x="epsilon",
-            by=("sizes",),
             figures=("epsilon of the composed matrix",),
             axis="epsilon of all attributes",
             names={"epsilon": "epsilon of an attribute"},
@@ -514,7 +512,7 @@ SCENARIOS = scenarios_of(
         cells=grid(d=(2, 5, 10, 20), v=(0.1, 0.5, 1.0)),
         measure=_bounded,
         notes=(
-            "exact: without sampling, as the theorem; with it the variance of the margins is added",
+            "without sampling, as the theorem; with it the variance of the margins is added",
             "both steps of the printed proof are the wrong way round; as V^2 (d-1) is the sum of "
             "squared distances over expected cells, the MSE is at most the largest expected cell "
             "times V^2 (d-1)/d^2, which is below V^2/d",
@@ -525,7 +523,7 @@ SCENARIOS = scenarios_of(
             by=("d",),
             figures=("MSE of RR-Ind", "V^2/d"),
             axis="squared error per cell",
-            names={"v": "Cramer's V", "d": "categories d"},
+            names={"v": "Cramer's V"},
         ),
     ),
 )

@@ -299,12 +299,10 @@ SCENARIOS = scenarios_of(
         summary="Marginal release: bits of a report and numbers of coefficients, six methods.",
         cells=grid(k=(1, 2, 3), method=tuple(METHODS)),
         measure=_sizes,
-        notes=(f"exact: of d = {D} bits",),
+        notes=(f"of d = {D} bits",),
         picture=Picture(
             title="Hadamard coefficients take few bits",
             conditions="8 bits",
-            x="k",
-            by=("method",),
             figures=("bits",),
             axis="bits of a report",
             names={"bits": "bits of a report", "k": "attributes k of a marginal"},
@@ -315,10 +313,9 @@ SCENARIOS = scenarios_of(
         summary="Marginal release: marginals from Hadamard coefficients of at most k attributes.",
         cells=grid(k=(1, 2, 3)),
         measure=_transform,
-        notes=("exact: of one random table of 8 bits",),
+        notes=("of one random table of 8 bits",),
         picture=Picture(
             title="Marginals follow from few coefficients",
-            x="k",
             figures=("largest distance of a marginal",),
             axis="largest distance of a marginal",
             names={"k": "attributes k of a marginal"},
@@ -332,12 +329,11 @@ SCENARIOS = scenarios_of(
         ),
         measure=_falling,
         notes=(
-            "exact, of coefficients of two of 8 bits whose true value is 0; oue: with optimised "
+            "of coefficients of two of 8 bits whose true value is 0; oue: with optimised "
             "unary bits, which the paper leaves out",
         ),
         picture=Picture(
             title="Errors fall like 1/epsilon, but not for large epsilon",
-            x="epsilon",
             by=("n", "method"),
             figures=("error",),
             names={"error": "standard error of a coefficient", "n": "respondents N"},
@@ -363,8 +359,6 @@ SCENARIOS = scenarios_of(
         observed=_led,
         picture=Picture(
             title="InpHT is nearest to the true marginals of two and three bits",
-            x="epsilon",
-            by=("k", "method"),
             figures=("raw",),
             names={"raw": "total variation", "epsilon": "epsilon of a report"},
         ),

@@ -245,7 +245,7 @@ SCENARIOS = scenarios_of(
         cells=grid(population=SYNTHETIC),
         measure=_statistics,
         notes=(
-            "exact: nothing is drawn; mean and variance over the keys of frequencies f and means m",
+            "mean and variance over the keys of frequencies f and means m",
             "the populations are those that give these figures: f = exp(-(k-25)^2/200), "
             "f = (1+0.1x)^-11 for x = 0, 0.1, .., 4.9, both with m = 2f-1, and f = k/50 with m "
             "from -1 to 1; with the text's exponent of -11/10 the power law's do not come out",
@@ -332,6 +332,7 @@ SCENARIOS = scenarios_of(
         ),
         picture=Picture(
             title="How far estimated means of keys are from the true ones",
+            computed=("true",),
             axis="distance from the true mean",
             names={
                 **NAMES,
@@ -347,13 +348,12 @@ SCENARIOS = scenarios_of(
         cells=grid(epsilon=(0.5, 1.0, 2.0, 4.0)),
         measure=_table,
         notes=(
-            "exact. The text has p_1 q_1 for the probability of <1,1> given <1,1>, and "
+            "The text has p_1 q_1 for the probability of <1,1> given <1,1>, and "
             "e^eps/(1 + eps) for p; Table 1 and its worked posterior have p_1 p_2 and "
             "e^eps/(1 + e^eps)",
         ),
         picture=Picture(
             title="A report costs less than is charged",
-            x="epsilon",
             figures=("epsilon of a report", "epsilon charged"),
             axis="epsilon of a report",
             names={"epsilon of a report": "true cost"},
@@ -365,13 +365,11 @@ SCENARIOS = scenarios_of(
         cells=grid(data=SYNTHETIC, epsilon=(1.0, 4.0)),
         measure=_recovered,
         notes=(
-            "exact: the largest errors over 50 keys without any sampling; what is left is bias. In "
+            "the largest errors over 50 keys without any sampling; what is left is bias. In "
             "PrivKV's means fakes count as values, and EM's four states cannot be told apart",
         ),
         picture=Picture(
             title="EM and PrivKV have biased means",
-            x="epsilon",
-            by=("data",),
             figures=("means, EM", "means, PrivKV"),
             axis="largest bias of a mean",
         ),
@@ -389,8 +387,6 @@ SCENARIOS = scenarios_of(
         picture=Picture(
             title="Virtual rounds take the fakes out of the means",
             conditions="n = 100,000, epsilon 4",
-            x="virtual",
-            by=("data",),
             figures=("MSE of means",),
             names={"virtual": "virtual rounds", "MSE of means": "squared error of means"},
         ),

@@ -40,18 +40,13 @@ from protocol.variants.reports.reports import codes_of, randomized
 from scenarios.datasets.adult import adult
 from scenarios.reproductions.experiment import Asked
 from scenarios.reproductions.laws import reported_counts, reported_pairs
-from scenarios.reproductions.rr.queries import EstimatedTables, Pair
+from scenarios.running.queries import EstimatedTables, Pair
 
 Project: TypeAlias = Literal["first", "last"]
 Learnt: TypeAlias = Literal["exact", "rr", "rr-debiased", "pair-rr"]
 
 Tables: TypeAlias = Callable[[tuple[int, ...]], Floats]
 """Estimated counts of attributes, by their places, in one run."""
-
-PARTIES = 50
-"""Over how many parties records are spread by messages; pair counts are summed among them."""
-
-MEDIAN_NOTE = "standard errors of medians are by order statistics"
 
 RANDOMIZED = "Randomized"
 INDEPENDENT = "RR-Independent"
@@ -326,8 +321,8 @@ def run_clusters(
     *,
     tv: int,
     td: float,
+    parties: int,
     learnt: Learnt = "exact",
-    parties: int = PARTIES,
 ) -> JointEstimate:
     """RR-Clusters once by messages; exact dependences come from a secure sum (section 4.2).
 

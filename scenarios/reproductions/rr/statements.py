@@ -219,11 +219,8 @@ SCENARIOS = scenarios_of(
         picture=Picture(
             title="Errors are propagated by less than the eigenvalue ratio",
             conditions="n = 32,561, Adult",
-            x="p",
-            by=("attribute",),
             figures=("propagation", "eigenvalue ratio"),
             axis="relative error of shares over that of reports",
-            names={"p": "keep probability p"},
         ),
     ),
     Experiment(
@@ -240,11 +237,9 @@ SCENARIOS = scenarios_of(
         picture=Picture(
             title="Answers are further off than Expression 5 says of reports",
             conditions="n = 32,561, Adult",
-            x="p",
-            by=("attribute",),
             figures=("(5)", "bound of the answers"),
             axis="largest error of a share",
-            names={"p": "keep probability p", "(5)": "Expression 5"},
+            names={"(5)": "Expression 5"},
         ),
     ),
     Experiment(
@@ -253,11 +248,10 @@ SCENARIOS = scenarios_of(
         cells=grid(attributes=tuple(range(1, 9))),
         measure=_accuracy,
         parameters=Level,
-        notes=("exact: Expression 6 at equal shares of reports; the first attributes of Adult",),
+        notes=("Expression 6 at equal shares of reports; the first attributes of Adult",),
         picture=Picture(
             title="RR-Joint's error grows with the combinations",
             conditions="n = 32,561, equal shares",
-            x="attributes",
             figures=("RR-Independent", "RR-Joint"),
             axis="relative error of reports, Expression 6",
             names={"attributes": "attributes of Adult"},
@@ -268,17 +262,14 @@ SCENARIOS = scenarios_of(
         summary="Multi-Dimensional RR, 4.1: covariances after randomization, and their order.",
         cells=grid(measure=("covariance", "Pearson's r", "Cramer's V"), p=(0.1, 0.3, 0.5, 0.7)),
         measure=_order,
-        notes=("exact: expected tables of reports on the 28 pairs of Adult",),
+        notes=("expected tables of reports on the 28 pairs of Adult",),
         observed=_said_of_order,
         picture=Picture(
             title="Covariances alone keep their order",
             conditions="28 pairs of Adult, expected reports",
-            x="p",
-            by=("measure",),
             figures=("in the same order",),
             axis="couples of pairs in the same order, of 378",
             names={
-                "p": "keep probability p",
                 "in the same order": "couples of pairs in the same order, of 378",
             },
         ),
@@ -291,14 +282,10 @@ SCENARIOS = scenarios_of(
             p=(0.1, 0.3, 0.5, 0.7),
         ),
         measure=_matrices,
-        notes=("exact: nothing is drawn",),
         picture=Picture(
             title="The printed diagonal is no probability",
-            x="p",
-            by=("cluster",),
             figures=("p_C", "p_C as printed"),
             axis="diagonal of the matrix",
-            names={"p": "keep probability p"},
         ),
     ),
     Experiment(
@@ -310,6 +297,5 @@ SCENARIOS = scenarios_of(
             {"method": "RR-Independent", "after": "the estimated margins"},
         ),
         measure=_example,
-        notes=("exact: nothing is drawn, and no number has a standard error",),
     ),
 )

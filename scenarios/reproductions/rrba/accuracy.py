@@ -255,8 +255,6 @@ SCENARIOS = scenarios_of(
             parameters=Parameters,
             notes=NOTES,
             picture=Picture(
-                x="ways",
-                by=("network", "method"),
                 figures=("l2, raw", "l2, projected", "Jensen-Shannon"),
                 names={"ways": "attributes of a table"},
             ),
@@ -278,8 +276,6 @@ SCENARIOS = scenarios_of(
         ),
         picture=Picture(
             title="How far randomized and noisy tables are from the true ones",
-            x="ways",
-            by=("network", "method"),
             figures=("l2, mean", "Jensen-Shannon, mean"),
             names={"ways": "attributes of a table"},
         ),

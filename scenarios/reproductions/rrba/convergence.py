@@ -312,7 +312,7 @@ SCENARIOS = scenarios_of(
         measure=_costs,
         parameters=Costs,
         notes=(
-            "exact: nothing is drawn; the figure has no numbers printed in it",
+            "the figure has no numbers printed in it",
             "claimed is theorem 4.1's ln(1/(1-p)). Its proof lets the person whose answer it is "
             "report it by the first coin with probability p q only, q being how common the answer "
             "is: it is p, whatever q",
@@ -327,7 +327,6 @@ SCENARIOS = scenarios_of(
         ),
         picture=Picture(
             title="A report costs more than is claimed, and the more the rarer a fake",
-            x="p",
             axis="epsilon of a report",
         ),
     ),

@@ -201,8 +201,6 @@ EXPERIMENT = Experiment(
         "report, in the worst case of the mix, for RRBA",
     ),
     picture=Picture(
-        x="ways",
-        by=("method",),
         figures=("rejects a wrong H0", "accepts a right H0"),
         names={"ways": "attributes of a table"},
     ),

@@ -149,11 +149,8 @@ SCENARIOS = scenarios_of(
             *grid(attributes=(8,), k=(4,)),
         ),
         measure=_views,
-        notes=("exact: nothing is drawn",),
         picture=Picture(
             title="There are as few views as can be",
-            x="attributes",
-            by=("k",),
             figures=("views", "fewest possible"),
             axis="views",
             names={"attributes": "attributes d", "k": "attributes of a group"},
@@ -167,11 +164,9 @@ SCENARIOS = scenarios_of(
         notes=("expected shares of reports, with a truth and tables that are drawn once a cell",),
         picture=Picture(
             title="An estimate needs the table that its reports were drawn with",
-            x="p",
-            by=("cells",),
             figures=("with another table",),
             axis="bias of an estimate",
-            names={"p": "keep probability p", "with another table": "bias with another table"},
+            names={"with another table": "bias with another table"},
         ),
     ),
     Experiment(
@@ -179,10 +174,9 @@ SCENARIOS = scenarios_of(
         summary="RRBA, Equation 2: the Jensen-Shannon divergence and the distance that is printed.",
         cells=grid(moved=(0.001, 0.01, 0.1)),
         measure=_divergence,
-        notes=("exact: of (.4, .3, .2, .1) and the table with so much moved to its first cell",),
+        notes=("of (.4, .3, .2, .1) and the table with so much moved to its first cell",),
         picture=Picture(
             title="What the tables print is the root of the divergence",
-            x="moved",
             figures=("divergence, Equation 2 in nats", "its square root"),
             axis="distance of two tables",
             names={"moved": "share moved"},
@@ -197,8 +191,6 @@ SCENARIOS = scenarios_of(
         notes=("each run tries 200 tables of the same total beside the projection of a noisy one",),
         picture=Picture(
             title="No table is better by the elastic net than the projection",
-            x="gamma",
-            by=("cells",),
             figures=("better table found",),
             names={"better table found": "share of runs with a better table"},
         ),
@@ -220,12 +212,9 @@ SCENARIOS = scenarios_of(
         ),
         observed=_gained,
         picture=Picture(
-            x="p",
-            by=("network",),
             figures=("l2, each table projected", "l2, tables that agree"),
             title="Tables that agree are nearer to the truth",
             axis="mean l2 distance of a pair's shares",
-            names={"p": "keep probability p"},
         ),
     ),
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scenarios.reproductions.rr.queries import (
+from scenarios.running.queries import (
     Pair,
     draw_pairs,
     draw_sets,

@@ -20,7 +20,7 @@ from scenarios.datasets.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.report.terminal.text import outcome_report
 from scenarios.reproductions.printed import printed
-from scenarios.reproductions.rr import figures, statements, tables
+from scenarios.reproductions.rr import evaluation, statements
 from scenarios.reproductions.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished
@@ -39,7 +39,7 @@ def test_the_transcribed_tables_are_whole() -> None:
     small, large = (
         {row[:3]: row[3] for row in printed()[f"rr-table-{table}"].rows} for table in (1, 2)
     )
-    assert small.keys() == large.keys() == {tuple(cell.values()) for cell in tables.CELLS}
+    assert small.keys() == large.keys() == {tuple(cell.values()) for cell in evaluation.CELLS}
     # Every cell falls with six times as many records.
     assert all(large[cell] < small[cell] for cell in small)
     assert sum(small.values()) == pytest.approx(8.729)
@@ -117,9 +117,9 @@ def test_figure_2_on_adult() -> None:
     done = reproduce("rr-figure-2", runs=200)
     found = {(row.settings["method"], row.settings["sigma"]): measured(row) for row in done.rows}
     assert list(found) == [
-        (m, sigma) for m in (RANDOMIZED, INDEPENDENT) for sigma in figures.SIGMAS
+        (m, sigma) for m in (RANDOMIZED, INDEPENDENT) for sigma in evaluation.SIGMAS
     ]
-    for sigma in figures.SIGMAS:
+    for sigma in evaluation.SIGMAS:
         for error in ("absolute error", "relative error"):
             assert found[INDEPENDENT, sigma][error] < 0.6 * found[RANDOMIZED, sigma][error]
     assert found[RANDOMIZED, 0.1]["relative error"] == pytest.approx(0.31, abs=0.08)
@@ -139,7 +139,7 @@ def test_figure_3_has_every_method_at_every_p_and_coverage(tmp_path: Path) -> No
 
 
 def test_figure_3_takes_the_best_thresholds_of_table_1() -> None:
-    found = [figures.best_thresholds(p) for p in (0.1, 0.3, 0.5, 0.7)]
+    found = [evaluation.best_thresholds(p) for p in (0.1, 0.3, 0.5, 0.7)]
     assert found == [(50, 0.3), (50, 0.3), (50, 0.1), (100, 0.3)]
 
 

@@ -17,7 +17,6 @@ from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios.datasets.adult import ADULT
 from scenarios.reproductions.laws import reported_counts
-from scenarios.reproductions.rr.queries import EstimatedTables, Pair
 from scenarios.reproductions.rr.shared import (
     ADJUSTED,
     CLUSTERS,
@@ -37,6 +36,7 @@ from scenarios.reproductions.rr.shared import (
     single_blocks,
     tables_of,
 )
+from scenarios.running.queries import EstimatedTables, Pair
 from tests.enumeration import Floats, keep, survey_of
 from tests.statistical import ALPHA, WRONG
 

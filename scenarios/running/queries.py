@@ -1,4 +1,4 @@
-"""The evaluation of the first paper: random count queries, their errors and the medians of these.
+"""Random count queries, and the errors of estimates in them.
 
 Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6.5.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +25,7 @@ EstimatedTables: TypeAlias = Callable[[Pair, int], Floats]
 """Estimated counts of a pair in so many independent runs, shape (runs, r_i, r_j)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Errors:
+class Errors(NamedTuple):
     """The errors of count queries.
 
     Attributes:
