@@ -174,11 +174,9 @@ class Drawing:
         wide = min(max(LEAST, options.max_width - _BESIDE), MOST)
         before = ""
         for line in standing.lines[:room]:
-            of = cut(line.of) if line.of != before else ""
-            table.add_row(
-                of, cut(line.name), whiskers(line, wide, options.ascii_only), figure(line)
-            )
-            before = line.of
+            of, before = "" if line.of == before else cut(line.of), line.of
+            points = whiskers(line, wide, options.ascii_only)
+            table.add_row(*map(plain, (of, cut(line.name), points, figure(line))))
         yield table
 
 
