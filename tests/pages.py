@@ -13,9 +13,11 @@ from protocol.audit.audit import Audit, audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.linkage import link
+from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
@@ -25,6 +27,7 @@ from scenarios.report.rounds import Round, rounds_of
 from scenarios.report.statement.judged import Judged
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context
+from scenarios.watching.standings import StandingWriter
 from tests.recorded.runs import recorded
 
 HOSTILE = (
@@ -129,6 +132,15 @@ def page_of(
     return audit_page(
         judged_of(content, found, **options), rounds(content) if said is None else said
     )
+
+
+def replay_page_of(content: bytes, intervals: Intervals = USUAL) -> str:
+    """The page of a transcript with its steps."""
+    reader = TranscriptReader([content])
+    variant = BUILT_IN[reader.header.variant]
+    steps = StandingWriter(charter_of(reader.header, variant), intervals)
+    found = audit(lambda: [content], variant, folds=[steps])
+    return audit_page(judged_of(content, found, intervals=intervals), rounds(content), steps)
 
 
 def full_page_of(file: bytes, conspirators: int) -> str:

@@ -30,5 +30,5 @@ class SoFar:
         """
 
     def estimate(self) -> Estimate | None:
-        """The estimate so far; None as long as there is none."""
+        """The estimate so far, the same object while it is the same; None if there is none yet."""
         return None

@@ -10,6 +10,7 @@ import click
 from protocol.audit.audit import Audit
 from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.surveys.limits import Held
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import coalition_of, stranger
 from scenarios.cli.inspect import reader_of
@@ -37,6 +38,7 @@ from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.judging import DELTA, judge
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
+from scenarios.watching.standings import StandingWriter
 
 _ALONE = "--tap and --key are ignored by --worst"
 
@@ -86,7 +88,7 @@ _ALONE = "--tap and --key are ignored by --worst"
 @click.option(
     "--replay",
     is_flag=True,
-    help="Say what a replay of parties takes if none was replayed; the aggregator always is.",
+    help="With --html: also show the survey step by step, with a slider over the steps.",
 )
 @click.option(
     "--member",
@@ -164,6 +166,8 @@ def audit(
     audit could not be finished. Privacy is a verdict of its own. It takes the file alone, and
     optionally the keys and records that members hand to the auditor.
     """
+    if replay and html is None:
+        raise UsageError("--replay: expected --html too, for the page that shows the steps")
     opened = open_transcript(transcript)
     if html is not None:
         prepare_output(html)
@@ -186,6 +190,7 @@ def audit(
             variant=variant,
         )
     )
+    steps = StandingWriter(charter, intervals, Held(lambda: reader.stored)) if replay else None
     judged, rounds = judge(
         opened,
         cls,
@@ -203,11 +208,12 @@ def audit(
         disclosed=disclosed,
         intervals=intervals,
         with_rounds=html is not None,
+        folds=() if steps is None else (steps,),
     )
     judged = replace(
         judged,
         worst_notes=(_ALONE,) if taps or keys else (),
-        notes=_notes(judged.audit) if replay else (),
+        notes=_notes(judged.audit),
     )
     found = judged.audit
     if calibration.files and found.estimate is not None:
@@ -215,7 +221,7 @@ def audit(
     if html is not None:
         from scenarios.report.page.audit import audit_page
 
-        write_whole(html, audit_page(judged, rounds))
+        write_whole(html, audit_page(judged, rounds, steps))
     if as_json:
         from scenarios.report.values import judged_values
 

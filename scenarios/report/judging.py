@@ -50,6 +50,7 @@ def judge(
     disclosed: Iterable[Disclosure] = (),
     intervals: Intervals = USUAL,
     with_rounds: bool = False,
+    folds: Iterable[Fold] = (),
 ) -> tuple[Judged, list[Round]]:
     """Judge a transcript, and say what was asked for besides.
 
@@ -68,6 +69,7 @@ def judge(
         disclosed: what members let the auditor have.
         intervals: of the estimate: their level, and what they are about.
         with_rounds: whether to tell the rounds; else there are none.
+        folds: what else is to take its steps, in the same pass.
 
     Raises:
         SurveyError: the header cannot be read or is of another variant, or a member named is not
@@ -84,6 +86,7 @@ def judge(
         searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
     alone = aggregator_alone(charter, Held(lambda: reader.stored))
     rounds = RoundWriter(charter.roster) if with_rounds else None
+    own = (known, searched, alone, silent, rounds)
     found = transcript.audit(
         variant,
         observer=observer,
@@ -92,7 +95,7 @@ def judge(
         cosigned=cosigned,
         disclosed=disclosed,
         reader=reader,
-        folds=[each for each in (known, searched, alone, silent, rounds) if each is not None],
+        folds=[*(each for each in own if each is not None), *folds],
     )
     respondent, no_delta = None, ""
     try:

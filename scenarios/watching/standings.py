@@ -170,6 +170,8 @@ class StandingWriter(Fold):
         self._spent: dict[PartyId, float] = {}
         self._sums = False
         self._failed = ""
+        # The last estimate, and its figures.
+        self._estimated: tuple[Estimate, tuple[tuple[Line, ...], int]] | None = None
         self._result: Message | None = None
         self._last: Step | None = None
         # How many steps of each cause were due, every how many of them is kept, and those.
@@ -194,6 +196,11 @@ class StandingWriter(Fold):
                 if party in self._parties and reason != LINK_CLOSED:
                     self._gone.add(PartyId(party))
         return None
+
+    @property
+    def due(self) -> int:
+        """How many steps there are, those that are not kept and the last one counted."""
+        return sum(self._steps.values()) + 1
 
     def standings(self) -> tuple[Standing, ...]:
         """All that are kept, and the last one: with the published result, if there is one."""
@@ -277,7 +284,9 @@ class StandingWriter(Fold):
         try:
             estimate = self._estimate(cause)
             if estimate is not None:
-                respondents, (lines, more) = estimate.n, _lines(estimate, self._intervals)
+                if self._estimated is None or self._estimated[0] is not estimate:
+                    self._estimated = estimate, _lines(estimate, self._intervals)
+                respondents, (lines, more) = estimate.n, self._estimated[1]
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = _failure(error)

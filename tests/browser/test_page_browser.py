@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
-from tests.pages import full_page_of, independent, page_of, run_page_of, summed
+from tests.pages import full_page_of, independent, page_of, replay_page_of, run_page_of, summed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,6 +29,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "summed": full_page_of(summed(), 9),
         "broken": page_of(bytes(broken)),
         "run": run_page_of("quickstart", (("residents", "60"),)),
+        "replay": replay_page_of(independent()),
     }
     folder = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -46,6 +47,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("broken", "dark", PHONE),
         ("run", "light", PHONE),
         ("run", "dark", DESK),
+        ("replay", "light", DESK),
+        ("replay", "dark", PHONE),
     ],
 )
 def test_axe_finds_nothing(
@@ -89,7 +92,7 @@ def test_axe_finds_what_is_planted(browser: Browser, files: dict[str, Path]) -> 
     opened.close()
 
 
-@pytest.mark.parametrize("name", ["independent", "summed", "broken", "run"])
+@pytest.mark.parametrize("name", ["independent", "summed", "broken", "run", "replay"])
 def test_no_sideways_scrolling_on_a_phone(
     browser: Browser, files: dict[str, Path], name: str
 ) -> None:
@@ -181,6 +184,53 @@ def test_everything_is_reached_by_keys(browser: Browser, files: dict[str, Path])
         page.keyboard.press("Tab")
     assert len(reached) == expected
     opened.close()
+
+
+def test_a_slider_goes_through_the_steps(browser: Browser, files: dict[str, Path]) -> None:
+    opened = Opened(browser, files["replay"], width=DESK)
+    page = opened.page
+    slider, says = page.get_by_label("Step", exact=True), page.locator("#step-says")
+
+    def seen() -> tuple[str, str, str, int]:
+        event, top = page.locator(".event:visible"), page.locator("#replay .facts:visible")
+        estimates = page.locator("#replay g[data-step]:visible")
+        assert event.count() == top.count() == 1
+        return (
+            says.inner_text(),
+            event.inner_text(),
+            top.locator(".figure").first.inner_text(),
+            estimates.count(),
+        )
+
+    last = ("22 of 22", "Round 2, after 0.0 s: the result is published.", "60", 4)
+    assert seen() == last
+    slider.focus()
+    page.keyboard.press("Home")
+    first = ("1 of 22", "Round 1, after 0.0 s: 3 of 60 that were asked have answered.", "3", 4)
+    assert seen() == first
+    assert slider.get_attribute("aria-valuetext") == f"1 of 22. {first[1]}"
+    page.keyboard.press("ArrowRight")
+    assert seen()[::2] == ("2 of 22", "6")
+    # Printed, the page has the last step, whichever is shown.
+    page.emulate_media(media="print")
+    assert page.locator(".event:visible").inner_text() == last[1]
+    assert page.locator("#replay g[data-step]:visible").count() == 4
+    assert not slider.is_visible()
+    page.emulate_media(media="screen")
+    slider.focus()
+    page.keyboard.press("End")
+    assert seen() == last
+    assert opened.complaints == []
+    opened.close()
+
+
+def test_without_scripts_the_last_step_is_there(browser: Browser, files: dict[str, Path]) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(files["replay"].as_uri())
+    assert page.locator(".event:visible").inner_text().endswith("the result is published.")
+    assert page.locator("#replay noscript").inner_text().startswith("Without JavaScript")
+    assert not page.get_by_label("Step", exact=True).is_visible()
+    page.context.close()
 
 
 def test_keys_unfold_and_follow(browser: Browser, files: dict[str, Path]) -> None:

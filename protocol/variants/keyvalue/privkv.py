@@ -325,6 +325,7 @@ class _Rounds(SoFar):
         self._first: dict[PartyId, KeyReport] = {}
         self._reports: dict[PartyId, KeyReport] = {}
         self._counts: list[NDArray[np.int64]] = []
+        self._estimate: KeyValueTables | None = None
 
     def heard(self, party: PartyId, message: Message) -> None:
         if not isinstance(message, KeyReport) or not self._variant.fits(message):
@@ -333,6 +334,7 @@ class _Rounds(SoFar):
         same = first is not None and np.array_equal(message.keys, first.keys)
         if message.round == len(self._counts) and (same or not self._counts):
             self._reports.setdefault(party, message)
+            self._estimate = self._estimate if self._counts else None
 
     def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
         if topic != (KeyReport.kind(), len(self._counts)):
@@ -341,14 +343,16 @@ class _Rounds(SoFar):
         self._first, self._reports = self._first if self._counts else there, {}
         if there:
             self._counts.append(self._variant.counted(there.values()))
+            self._estimate = None
 
     def estimate(self) -> KeyValueTables | None:
         counts = self._counts
         if not counts and self._reports:
             counts = [self._variant.counted(self._reports.values())]
-        if not counts:
-            return None
-        return self._variant.estimate(SymbolCounts(np.stack(counts).astype(np.uint32)))
+        if counts and self._estimate is None:
+            result = SymbolCounts(np.stack(counts).astype(np.uint32))
+            self._estimate = self._variant.estimate(result)
+        return self._estimate
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:

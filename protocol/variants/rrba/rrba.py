@@ -525,6 +525,7 @@ class _Blocks(SoFar):
         self._running = variant.running()
         self._answers: dict[PartyId, Answers] = {}
         self._answered = 0
+        self._estimate: GroupedEstimate | None = None
 
     def heard(self, party: PartyId, message: Message) -> None:
         if isinstance(message, Answers):
@@ -539,9 +540,10 @@ class _Blocks(SoFar):
         counts, respondents, _ = self._variant.counted(self._session, answers)
         self._running.add(counts, weights / WORDS)
         self._answered += respondents
+        self._estimate = None
 
     def estimate(self) -> GroupedEstimate | None:
-        if not self._answered:
-            return None
-        released = self._variant.released(self._running, self._answered, np.dtype(np.uint32))
-        return self._variant.estimate(released)
+        if self._answered and self._estimate is None:
+            released = self._variant.released(self._running, self._answered, np.dtype(np.uint32))
+            self._estimate = self._variant.estimate(released)
+        return self._estimate

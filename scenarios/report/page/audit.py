@@ -9,15 +9,17 @@ from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import report
+from scenarios.report.page.replay import replay, script
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.rounds import Round
 from scenarios.report.sampling import calibration_sentences
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.statement import statement
+from scenarios.watching.standings import StandingWriter
 
 
-def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
+def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | None = None) -> str:
     """An audit as a page: what was found and the verdicts first, then what they rest on.
 
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
@@ -25,6 +27,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
     Args:
         judged: what was found.
         rounds: as from ``rounds_of``.
+        steps: has taken the transcript's steps, if the page is to show them.
     """
     stated, survey = statement(judged), judged.audit.charter.variant.survey
     said, flows = traffic(judged.audit, rounds)
@@ -41,6 +44,10 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
         extras["coalition"] = graph(judged.coalition, "coalition")
     if judged.worst is not None:
         extras["worst"] = graph(judged.worst.finding, "worst")
+    shown = [published, *(together or ())[:1]]
+    if steps is not None:
+        section, extras["replay"] = replay(steps, judged.intervals)
+        shown.append(section)
     found, *others, integrity = stated.sections
     agreed = terms(judged.header, survey)
     wrong = [found] if found.grids else []
@@ -49,8 +56,9 @@ def audit_page(judged: Judged, rounds: Sequence[Round]) -> str:
         judged,
         stated,
         rounds,
-        [*wrong, published, *(together or ())[:1], *others, said, agreed, integrity],
+        [*wrong, *shown, *others, said, agreed, integrity],
         extras,
+        script=script() if extras.get("replay") else "",
         source=(
             ("Variant", cut(judged.header.variant)),
             ("File", cut(judged.file, 120)),

@@ -7,7 +7,7 @@ text is escaped, and every picture has a title and a description.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -123,19 +123,14 @@ def intervals(
     # As much room as the longest words and the longest label take, so that a scale stays between.
     right = _room([mark.words for mark in marks], 11.5, 40.0, 136.0) + 12
     left = _room([mark.label for mark in marks], 12.5, 60.0, width - right - _SCALE) + 12
-    low, high, ticks = _axis(marks, limits)
+    low, high, places = axis(marks, limits)
     plot = width - left - right
 
     def x(value: float) -> float:
         return left + plot * (min(max(value, low), high) - low) / (high - low)
 
     bottom = 6 + row * len(marks)
-    parts = []
-    for tick in ticks:
-        line = "zero" if tick == 0 else "grid"
-        parts.append(element("line", x1=x(tick), x2=x(tick), y1=2, y2=bottom, class_=line))
-        shown = f"{100 * tick:.4g}%" if percent else f"{tick:.4g}"
-        parts.append(text(x(tick), bottom + 14, shown.replace("-", MINUS), "tick middle"))
+    parts = ticks(places, x, bottom, percent=percent)
     for i, mark in enumerate(marks):
         y = 6 + row * (i + 0.5)
         parts.append(text(left - 10, y + 4, mark.label, "label end", room=left - 10))
@@ -157,14 +152,35 @@ def intervals(
     return picture(key, title, description, (width, bottom + 20), parts, class_="intervals")
 
 
+def ticks(
+    places: Sequence[float], x: Callable[[float], float], bottom: float, *, percent: bool
+) -> list[Markup]:
+    """The lines of an axis and their numbers.
+
+    Args:
+        places: of the ticks.
+        x: where a value stands.
+        bottom: where the lines end.
+        percent: whether the axis is in percent.
+    """
+    parts = []
+    for tick in places:
+        line = "zero" if tick == 0 else "grid"
+        parts.append(element("line", x1=x(tick), x2=x(tick), y1=2, y2=bottom, class_=line))
+        shown = f"{100 * tick:.4g}%" if percent else f"{tick:.4g}"
+        parts.append(text(x(tick), bottom + 14, shown.replace("-", MINUS), "tick middle"))
+    return parts
+
+
 def _room(texts: Sequence[str], size: float, least: float, most: float) -> float:
     """How wide the longest of some texts is, within bounds."""
     return min(max([least, *(width_of(shown, size) + 1 for shown in texts)]), most)
 
 
-def _axis(
+def axis(
     marks: Sequence[Mark], limits: tuple[float, float]
 ) -> tuple[float, float, tuple[float, ...]]:
+    """Where a scale for all marks begins and ends, and its ticks; limits as for ``intervals``."""
     ends = [0.0]
     for mark in marks:
         if math.isfinite(mark.truth):

@@ -1,4 +1,4 @@
-"""What all pages have in common: self-contained HTML, without scripts and anything to fetch.
+"""What all pages have in common: self-contained HTML, without anything to fetch.
 
 Every text from a transcript is escaped twice over: what is not printable by ``printable``, and what
 means something in HTML by the templates' environment.
@@ -44,6 +44,8 @@ def report(
     rounds: Sequence[Round],
     sections: Sequence[Section],
     extras: Mapping[str, Mapping[str, object]],
+    *,
+    script: str = "",
     **values: object,
 ) -> str:
     """A page about a transcript: what its template says first, then some sections.
@@ -55,6 +57,7 @@ def report(
         rounds: as from ``rounds_of``.
         sections: in their order.
         extras: what is drawn besides, by the section's key.
+        script: the only one that the page runs; by default none.
         values: what else the template takes.
     """
     style = (files("scenarios.report") / "page" / "style.css").read_text(encoding="utf-8")
@@ -64,7 +67,8 @@ def report(
         .render(
             title=cut(judged.audit.charter.variant.survey.title, 120),
             style=Markup(style),
-            policy=_policy(style),
+            script=Markup(script),
+            policy=_policy(style, script),
             facts=_facts(judged, rounds),
             statement=statement,
             ruler=diagrams.ruler(statement.privacy),
@@ -128,9 +132,10 @@ def _unbroken(cell: str) -> Markup:
     return escape(printable(cell)).replace(" %", Markup("&nbsp;%"))
 
 
-def _policy(style: str) -> str:
-    """A content security policy that allows this style sheet alone."""
-    return f"default-src 'none'; style-src {hashed(style)}; base-uri 'none'; form-action 'none'"
+def _policy(style: str, script: str) -> str:
+    """A content security policy that allows this style sheet, and this script if there is one."""
+    ours = f"style-src {hashed(style)}" + (f"; script-src {hashed(script)}" if script else "")
+    return f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
 
 
 def hashed(content: str) -> str:

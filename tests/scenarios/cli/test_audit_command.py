@@ -207,16 +207,16 @@ def test_other_records_are_found(quick: Recorded, tmp_path: Path) -> None:
 
 
 def test_what_was_not_replayed_is_said(quick: Recorded, tmp_path: Path) -> None:
-    said = sottovoce("audit", quick.path, "--replay")
+    said = sottovoce("audit", quick.path)
     assert said.code == 0
     assert "No party's words were replayed" in said.out
     assert "--records FILE" in said.out
-    assert "No party's words" not in sottovoce("audit", quick.path).out
+    assert "No party's words" not in sottovoce("audit", quick.path, "--records", quick.records).out
     forgery = Forgery(quick.path.read_bytes())
     forgery.header["seed"] = None
     path = tmp_path / "unseeded.svt"
     path.write_bytes(forgery.write())
-    said = sottovoce("audit", path, "--replay")
+    said = sottovoce("audit", path)
     assert "--member FOLDER" in said.out
     refused = complaint(sottovoce("audit", path, "--records", quick.records))
     assert "expected PARTY=FILE" in refused

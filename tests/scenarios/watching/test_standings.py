@@ -115,7 +115,7 @@ def test_who_is_gone_is_counted() -> None:
 
 def test_of_many_steps_every_second_is_dropped() -> None:
     variant = RRBA(survey=TOWN, p=0.6, mode="sequential")
-    outcome, told, live = followed(variant, town(150, seed=2))
+    outcome, told, live = followed(variant, town(70, seed=2))
     assert live == replayed(outcome)
     assert MOST / 2 <= len(live) <= MOST + 1 < len(told)
     assert {standing.entry for standing in live[:-1]} < {standing.entry for standing in told}

@@ -1,0 +1,14 @@
+// Shows the step that the slider is at; without this script, the last step is shown.
+const slider = document.getElementById("step");
+const says = document.getElementById("step-says");
+const parts = document.querySelectorAll("[data-step]");
+function show() {
+  for (const part of parts) part.toggleAttribute("hidden", part.dataset.step !== slider.value);
+  const event = document.querySelector(`.event[data-step="${slider.value}"]`).textContent;
+  says.textContent = `${slider.value} of ${slider.max}`;
+  slider.setAttribute("aria-valuetext", `${says.textContent}. ${event}`);
+}
+slider.value = slider.max;
+slider.addEventListener("input", show);
+slider.parentElement.hidden = false;
+show();

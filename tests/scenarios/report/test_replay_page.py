@@ -1,0 +1,147 @@
+"""``audit --html --replay``: the page shows the steps that a live run has shown."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import AGGREGATOR
+from protocol.session.charter import Charter
+from protocol.transcript.entries import Entry
+from protocol.variants import RRBA, RRIndependent
+from scenarios import simulate
+from scenarios.datasets.town import TOWN, town
+from scenarios.report.formatting import NONE, epsilon
+from scenarios.report.page.page import hashed
+from scenarios.watching.standings import MOST, Following, Standing
+from scenarios.watching.words import event, figure
+from tests.every_variant import Example, examples
+from tests.pages import Page, hostile_survey, independent, replay_page_of, style_of, summed
+from tests.protocol.sessions import answers
+from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
+from tests.scenarios.command import complaint, sottovoce
+
+CHOSEN = [
+    example
+    for example in examples()
+    if example.name
+    in {"rr-independent", "rrba", "privkvm", "rr-clusters rr sparse", "secure-sum sparse"}
+]
+
+
+def live(example: Example, path: Path) -> tuple[Standing, ...]:
+    """How a run stood at each step, as it went on."""
+    followers: list[Following] = []
+
+    def watch(charter: Charter) -> Callable[[Entry], object]:
+        followers.append(Following(charter))
+        return followers[-1].add
+
+    simulate(*example, path=path, watch=watch)
+    return followers[-1].writer.standings()
+
+
+def shown(page: str) -> list[tuple[str, list[str], list[str]]]:
+    """Of each step of a page: what happened, the figures on top, and the estimates."""
+    said = re.findall(r'<p class="event[^"]*" data-step="\d+"[^>]*><bdi>(.*?)</bdi>', page)
+    tops = re.findall(r'<div data-step="\d+".*?</dl>', page, re.DOTALL)
+    facts = [re.findall(r'class="figure">(.*?)<', top) for top in tops]
+    found: dict[int, list[str]] = {number: [] for number in range(1, len(said) + 1)}
+    for number, words in re.findall(r'<g data-step="(\d+)".*?<text[^>]*>(.*?)</text>', page):
+        found[int(number)] += re.findall(r"<tspan[^>]*>(.*?)</tspan>", words)
+    return [
+        (html.unescape(one), each, estimates)
+        for one, each, estimates in zip(said, facts, found.values(), strict=True)
+    ]
+
+
+def test_there_are_all_that_are_to_be_held() -> None:
+    assert len({example.variant.name for example in CHOSEN}) == 5
+
+
+@pytest.mark.parametrize("example", CHOSEN, ids=lambda example: example.name)
+def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) -> None:
+    path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
+    standings = live(example, path)
+    said = sottovoce("audit", path, "--html", file, "--replay")
+    assert said.code == 0, said.err
+    steps = shown(file.read_text(encoding="utf-8"))
+    assert len(steps) == len(standings)
+    for (says, facts, estimates), standing in zip(steps, standings, strict=True):
+        assert says.endswith(f": {event(standing)}.")
+        assert says.startswith(f"Round {standing.round}, after {standing.at / 1e6:.1f} s: ")
+        assert facts[:2] == [f"{standing.contributed:,}", f"{standing.gone:,}"]
+        spent = "∞" if standing.sums and not standing.epsilon else epsilon(standing.epsilon)
+        assert facts[2] == spent
+        assert facts[3] == (NONE if standing.respondents is None else f"{standing.respondents:,}")
+        expected = [figure(line) for line in standing.lines] or [NONE] * len(standings[-1].lines)
+        assert estimates == expected
+
+
+def test_a_page_with_steps_runs_its_own_script_alone() -> None:
+    text = replay_page_of(independent())
+    page = Page(text)
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    [policy] = [attrs["content"] for attrs in page.tags("meta") if "http-equiv" in attrs]
+    assert policy.startswith("default-src 'none'; ")
+    assert f"; script-src {hashed(script)}; " in policy
+    assert page.attributes("src") == []
+    assert {value[0] for value in page.attributes("href")} == {"#"}
+    assert "runs nothing but what moves its slider" in page.said
+    [slider] = [attrs for attrs in page.tags("input")]
+    assert (slider["type"], slider["value"], slider["max"]) == ("range", slider["max"], "22")
+    # Of all that belongs to a step the last one's is there without a script.
+    parts = [attrs for _, attrs in page.elements if "data-step" in attrs]
+    assert {attrs["data-step"] for attrs in parts if "hidden" not in attrs} == {"22"}
+    assert all(("hidden" in attrs) != ("last" in attrs.get("class", "")) for attrs in parts)
+    assert re.search(r"@media print \{.*\[data-step\] \{ display: none", style_of(text), re.DOTALL)
+
+
+def test_of_sums_no_step_has_an_estimate_but_the_last() -> None:
+    steps = shown(replay_page_of(summed()))
+    assert {figures[3] for _, figures, _ in steps[:-1]} == {NONE}
+    assert steps[-1][1][2:] == ["∞", "24"]
+
+
+def test_a_long_survey_has_a_short_page() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, mode="sequential", quorum=1)
+    content = recorded(variant, town(80, seed=2), signed=True).content
+    text = replay_page_of(content)
+    assert len(shown(text)) <= MOST + 1
+    assert "Of 101 steps, " in Page(text).said
+    assert len(text) < 300_000
+
+
+def test_names_of_steps_are_escaped() -> None:
+    survey = hostile_survey()
+    content = recorded(
+        RRIndependent.with_keep(survey, 0.6), answers(survey, 8), signed=True
+    ).content
+    page = Page(replay_page_of(content))
+    assert not page.tags("img")
+    assert len(page.tags("script")) == 1
+    assert len(shown(replay_page_of(content))) == 10
+
+
+def test_a_record_that_breaks_off_is_followed_as_far_as_it_goes() -> None:
+    forgery = Forgery(independent())
+    # Without the closing and all that follows it.
+    del forgery.entries[forgery.place(AGGREGATOR, 60) :]
+    steps = shown(replay_page_of(forgery.write()))
+    assert steps[-1][0].endswith(": the record ends without a result.")
+    assert steps[-1][1][3] == steps[-2][1][3] == "60"
+    torn = replay_page_of(independent()[:-2000])
+    assert shown(torn) == []
+    assert "No step could be read." in Page(torn).said
+    assert "<script" not in torn
+
+
+def test_steps_are_for_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "t.svt"
+    path.write_bytes(independent())
+    assert "--replay: expected --html too" in complaint(sottovoce("audit", path, "--replay"))
