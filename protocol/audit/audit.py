@@ -268,6 +268,7 @@ class _Reading(Fold):
         self.parts = PartWriter(charter, held)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []
+        self._malformed = self.ledger.malformed
         self.last_entry = 0
         self._last: Step | None = None
         self._number = 0
@@ -296,7 +297,7 @@ class _Reading(Fold):
             return
         if step.envelope.sender == AGGREGATOR:
             self._last, self.last_entry = step, step.number
-        malformed = self.ledger.malformed
+        malformed = self._malformed
         if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
             self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,7 +32,7 @@ from protocol.messages import (
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
 from protocol.session.machine import Machine
-from protocol.session.roles import Gather
+from protocol.session.roles import Gather, Topic, topic_of
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.wire.codec import encode_envelope
@@ -98,13 +99,21 @@ class ReplayWriter:
             case Delivered() if envelope is not None:
                 role = self._roles.get(entry.recipient)
                 if role is not None and role.listens:
-                    role.heard(step.number, envelope)
+                    role.heard(step, envelope)
             case Departed() if entry.party in self._roster:
                 self._departed[entry.party] = entry.reason
 
     def replays(self) -> dict[PartyId, Replay]:
         """What the replays have found; nothing can be added any more."""
         return {name: role.replay(self._departed) for name, role in self._roles.items()}
+
+
+class _Heard(NamedTuple):
+    """An envelope that was delivered, where, and what it is about; None if it is malformed."""
+
+    number: int
+    envelope: Envelope
+    topic: Topic | None
 
 
 class _Role:
@@ -115,7 +124,7 @@ class _Role:
         self._known = known
         self._held = held
         self._machine: Machine | None = None
-        self._heard: dict[PartyId, list[tuple[int, Envelope]]] = {}
+        self._heard: dict[PartyId, list[_Heard]] = {}
         self._spoken: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
@@ -129,10 +138,12 @@ class _Role:
         self._closings = Closings(len(charter.roster))
         self._closed: Closed | str = ""
 
-    def heard(self, number: int, envelope: Envelope) -> None:
+    def heard(self, step: Step, envelope: Envelope) -> None:
         """An envelope was delivered."""
         self._held.take(len(envelope.body))
-        self._heard.setdefault(envelope.sender, []).append((number, envelope))
+        topic = None if step.message is None else topic_of(step.message)
+        heard = _Heard(step.number, envelope, topic)
+        self._heard.setdefault(envelope.sender, []).append(heard)
 
     @property
     def listens(self) -> bool:
@@ -285,13 +296,15 @@ class _Role:
 
     def _earliest(self) -> Envelope | None:
         """What was delivered first of all that the role has not been given; it is taken out."""
-        waiting = [(envelopes[0][0], envelopes) for envelopes in self._heard.values() if envelopes]
-        return min(waiting, key=lambda item: item[0])[1].pop(0)[1] if waiting else None
+        waiting = [heard for heard in self._heard.values() if heard]
+        first = min(waiting, key=lambda heard: heard[0].number, default=None)
+        return None if first is None else first.pop(0).envelope
 
     def _awaited(self, waiting: Gather) -> Envelope | None:
         """What was delivered first of what the role waits for; it is taken out, others stay."""
+        topic = _topic(waiting)
         queues = (self._heard.get(sender, []) for sender in waiting.senders)
-        return next((e for queue in queues if (e := self._find(waiting, queue)) is not None), None)
+        return next((e for queue in queues if (e := _find(topic, queue)) is not None), None)
 
     def _close(
         self, machine: Machine, waiting: Gather, number: int | None, recorded: Envelope | None
@@ -332,33 +345,18 @@ class _Role:
         closed = self._closed
         if isinstance(closed, str):
             raise RemoteProtocolError(closed)
-        round_ = NO_ROUND if waiting.round is None else waiting.round
-        topic = (waiting.kind.kind(), round_)
+        topic = _topic(waiting)
         if (closed.of, closed.round) != topic:
             raise RemoteProtocolError("the record has another closing here")
         found = []
         for sender in self._charter.roster.members_in(closed.counted):
-            envelope = self._find(waiting, self._heard.get(sender, []))
+            envelope = _find(topic, self._heard.get(sender, []))
             if envelope is None:
                 raise RemoteProtocolError(
                     f"{sender} is counted, but no message of this kind from it was delivered"
                 )
             found.append(envelope)
         return found
-
-    def _find(self, waiting: Gather, heard: list[tuple[int, Envelope]]) -> Envelope | None:
-        """The first envelope of the kind and round awaited; it is taken out, others stay."""
-        for i, (_, envelope) in enumerate(heard):
-            if envelope.kind != waiting.kind.kind():
-                continue
-            try:
-                message = self._charter.codec.decode(envelope.kind, envelope.body)
-            except RemoteProtocolError:
-                continue  # The machine kept it away from the role.
-            if getattr(message, "round", None) == waiting.round:
-                del heard[i]
-                return envelope
-        return None
 
     def _compare(self, number: int, spoken: Envelope, recorded: Envelope) -> None:
         if encode_envelope(recorded) == encode_envelope(spoken):
@@ -393,6 +391,18 @@ class _Role:
             return _alike(decode(one.kind, one.body), decode(other.kind, other.body))
         except RemoteProtocolError:
             return False
+
+
+def _topic(waiting: Gather) -> Topic:
+    """What a gather is about."""
+    return waiting.kind.kind(), NO_ROUND if waiting.round is None else waiting.round
+
+
+def _find(topic: Topic, heard: list[_Heard]) -> Envelope | None:
+    """The first envelope about this; it is taken out, others stay."""
+    # What is malformed the machine kept away from the role.
+    found = next((i for i, each in enumerate(heard) if each.topic == topic), None)
+    return None if found is None else heard.pop(found).envelope
 
 
 def _alike(one: object, other: object) -> bool:

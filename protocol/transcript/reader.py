@@ -290,13 +290,15 @@ class TranscriptReader:
         raise TranscriptError("the file ends before its header does", offset=records.stored)
 
     def _read_entries(self) -> Iterator[Entry]:
-        records, index = self._records, 0
+        records, index, most = self._records, 0, 0
         for content in self._items:
             try:
                 item = decode_item(content)
                 if self.ending is not None and not isinstance(item, Checkpoint):
                     raise TranscriptError("an entry after the last one")
-                if index + len(self.notes) >= records.most_entries:
+                if (taken := index + len(self.notes)) >= most:
+                    most = records.most_entries
+                if taken >= most:
                     raise TranscriptError("more entries than allowed for a file of this length")
             except TranscriptError as error:
                 self.fault = Fault("entries", str(error), records.offset, index)

@@ -20,6 +20,7 @@ _WORD = struct.Struct("<32sIIB")
 _FATE = _WORD.size - 1
 _DELIVERED, _HANDED = 1, 2
 """Bits of the last byte: it was delivered; it, or an earlier one of its number, was handed on."""
+_NONE: tuple[bytes, frozenset[int]] = (b"", frozenset())
 
 
 class Word(NamedTuple):
@@ -109,7 +110,7 @@ class Handed:
 
     def __contains__(self, envelope: tuple[str, int]) -> bool:
         sender, seq = envelope
-        dense, odd = self.by_sender.get(sender, (b"", frozenset[int]()))
+        dense, odd = self.by_sender.get(sender, _NONE)
         return seq in odd or (0 <= seq < len(dense) and bool(dense[seq] & _HANDED))
 
 

@@ -208,21 +208,16 @@ class Blockwise(OneReport, frozen=True):
     def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """A report's randomizers are those it was asked with; unasked, it may be anything."""
         ask = seen.get(Ask, AGGREGATOR)
-        if ask is None or not self._fits(ask):
+        if ask is None or ask.survey != self.survey.digest:
             return Plain(self.survey.names)
-        return self.report_event if self._as_agreed(ask) else event_of(ask.blocks)
-
-    def _fits(self, ask: Ask) -> bool:
-        """Whether a question is valid; an answer to one that is not may tell anything."""
-        if self._as_agreed(ask):
-            return True
+        if ask.blocks == self.blocks:
+            return self.report_event
         try:
-            return ask.survey == self.survey.digest and bool(sizes_of(self.survey, ask.blocks))
+            sizes_of(self.survey, ask.blocks)
         except ValueError:
-            return False
-
-    def _as_agreed(self, ask: Ask) -> bool:
-        return ask.blocks == self.blocks and ask.survey == self.survey.digest
+            # An answer to a question that does not fit may tell anything.
+            return Plain(self.survey.names)
+        return event_of(ask.blocks)
 
     @functools.cached_property
     def report_event(self) -> PrivacyEvent:
