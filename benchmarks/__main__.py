@@ -53,6 +53,8 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "marg-ps": functools.partial(marginals.released, "MargPS", 0.3),
         "likelihood": marginals.likelihood,
         "em": marginals.expectation_maximization,
+        "verify-adult": judging.verified,
+        "audit-adult": judging.audited,
         "attack": judging.attacked,
         "attack-draws": judging.drawn,
         "literal-sum": sums.literal,

@@ -1,4 +1,4 @@
-"""Benchmarks of judging: what a coalition knows of a large secure sum, from a made-up record."""
+"""Benchmarks of judging: records verified and audited, coalitions, attacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from protocol.messages import (
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
 from protocol.session.closings import closings_of
-from protocol.session.roster import KEY_BYTES, Roster
+from protocol.session.roster import KEY_BYTES, Identity, Roster, Signed, are_signatures
 from protocol.sharing.graph import neighbourhoods, order_of
 from protocol.sharing.messages import (
     REVEALED,
@@ -47,11 +47,14 @@ from protocol.sharing.messages import (
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Delivered, Entry, Sent
-from protocol.variants import PairCounts, RRJoint
+from protocol.variants import PairCounts, RRIndependent, RRJoint
 from protocol.variants.sums.tallies import Tally
 from protocol.wire.arrays import Array, encode_message
 from protocol.wire.codec import encode_envelope
-from scenarios.datasets.adult import ADULT
+from scenarios.datasets.adult import ADULT, adult
+from scenarios.engines.checking import ChecksMeanwhile
+from scenarios.files.transcripts import Transcript
+from scenarios.running.simulation import simulate
 
 SESSION = bytes(16)
 COIN = bytes(32)
@@ -208,6 +211,51 @@ def worst(parties: int) -> Benchmark:
         return worst_coalition(record.charter, record.entries(), 60)
 
     return _against_ledger(record, "worst_coalition", product)
+
+
+def verified() -> Benchmark:
+    """``verify`` of Adult's record, whose 32,561 parties have signed. Aim: 4 s on two processors.
+
+    The floor checks as many signatures in one process.
+    """
+
+    def verify(record: Transcript, checks: ChecksMeanwhile) -> object:
+        return record.verify(checks=checks)
+
+    return _of_adult("verify", verify, aim="4 s")
+
+
+def audited() -> Benchmark:
+    """``audit`` of the same record. Aim: 6 s on two processors; the floor is the same."""
+
+    def audit(record: Transcript, checks: ChecksMeanwhile) -> object:
+        return record.audit(RRIndependent, checks=checks)
+
+    return _of_adult("audit", audit, aim="6 s")
+
+
+def _of_adult(
+    name: str, judge: Callable[[Transcript, ChecksMeanwhile], object], *, aim: str
+) -> Benchmark:
+    records = adult(None)
+    variant = RRIndependent.with_keep(records.survey, 0.7)
+    record = simulate(variant, records).transcript
+    key = Identity(PartyId("one"), bytes(32))
+    statement = bytes(100)
+    claims = [Signed(key.sign(statement), statement, key.public)] * len(records)
+
+    def product() -> object:
+        with ChecksMeanwhile() as checks:
+            return judge(record, checks)
+
+    return Benchmark(
+        title=f"{name} of Adult's record, {len(records):,} signed heads (aim: {aim})",
+        unit="party",
+        units=len(records),
+        product=Side(name=name, run=lambda: elapsed(product)),
+        floors=(Side(name="signatures", run=lambda: elapsed(lambda: are_signatures(claims))),),
+        repeats=3,
+    )
 
 
 def attacked() -> Benchmark:

@@ -31,6 +31,7 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import WITHHELD, Header, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 
 Chunks = Callable[[], Iterable[bytes]]
@@ -115,6 +116,7 @@ def audit(
     disclosed: Iterable[Disclosure] = (),
     reader: TranscriptReader | None = None,
     folds: Iterable[Fold] = (),
+    checks: Checks | None = None,
 ) -> Audit:
     """Judge a transcript.
 
@@ -129,12 +131,15 @@ def audit(
             aggregator's are in any case, as far as that goes.
         reader: of this transcript, if its header has been read already.
         folds: what else is to take its steps, in the same pass.
+        checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
         SurveyError: the header cannot be read or is of another variant, or a member named is not
             on the roster.
     """
-    verification = verify(chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned)
+    verification = verify(
+        chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned, checks=checks
+    )
     header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from hashlib import sha512
+from typing import NamedTuple
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -90,6 +91,19 @@ def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+class Signed(NamedTuple):
+    """What somebody is said to have signed; the arguments are those of ``is_signature``."""
+
+    signature: bytes
+    content: bytes
+    key: bytes
+
+
+def are_signatures(claims: Sequence[Signed]) -> list[bool]:
+    """Whether each of these was signed, as ``is_signature``."""
+    return [is_signature(claim.signature, claim.content, key=claim.key) for claim in claims]
 
 
 class Identity:

@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from protocol.messages import AGGREGATOR, Envelope, Head, PartyId
+from protocol.session.roster import Signed, are_signatures
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import CanonicalDigest, Header
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 from protocol.transcript.log import Log
 from protocol.transcript.spoken import Spoken, Words
 
+BATCH = 1024
+"""How many signatures of heads are handed over at a time to be checked."""
+
 _HEAD = Head.kind()
+
+
+class Checks(Protocol):
+    """Checks signatures: at once, or elsewhere while the record is read on."""
+
+    def begin(self, claims: Sequence[Signed]) -> None:
+        """Check these too."""
+
+    def found(self) -> list[bool]:
+        """Whether each of all claims holds, in the order they came."""
+
+
+class ChecksHere:
+    """Checks signatures at once."""
+
+    def __init__(self) -> None:
+        self._found: list[bool] = []
+
+    def begin(self, claims: Sequence[Signed]) -> None:
+        self._found += are_signatures(claims)
+
+    def found(self) -> list[bool]:
+        return self._found
+
+
+class Place(NamedTuple):
+    """Where a record begins, in bytes, and the number of its entry."""
+
+    offset: int | None
+    entry: int
+
+
+class _Signing(NamedTuple):
+    """A head whose signature is checked."""
+
+    envelope: Envelope
+    place: Place
 
 
 class Signatures:
@@ -23,10 +65,10 @@ class Signatures:
         words: what was said and delivered, by sender.
         log: of what has come so far.
         published: a checkpoint from outside that the record has to extend.
+        checks: checks the signatures of heads.
 
     Attributes:
         spoken: judges heads.
-        heads: the bodies of the sound heads, by party.
         last: the last sound checkpoint.
         sound: how many there are.
         met: whether the log has the root of the published checkpoint at its size.
@@ -40,37 +82,64 @@ class Signatures:
         words: Mapping[str, Words],
         log: Log,
         published: SignedCheckpoint | None,
+        checks: Checks,
     ) -> None:
         self._canonical = canonical
         self._log = log
         self._published = published
         keys = {str(name): key for name, key in header.roster}
         self._origin = header.session, keys.get(AGGREGATOR, b"")
+        self._checks = checks
+        self._claims: list[Signed] = []
+        self._signing: list[_Signing] = []
         self._headed: set[str] = set()
+        # Who has said something after its head.
+        self._spoilt: set[str] = set()
         self.spoken = Spoken(header, canonical.trees, words)
-        self.heads: dict[PartyId, bytes] = {}
         self._judged = published is None
         self.last: SignedCheckpoint | None = None
         self.sound = 0
         self.met = False
         self.equivocation: Equivocation | None = None
 
-    def sent(self, envelope: Envelope, encoded: bytes) -> tuple[bytes, str | None]:
+    def sent(self, envelope: Envelope, encoded: bytes, place: Place) -> tuple[bytes, str | None]:
         """Take a member's envelope into its tree.
 
         Returns:
-            Its leaf hash; what is wrong with it, as far as heads go.
+            Its leaf hash; what is wrong with it, as far as heads go, beside its signature.
         """
         sender, complaint = envelope.sender, None
         if sender in self._headed:
-            self.heads.pop(sender, None)
+            self._spoilt.add(sender)
             complaint = f"seq {envelope.seq} comes after its head"
         elif envelope.kind == _HEAD:
             self._headed.add(sender)
-            complaint = self.spoken.fault_of(envelope)
-            if complaint is None:
-                self.heads[sender] = envelope.body
+            claim = self.spoken.claim_of(envelope)
+            if isinstance(claim, str):
+                complaint = claim
+            else:
+                self._signing.append(_Signing(envelope, place))
+                self._claims.append(claim)
+                if len(self._claims) >= BATCH:
+                    self._check()
         return self._canonical.add(envelope, encoded), complaint
+
+    def heads(self) -> tuple[dict[PartyId, bytes], list[tuple[PartyId, Place]]]:
+        """The bodies of the sound heads, by party; whose signatures do not hold, and where."""
+        self._check()
+        sound, unsigned = {}, []
+        for (envelope, place), holds in zip(self._signing, self._checks.found(), strict=True):
+            if not holds:
+                unsigned.append((envelope.sender, place))
+            elif envelope.sender not in self._spoilt:
+                sound[envelope.sender] = envelope.body
+        return sound, unsigned
+
+    def _check(self) -> None:
+        """Hand over what has not been checked yet."""
+        if self._claims:
+            self._checks.begin(self._claims)
+            self._claims = []
 
     def checkpoint(self, note: str) -> str | None:
         """Take a checkpoint; what is wrong with it."""

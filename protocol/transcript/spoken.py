@@ -10,11 +10,14 @@ from typing import NamedTuple
 from protocol.crypto.merkle import Tree
 from protocol.messages import Envelope
 from protocol.session.heads import head_of, head_statement, heard_leaf
-from protocol.session.roster import is_signature
+from protocol.session.roster import Signed, are_signatures
 from protocol.transcript.entries import Header
 
 NOBODY = 2**32 - 1
 """The recipient of what is not sent to a member."""
+
+UNSIGNED = "its sender has not signed this head over what it has said and heard on record"
+"""What is wrong with a head whose signature does not hold."""
 
 _WORD = struct.Struct("<32sIIB")
 _FATE = _WORD.size - 1
@@ -139,6 +142,17 @@ class Spoken:
 
     def fault_of(self, envelope: Envelope) -> str | None:
         """What is wrong with a member's envelope of the kind of heads; None if nothing is."""
+        claim = self.claim_of(envelope)
+        if isinstance(claim, str):
+            return claim
+        return None if all(are_signatures([claim])) else UNSIGNED
+
+    def claim_of(self, envelope: Envelope) -> Signed | str:
+        """What a member's head claims to sign, or what is wrong with it beside its signature.
+
+        Args:
+            envelope: of the kind of heads; the member's next.
+        """
         head, sender, count = head_of(envelope), envelope.sender, envelope.seq
         if head is None:
             return "malformed head: expected one sent by a party to the record"
@@ -168,9 +182,7 @@ class Spoken:
             heard=heard_tree.root(),
         )
         _, key = self._roster[place]
-        if is_signature(head.signature, statement, key=key):
-            return None
-        return "its sender has not signed this head over what it has said and heard on record"
+        return Signed(head.signature, statement, key)
 
     def _word(self, place: int, seq: int) -> Word | None:
         if place >= len(self._roster):

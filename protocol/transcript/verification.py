@@ -9,6 +9,7 @@ signatures; only what was published elsewhere (19, 20) tells it from a consisten
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,8 +37,8 @@ from protocol.transcript.entries import (
 from protocol.transcript.evidence import Equivocation
 from protocol.transcript.log import Log
 from protocol.transcript.reader import Fault, Records
-from protocol.transcript.signatures import Signatures
-from protocol.transcript.spoken import NOBODY, Handed, Words
+from protocol.transcript.signatures import Checks, ChecksHere, Place, Signatures
+from protocol.transcript.spoken import NOBODY, UNSIGNED, Handed, Words
 from protocol.wire.codec import decode_envelope
 
 MAX_FAULTS = 10_000
@@ -196,6 +197,7 @@ def verify(
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
     cosigned: Cosigned | None = None,
+    checks: Checks | None = None,
 ) -> Verification:
     """Check a transcript against all rules, as a stream, going on after a fault where it can.
 
@@ -207,6 +209,7 @@ def verify(
         digest: the canonical digest as signed or published elsewhere.
         checkpoint: as published elsewhere, at the end of the run or earlier.
         cosigned: which of the witnesses that were asked for have cosigned that checkpoint.
+        checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
         TypeError: a digest that is not bytes, or a checkpoint that has not been read.
@@ -216,14 +219,20 @@ def verify(
         raise TypeError(f"digest: expected 32 bytes, got {type(digest).__name__}")
     if not isinstance(checkpoint, SignedCheckpoint | None):
         raise TypeError(f"checkpoint: expected a SignedCheckpoint, got {type(checkpoint).__name__}")
-    return _Verifier(Records(chunks), checkpoint, cosigned).run(digest)
+    checks = ChecksHere() if checks is None else checks
+    return _Verifier(Records(chunks), checkpoint, cosigned, checks).run(digest)
 
 
 class _Verifier:
     def __init__(
-        self, records: Records, published: SignedCheckpoint | None, cosigned: Cosigned | None
+        self,
+        records: Records,
+        published: SignedCheckpoint | None,
+        cosigned: Cosigned | None,
+        checks: Checks,
     ) -> None:
         self._records = records
+        self._checks = checks
         self._published = published
         self._cosigned = cosigned
         self._faults: list[Fault] = []
@@ -279,7 +288,7 @@ class _Verifier:
         self._log = Log(self._records.secret)
         self._log.add(content)
         self._signatures = Signatures(
-            header, self._canonical, self._senders, self._log, self._published
+            header, self._canonical, self._senders, self._log, self._published, self._checks
         )
         self._positions = self._signatures.spoken.places
         self._kinds = self._signatures.spoken.kinds
@@ -364,7 +373,8 @@ class _Verifier:
             report("seq-repeat", f"seq {seq} occurs again")
         hashed = bytes(HASH_BYTES)
         if name in self._positions:
-            hashed, complaint = self._signatures.sent(envelope, encoded)
+            place = Place(self._offset, self._entries)
+            hashed, complaint = self._signatures.sent(envelope, encoded, place)
             if complaint is not None:
                 report("head", complaint)
         kind = self._kinds.get(envelope.kind, NOBODY)
@@ -408,6 +418,16 @@ class _Verifier:
         if wrong:
             self.report("ending", f"{', '.join(wrong)} not as in the record")
 
+    def _take_heads(self) -> Mapping[PartyId, bytes]:
+        """The bodies of the sound heads; of the others the faults, where they belong."""
+        sound, unsigned = self._signatures.heads()
+        for name, place in unsigned:
+            self._offset = place.offset
+            self.report("head", f"{_shown(name)}: {UNSIGNED}", place.entry)
+        self._offset = None
+        self._faults.sort(key=_offset)
+        return sound
+
     def _compare(self) -> None:
         for complaint in self._signatures.compare():
             self.report("published", complaint)
@@ -420,7 +440,9 @@ class _Verifier:
                 self.report("seq-gap", message, entry)
         digest, size, met = None, 0, False
         last: SignedCheckpoint | None = None
+        heads: Mapping[PartyId, bytes] = {}
         if header is not None:
+            heads = self._take_heads()
             self._compare()
             signatures, size = self._signatures, self._log.size
             last = signatures.last
@@ -459,7 +481,7 @@ class _Verifier:
             sent_by=()
             if header is None
             else tuple((name, self._canonical.trees[name].count) for name, _ in header.roster),
-            heads={} if header is None else signatures.heads,
+            heads=heads,
             handed=Handed({name: sender.handed() for name, sender in self._senders.items()}),
             checkpoints=0 if header is None else signatures.sound,
             checkpoint=last,
@@ -469,6 +491,11 @@ class _Verifier:
             first_cosigned=None if cosigned is None else cosigned.also(self._first),
             foreign=header is not None and signatures.foreign,
         )
+
+
+def _offset(fault: Fault) -> float:
+    """Where in the file a fault is; what has no place comes last."""
+    return math.inf if fault.offset is None else fault.offset
 
 
 def _short_of(cosigned: Cosigned) -> str:

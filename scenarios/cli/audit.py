@@ -32,6 +32,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.deployment.disclosures import disclosures
+from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import prepare_output, write_whole
@@ -191,25 +192,27 @@ def audit(
         )
     )
     steps = StandingWriter(charter, intervals, Held(lambda: reader.stored)) if replay else None
-    judged, rounds = judge(
-        opened,
-        cls,
-        file=transcript.name,
-        reader=reader,
-        observer=PartyId(observer),
-        trail=None if trail is None else PartyId(trail),
-        coalition=conspirators,
-        worst=worst,
-        delta=delta,
-        second_opinion=pld,
-        digest=digest,
-        checkpoint=published,
-        cosigned=by,
-        disclosed=disclosed,
-        intervals=intervals,
-        with_rounds=html is not None,
-        folds=() if steps is None else (steps,),
-    )
+    with ChecksMeanwhile() as checks:
+        judged, rounds = judge(
+            opened,
+            cls,
+            file=transcript.name,
+            reader=reader,
+            observer=PartyId(observer),
+            trail=None if trail is None else PartyId(trail),
+            coalition=conspirators,
+            worst=worst,
+            delta=delta,
+            second_opinion=pld,
+            digest=digest,
+            checkpoint=published,
+            cosigned=by,
+            disclosed=disclosed,
+            intervals=intervals,
+            with_rounds=html is not None,
+            folds=() if steps is None else (steps,),
+            checks=checks,
+        )
     judged = replace(
         judged,
         worst_notes=(_ALONE,) if taps or keys else (),

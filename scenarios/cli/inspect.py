@@ -30,6 +30,7 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
+from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError, printable
 from scenarios.files.checkpoints import (
     write_checkpoints,
@@ -78,7 +79,10 @@ def verify(
         raise UsageError("--evidence: expected --checkpoint too")
     opened = open_transcript(transcript)
     published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
-    verification = opened.verify(digest=digest, checkpoint=published, cosigned=by)
+    with ChecksMeanwhile() as checks:
+        verification = opened.verify(
+            digest=digest, checkpoint=published, cosigned=by, checks=checks
+        )
     if evidence is not None and verification.equivocation is not None:
         write_evidence(verification.equivocation, evidence)
     if checkpoints is not None and verification.header is not None and not verification.faults:

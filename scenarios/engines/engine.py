@@ -2,8 +2,8 @@
 
 A kernel is a function at the top of a module that takes one picklable value and returns another.
 What it returns must follow from the value alone, so that it does not matter where it runs, when, or
-how often. Engines carry out simulations only: what is handed to them is pickled, and an engine
-on a network runs whatever it is handed.
+how often. Engines carry out simulations, and on this machine checks of what everybody may see: what
+is handed to them is pickled, and an engine on a network runs whatever it is handed.
 """
 
 from __future__ import annotations

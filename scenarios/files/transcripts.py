@@ -19,6 +19,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Receipt
+from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming
@@ -94,9 +95,12 @@ class Transcript(msgspec.Struct, frozen=True):
         digest: bytes | None = None,
         checkpoint: SignedCheckpoint | None = None,
         cosigned: Cosigned | None = None,
+        checks: Checks | None = None,
     ) -> Verification:
-        """Check that this is what was recorded."""
-        return verify(self.chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned)
+        """Check that this is what was recorded; the arguments are those of ``verify``."""
+        return verify(
+            self.chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned, checks=checks
+        )
 
     def prove(
         self,
@@ -122,6 +126,7 @@ class Transcript(msgspec.Struct, frozen=True):
         disclosed: Iterable[Disclosure] = (),
         reader: TranscriptReader | None = None,
         folds: Iterable[Fold] = (),
+        checks: Checks | None = None,
     ) -> Audit:
         """Audit it: who was counted, what was learned, whether the result follows.
 
@@ -129,6 +134,7 @@ class Transcript(msgspec.Struct, frozen=True):
             disclosed: keys and records of members, to replay what they said.
             reader: as ``entries`` gave it, if its header has been read.
             folds: what else reads the transcript in the same pass.
+            checks: checks the signatures of heads; by default they are checked at once.
         """
         return audit(
             self.chunks,
@@ -140,6 +146,7 @@ class Transcript(msgspec.Struct, frozen=True):
             disclosed=disclosed,
             reader=reader,
             folds=folds,
+            checks=checks,
         )
 
     def _read(self, path: Path) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.signatures import Checks
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.report.rounds import Round, RoundWriter
@@ -51,6 +52,7 @@ def judge(
     intervals: Intervals = USUAL,
     with_rounds: bool = False,
     folds: Iterable[Fold] = (),
+    checks: Checks | None = None,
 ) -> tuple[Judged, list[Round]]:
     """Judge a transcript, and say what was asked for besides.
 
@@ -70,6 +72,7 @@ def judge(
         intervals: of the estimate: their level, and what they are about.
         with_rounds: whether to tell the rounds; else there are none.
         folds: what else is to take its steps, in the same pass.
+        checks: checks the signatures of heads; by default they are checked at once.
 
     Raises:
         SurveyError: the header cannot be read or is of another variant, or a member named is not
@@ -96,6 +99,7 @@ def judge(
         disclosed=disclosed,
         reader=reader,
         folds=[*(each for each in own if each is not None), *folds],
+        checks=checks,
     )
     respondent, no_delta = None, ""
     try:

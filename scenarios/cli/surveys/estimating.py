@@ -44,6 +44,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import WRITTEN_FILE
+from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import csv_text
 from scenarios.files.parquet import load_pyarrow, parquet_of
@@ -157,7 +158,9 @@ def estimate(
     Beside(synthetic=synthetic).check()
     opened = open_transcript(transcript)
     reader = reader_of(opened, transcript)
-    audited = opened.audit(variant_of(reader.header, variant), reader=reader)
+    cls = variant_of(reader.header, variant)
+    with ChecksMeanwhile() as checks:
+        audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
     if audited.estimate is None or digest is None or audited.verdict != "sound":
         return refused(audited, transcript)

@@ -32,6 +32,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.deployment.respondents import read_records
+from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.files.writing import prepare_output, write_whole
@@ -110,7 +111,8 @@ def explain(
             "block by block, such as 'rr-independent'"
         )
     reports = _Reports()
-    audited = opened.audit(cls, reader=reader, folds=[reports])
+    with ChecksMeanwhile() as checks:
+        audited = opened.audit(cls, reader=reader, folds=[reports], checks=checks)
     if audited.estimate is None or audited.verdict != "sound":
         return refused(audited, transcript)
     made = audited.charter.variant

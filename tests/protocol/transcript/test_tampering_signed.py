@@ -5,16 +5,17 @@ Each test is one line of the threat model: who can do it, and what finds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
 
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.session.roster import Identity
+from protocol.session.roster import Identity, Signed
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.transcript.evidence import Equivocation, two_checkpoints
+from protocol.transcript.signatures import ChecksHere
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from tests.recorded.forgeries import Forgery, rules
@@ -108,6 +109,41 @@ def test_what_was_published_finds_every_rewriting(what: str) -> None:
         assert found.equivocation is not None
         assert found.equivocation.check() is not None
         assert found.equivocation.key == setting().identities[AGGREGATOR].public
+
+
+class Late(ChecksHere):
+    """Says of all signatures at the end whether they hold, as processes do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Signed] = []
+
+    def begin(self, claims: Sequence[Signed]) -> None:
+        self.waiting += claims
+
+    def found(self) -> list[bool]:
+        super().begin(self.waiting)
+        return super().found()
+
+
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_signatures_may_be_checked_meanwhile(what: str) -> None:
+    content = rewritten(signed_run(), REWRITTEN[what][0]).content
+    checks = Late()
+    assert verify(content, checks=checks) == verify(content)
+    assert len(checks.waiting) in (PARTIES - 1, PARTIES)
+
+
+def test_faults_stand_in_the_order_of_the_file_whenever_they_are_found() -> None:
+    """A head that does not fit shows after all others; the fault after it was seen before."""
+
+    def change(entries: list[Entry]) -> list[Entry]:
+        [again] = [e for e in entries if isinstance(e, Delivered) and e.sender == TWO]
+        return [*changed_report(ONE)(entries), again]
+
+    faults = verify(rewritten(signed_run(), change).content, checks=Late()).faults
+    assert [fault.rule for fault in faults] == ["head", "delivered-twice"]
+    assert faults[0].entry < faults[1].entry  # type: ignore[operator]  # both are of entries
 
 
 def left_out(kind: type[Entry]) -> Change:
