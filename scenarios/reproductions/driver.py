@@ -20,14 +20,7 @@ import numpy as np
 from msgspec import Meta
 
 from scenarios.errors import UsageError
-from scenarios.reproductions.experiment import (
-    Asked,
-    Cell,
-    Experiment,
-    Found,
-    Measured,
-    Sample,
-)
+from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Measured, Sample
 from scenarios.reproductions.printed import Printed, printed_of
 from scenarios.reproductions.statistics import Figure, mean, median, share
 from scenarios.running.outcomes import Outcome
@@ -38,11 +31,7 @@ Repeats = Annotated[
     int, Meta(ge=1, le=100_000, description="by messages: how often each chosen cell is run")
 ]
 
-NAMES = {
-    "p": "keep probability p",
-    "n": "respondents n",
-    "d": "categories d",
-}
+NAMES = {"p": "keep probability p", "n": "respondents n", "d": "categories d"}
 """What pictures call settings where an experiment says nothing else."""
 
 
@@ -91,11 +80,7 @@ def _parameters(experiment: Experiment[Any]) -> type[msgspec.Struct]:
     if experiment.live:
         fields.append(("repeats", Repeats, 1))
     fields += [
-        (
-            info.name,
-            info.type,
-            msgspec.field(default=info.default, name=info.encode_name),
-        )
+        (info.name, info.type, msgspec.field(default=info.default, name=info.encode_name))
         for info in msgspec.structs.fields(experiment.parameters)
     ]
     for name, values in experiment.axes.items():
@@ -173,7 +158,7 @@ def reproduce(
         )
     times = getattr(parameters, "repeats", 1)
     split = (
-        [_repeated(one, times, context, place) for place, one in enumerate(asked)]
+        [_repeated(one, times, context) for one in asked]
         if context.by_messages
         else [_pieces(one, experiment.at_once or one.runs) for one in asked]
     )
@@ -233,11 +218,8 @@ def _pieces(asked: Asked[Any], size: int) -> list[Asked[Any]]:
     ]
 
 
-def _repeated(asked: Asked[Any], times: int, context: Context, place: int) -> list[Asked[Any]]:
-    """The runs of a cell by messages; the first of all leaves the transcript.
-
-    Each has what decides all that its parties draw.
-    """
+def _repeated(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any]]:
+    """The runs of a cell by messages, each with what decides all that its parties draw."""
     bare = Context(
         transport=context.transport,
         workers=context.workers,
@@ -249,26 +231,32 @@ def _repeated(asked: Asked[Any], times: int, context: Context, place: int) -> li
     for number in range(times):
         seeds = (*asked.seeds, number)
         seed = int(np.random.default_rng(seeds).integers(2**63))
-        own = dataclasses.replace(bare if number or place else context, seed=seed)
-        runs.append(dataclasses.replace(asked, seeds=seeds, context=own, outcomes=[]))
+        own = dataclasses.replace(bare, seed=seed)
+        runs.append(dataclasses.replace(asked, seeds=seeds, context=own))
     return runs
 
 
 def _carried_out(
     experiment: Experiment[Any], runs: Sequence[Asked[Any]], context: Context
 ) -> tuple[Outcome | None, Iterator[list[Sample]]]:
-    """The samples of all runs, and the outcome of the first by messages, which is no piece."""
+    """The samples of all runs.
+
+    By messages the first of all leaves the transcript and its outcome, and is no piece of work.
+    """
     pieces = [Piece(experiment.measure, one) for one in runs]
     if not context.by_messages:
         return None, iter(context.map(samples_of, pieces))
-    first, *rest = pieces
-    found = [samples_of(first)]
+    (_, first), *rest = pieces
+    outcomes: list[Outcome] = []
+    watched = dataclasses.replace(context, seed=first.context.seed)
+    first = dataclasses.replace(first, context=watched, outcomes=outcomes)
+    found = [samples_of(Piece(experiment.measure, first))]
     context.progress(1, len(pieces))
     if rest:
         found += context.sweep(
             samples_of, rest, progress=lambda done, _: context.progress(done + 1, len(pieces))
         )
-    return first.asked.outcomes[0], iter(found)
+    return outcomes[0], iter(found)
 
 
 def _joined(parts: Sequence[list[Sample]]) -> list[Sample]:

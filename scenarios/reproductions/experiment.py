@@ -49,7 +49,7 @@ class Asked(Generic[P]):
         reading: what is computed.
         seeds: decide the draws: those of the whole, the experiment, the cell and the piece of runs.
         context: how a run by messages is carried out, and where public data lies.
-        outcomes: of the runs by messages so far.
+        outcomes: where those of runs by messages are kept, if they are.
     """
 
     cell: Cell
@@ -58,7 +58,7 @@ class Asked(Generic[P]):
     reading: Reading
     seeds: tuple[int, ...]
     context: Context = field(default_factory=Context)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[Outcome] | None = None
 
     @property
     def live(self) -> bool:
@@ -78,8 +78,10 @@ class Asked(Generic[P]):
     def simulate(self, variant: Variant, records: Records, parties: int | None = None) -> Outcome:
         """A run by messages, the records spread over so many parties at most; by default all."""
         spread = None if parties is None else min(parties, len(records))
-        self.outcomes.append(self.context.simulate(variant, records, parties=spread))
-        return self.outcomes[-1]
+        outcome = self.context.simulate(variant, records, parties=spread)
+        if self.outcomes is not None:
+            self.outcomes.append(outcome)
+        return outcome
 
     def generator(self) -> np.random.Generator:
         """A new generator of this cell and piece."""

@@ -58,15 +58,14 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
         if not values:
             raise KeyError(f"{self.figure!r} of {dict(self.at)}")
-        match self.pick:
-            case "first":
-                return values[0]
-            case "min":
-                return min(values)
-            case "max":
-                return max(values)
-            case "mean":
-                return sum(values) / len(values)
+        mean = sum(values) / len(values)
+        found: dict[str, float] = {
+            "first": values[0],
+            "min": min(values),
+            "max": max(values),
+            "mean": mean,
+        }
+        return found[self.pick]
 
 
 def _figure(measured: Any, name: str) -> float | None:
