@@ -20,7 +20,6 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.reproductions.rr.evaluation": (
         "rr-table-1",
         "rr-table-2",
-        "rr-figure-1",
         "rr-figure-2",
         "rr-figure-3",
         "rr-query-sizes",
@@ -33,6 +32,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "ind-joint-theorem-3",
     ),
     "scenarios.reproductions.rr.statements": (
+        "rr-figure-1",
         "rr-matrix",
         "rr-largest-errors",
         "rr-accuracy",

@@ -67,10 +67,16 @@ class Reported:
         *,
         generator: np.random.Generator,
         parties: int | None = None,
+        exact: bool = False,
     ) -> Reported:
-        """Two attributes of records, randomized one by one: by messages, or anew in every run."""
+        """Two attributes of records, randomized one by one.
+
+        By messages; else ``exact``, or anew in every run.
+        """
         names, (first, second) = tuple(keeps), keeps.values()
         counts = records.counts(names)
+        if exact and not asked.live:
+            return cls.exact(counts / len(records), (first, second))
         if asked.live:
             some = records.project(names)
             variant = RRIndependent(survey=some.survey, randomizers=(first, second))

@@ -104,8 +104,8 @@ def _example(asked: Asked[Nothing]) -> Sample | list[Sample]:
         views = {"RR-Ind": repeats.product(), "RR-Ind-Joint": repeats.joint()}
         return [Sample.of(repeats.of_tables(views[shows]), shows=shows) for shows in views]
     if of == "data and stated reports":
-        both_v = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
-        return Sample.of(both_v, shows="Cramer's V")
+        found = {"data": cramers_v(DATA), "reports": cramers_v(REPORTS)}
+        return Sample.of(found, shows="Cramer's V")
     expected = Reported.exact(TRUTH, keeps)
     if of == MARGINS:
         return _described("RR-Ind", expected.product())
@@ -154,17 +154,16 @@ def _table(asked: Asked[TableParameters]) -> Sample:
     with parameters_checked():
         sizes = {name: records.survey.attribute(name).size for name in pair}
         keeps = {name: KeepUniform.with_keep(size, p=own.p) for name, size in sizes.items()}
-    if own.mode == "exact" and not asked.live:
-        first, second = keeps.values()
-        reported = Reported.exact(records.distribution(pair), (first, second))
-        remark = (
-            "Both figures of RR-Ind-Joint are the round-off of inverting an exact lambda, so only "
-            "their order of magnitude means anything; the printed figure of RR-Ind is its bias, "
-            "cut to three digits."
-        )
-    else:
-        generator = asked.generator()
-        reported = Reported.asked(asked, records, keeps, generator=generator, parties=own.parties)
+    generator, exact = asked.generator(), own.mode == "exact"
+    reported = Reported.asked(
+        asked, records, keeps, generator=generator, parties=own.parties, exact=exact
+    )
+    remark = (
+        "Both figures of RR-Ind-Joint are the round-off of inverting an exact lambda, so only "
+        "their order of magnitude means anything; the printed figure of RR-Ind is its bias, "
+        "cut to three digits."
+    )
+    if reported.random:
         expected = product_mean_squared_error(reported.truth, reported.keeps, len(records))
         remark = (
             "The printed figure of RR-Ind-Joint is the round-off of inverting an exact lambda: a "

@@ -1,6 +1,6 @@
-"""Tables I and II and Figures 1 to 3 of the first paper, and queries on more attributes.
+"""Tables I and II and Figures 2 and 3 of the first paper, and queries on more attributes.
 
-Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, sections 2.3 and 6.5, which
+Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 6.5, which
 says that sets of more attributes do not change its results, and 6.2, which leaves out RR-Joint. The
 figures have no numbers printed in them; what the text says about them is in the notes.
 """
@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from protocol.crypto.randomness import Streams
-from protocol.estimators.inference.laws import critical
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
@@ -43,6 +42,7 @@ from scenarios.reproductions.rr.shared import (
     INDEPENDENT,
     RANDOMIZED,
     Learnt,
+    Population,
     Project,
     Tables,
     cluster_tables,
@@ -60,6 +60,7 @@ from scenarios.reproductions.rr.shared import (
     tables_of,
 )
 from scenarios.running.queries import (
+    Errors,
     EstimatedTables,
     Pair,
     draw_sets,
@@ -131,17 +132,30 @@ def _errors(asked: Asked[Parameters], copies: int) -> Sample:
             estimated = pair_tables(population, blocks, generator=generator)
         else:
             estimated = cluster_tables(population, blocks, project=own.project, generator=generator)
-    errors = evaluate(
-        survey.sizes,
+    errors = _of_runs(asked, population, estimated, generator, sigma=COVERAGE, loosely=loosely)
+    return Sample.of({"": errors.relative}, remark=f"clusters {described(clusters)}")
+
+
+def _of_runs(
+    asked: Asked[Any],
+    population: Population,
+    estimated: EstimatedTables,
+    generator: np.random.Generator,
+    *,
+    sigma: float,
+    loosely: bool = False,
+) -> Errors:
+    """The errors of one query for each of the runs; by messages all are put to one run."""
+    found = evaluate(
+        population.survey.sizes,
         population.table,
         estimated,
-        sigma=COVERAGE,
+        sigma=sigma,
         runs=asked.runs,
         generator=generator,
         loosely=loosely,
-    ).relative
-    drawn = errors[np.newaxis] if asked.live else errors
-    return Sample.of({"": drawn}, remark=f"clusters {described(clusters)}")
+    )
+    return Errors(*(np.atleast_2d(one) if asked.live else one for one in found))
 
 
 def printed_blocks(survey: Survey, clusters: Clusters, *, p: float) -> tuple[Block, ...]:
@@ -200,37 +214,11 @@ TV, TD = 50, 0.1
 
 JOINT, KRONECKER = "RR-Joint", "Kronecker"
 
-# Figure 1
-
-
-class Confidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameter of Figure 1."""
-
-    alpha: Annotated[float, Meta(gt=0, lt=1, description="confidence")] = 0.05
-
-
-def _factor(asked: Asked[Confidence]) -> Sample:
-    """The factor ``sqrt(B)`` of Equations 5 and 6: B is the upper alpha/r quantile of chi2(1)."""
-    alpha = asked.parameters.alpha
-    return Sample.of({"": critical(1 - alpha / asked.cell["r"])}, alpha=alpha)
-
-
-def _above(found: Found[Confidence]) -> list[str]:
-    above = next((row.settings["r"] for row in found.rows if row.figures()[0].measured > 2), None)
-    return [
-        "the text (3.2) reads off that sqrt(B), a relative error, is above 200 %: of the r "
-        f"listed it is from {above} on"
-    ]
-
-
 # Figure 2
 
 
 def _independent(asked: Asked[Nothing]) -> list[Sample]:
-    """Both errors of both methods at every coverage, of one query for each of the runs.
-
-    By messages all questions are put to one run.
-    """
+    """Both errors of both methods at every coverage."""
     population, generator, p = population_of(asked.data), asked.generator(), asked.cell["p"]
     survey = population.survey
     methods: Mapping[str, EstimatedTables]
@@ -251,17 +239,8 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
     samples = []
     for method, estimated in methods.items():
         for sigma in SIGMAS:
-            errors = evaluate(
-                survey.sizes,
-                population.table,
-                estimated,
-                sigma=sigma,
-                runs=asked.runs,
-                generator=generator,
-            )
+            errors = _of_runs(asked, population, estimated, generator, sigma=sigma)
             found = {"absolute error": errors.absolute, "relative error": errors.relative}
-            if asked.live:
-                found = {name: values[np.newaxis] for name, values in found.items()}
             samples.append(Sample.of(found, method=method, sigma=sigma))
     return samples
 
@@ -426,21 +405,6 @@ SCENARIOS = scenarios_of(
             picture=PICTURE,
         )
         for number, whom, copies in ((1, "Adult", 1), (2, "Adult x 6", 6))
-    ),
-    Experiment(
-        name="rr-figure-1",
-        summary="Multi-Dimensional RR, Figure 1: the factor sqrt(B) against the categories.",
-        cells=grid(r=(1, 2, 3, 5, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 1_814_400)),
-        measure=_factor,
-        parameters=Confidence,
-        notes=(
-            "Equations 5 and 6 bound the error of lambda; that of pi is up to 1/a times as large",
-        ),
-        observed=_above,
-        picture=Picture(
-            title="The factor of the error grows slowly with the categories",
-            names={"": "sqrt(B)", "r": "categories r"},
-        ),
     ),
     Experiment(
         name="rr-figure-2",

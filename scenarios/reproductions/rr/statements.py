@@ -17,6 +17,7 @@ from msgspec import Meta
 from protocol.estimators.calibration.adjustment import Target, adjust_records
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.inference.largest_errors import largest_errors, reported_errors
+from protocol.estimators.inference.laws import critical
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.variants.clusters.clustering import matched_blocks
@@ -90,6 +91,20 @@ def _coverage(asked: Asked[Level]) -> dict[str, Any]:
         "(5) over a": bound.absolute / a,
         "bound of the answers": of_answers.absolute,
     }
+
+
+def _factor(asked: Asked[Level]) -> Sample:
+    """The factor ``sqrt(B)`` of Equations 5 and 6: B is the upper alpha/r quantile of chi2(1)."""
+    alpha = asked.parameters.alpha
+    return Sample.of({"": critical(1 - alpha / asked.cell["r"])}, alpha=alpha)
+
+
+def _above(found: Found[Level]) -> list[str]:
+    above = next((row.settings["r"] for row in found.rows if row.figures()[0].measured > 2), None)
+    return [
+        "the text (3.2) reads off that sqrt(B), a relative error, is above 200 %: of the r "
+        f"listed it is from {above} on"
+    ]
 
 
 # Section 3
@@ -206,6 +221,21 @@ def _said_of_order(found: Found[Nothing]) -> list[str]:
 
 
 SCENARIOS = scenarios_of(
+    Experiment(
+        name="rr-figure-1",
+        summary="Multi-Dimensional RR, Figure 1: the factor sqrt(B) against the categories.",
+        cells=grid(r=(1, 2, 3, 5, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 1_814_400)),
+        measure=_factor,
+        parameters=Level,
+        notes=(
+            "Equations 5 and 6 bound the error of lambda; that of pi is up to 1/a times as large",
+        ),
+        observed=_above,
+        picture=Picture(
+            title="The factor of the error grows slowly with the categories",
+            names={"": "sqrt(B)", "r": "categories r"},
+        ),
+    ),
     Experiment(
         name="rr-matrix",
         summary="Multi-Dimensional RR, section 2: the matrix, its inverse, epsilon, propagation.",
