@@ -13,7 +13,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from scenarios.reproductions.rrba.association import Scale, laplace_scale, lapla
 from scenarios.reproductions.rrba.block_laws import Trials, dealt_blocks
 from scenarios.reproductions.rrba.shared import (
     MIX,
+    Blocks,
     Mix,
     NetworkName,
     claimed_epsilon,
@@ -70,11 +70,9 @@ class Setting(NamedTuple):
 TABLES = {"5": Setting(0.4, 0.35), "6": Setting(0.5, 0.5)}
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+class Parameters(Blocks, frozen=True, kw_only=True):
     """What can be set."""
 
-    n: Annotated[int, Meta(ge=100, le=1_000_000, description="respondents")] = 8000
-    block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
     mix: Mix = MIX
     tables: Annotated[
         int, Meta(ge=1, le=1000, description="how many tables of each network, if it has more")

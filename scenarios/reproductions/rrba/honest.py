@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
@@ -29,6 +27,7 @@ from scenarios.reproductions.laws import expected_inverse
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.reproductions.rrba.shared import (
     NETWORKS,
+    Blocks,
     NetworkName,
     expected_squared_error,
     keep_at,
@@ -62,13 +61,6 @@ CELLS: tuple[Cell, ...] = tuple(
 )
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set."""
-
-    n: Annotated[int, Meta(ge=100, le=1_000_000, description="respondents")] = 8000
-    block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
-
-
 # Which table of fakes
 
 
@@ -90,7 +82,7 @@ def errors_of_mix(
     law: Floats,
     p: float,
     mix: float,
-    parameters: Parameters,
+    parameters: Blocks,
     generator: np.random.Generator,
     *,
     runs: int,
@@ -114,7 +106,7 @@ def errors_of_mix(
     )
 
 
-def _mixes(asked: Asked[Parameters]) -> Sample:
+def _mixes(asked: Asked[Blocks]) -> Sample:
     """One mix at an epsilon, or at a p that the paper compares."""
     cell, own = asked.cell, asked.parameters
     name, names = TABLES[cell["table"]]
@@ -142,7 +134,7 @@ def _mixes(asked: Asked[Parameters]) -> Sample:
     return Sample.of(figures, cells=law.size)
 
 
-def _people(asked: Asked[Parameters], source: Network) -> Records:
+def _people(asked: Asked[Blocks], source: Network) -> Records:
     """The respondents of a run by messages, drawn anew."""
     stream = asked.context.stream(f"records of {source.title}")
     return source.sample(asked.parameters.n, stream)
@@ -223,7 +215,7 @@ def expected_of_groups(laws: Sequence[Floats], how: Groups, n: int) -> float:
     )
 
 
-def _groups(asked: Asked[Parameters]) -> dict[str, Any]:
+def _groups(asked: Asked[Blocks]) -> dict[str, Any]:
     """All pairs of a network, one answer per client or its whole view."""
     cell, own, source = asked.cell, asked.parameters, network(asked.cell["network"], asked.data)
     how = groups_of(source.survey, cell["epsilon"], cell["answers"])
@@ -244,7 +236,7 @@ def _groups(asked: Asked[Parameters]) -> dict[str, Any]:
     }
 
 
-def _measure(asked: Asked[Parameters]) -> Sample | dict[str, Any]:
+def _measure(asked: Asked[Blocks]) -> Sample | dict[str, Any]:
     return _groups(asked) if "answers" in asked.cell else _mixes(asked)
 
 
@@ -262,7 +254,7 @@ def times_of_truth(law: Floats, epsilon: float) -> float:
     return truth / expected_squared_error(law, mixed(law, 1.0), keep_at(epsilon, law.size), 1)
 
 
-def _compared(found: Found[Parameters]) -> list[str]:
+def _compared(found: Found[Blocks]) -> list[str]:
     laws = [
         network(name, found.asked.data).distribution(names).reshape(-1)
         for name, names in TABLES.values()
@@ -296,7 +288,7 @@ EXPERIMENT = Experiment(
     live=True,
     live_cell={"network": "survey", "epsilon": 2.0, "answers": "one"},
     runs=200,
-    parameters=Parameters,
+    parameters=Blocks,
     notes=(
         "respondents are drawn from a population in every run; the error is that of raw shares, "
         "summed over all cells",

@@ -9,7 +9,6 @@ import functools
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ from scenarios.reproductions.rrba.association import (
     monte_carlo_test,
 )
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
-from scenarios.reproductions.rrba.shared import MIX, Mix, keep_at, run_rrba, true_epsilon
+from scenarios.reproductions.rrba.shared import MIX, Blocks, Mix, keep_at, run_rrba, true_epsilon
 from scenarios.running.reproduction import Picture
 
 LEVEL = 0.05
@@ -42,13 +41,11 @@ MARGIN = 0.6
 """The share of the first value of every attribute; the paper does not say how tables are made."""
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+class Parameters(Blocks, frozen=True, kw_only=True):
     """What can be set. The paper says neither how many respondents there are nor how far from
     independent the tables of the alternative; it has 100 trials.
     """
 
-    n: Annotated[int, Meta(ge=100, le=10_000_000, description="respondents")] = 8000
-    block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
     v: Annotated[
         float, Meta(gt=0, le=1, description="Cramer's V of every pair where H0 is wrong")
     ] = 0.1

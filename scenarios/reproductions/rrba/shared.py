@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -33,6 +34,18 @@ Mix: TypeAlias = Annotated[
     float, Meta(gt=0, le=1, description="share of the uniform distribution in fakes")
 ]
 """The parameter ``mix`` of a reproduction."""
+
+
+class People(msgspec.Struct, frozen=True, kw_only=True):
+    """How many are asked."""
+
+    n: Annotated[int, Meta(ge=100, le=10_000_000, description="respondents")] = 8000
+
+
+class Blocks(People, frozen=True, kw_only=True):
+    """How many are asked, and how many at once."""
+
+    block: Annotated[int, Meta(ge=1, description="respondents of a block")] = 250
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,11 +7,9 @@ figure of 4.3.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance
 from protocol.estimators.projection import project_simplex
@@ -23,7 +21,7 @@ from protocol.variants.rrba.views import lower_bound, views_of
 from scenarios.datasets.networks import Network
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Nothing, grid
-from scenarios.reproductions.rrba.shared import network, run_rrba, sample
+from scenarios.reproductions.rrba.shared import People, network, run_rrba, sample
 from scenarios.running.reproduction import Picture
 
 
@@ -90,13 +88,7 @@ def _divergence(asked: Asked[Nothing]) -> dict[str, Any]:
 # Section 4.3
 
 
-class Clients(msgspec.Struct, frozen=True, kw_only=True):
-    """How many are asked."""
-
-    n: Annotated[int, Meta(ge=100, le=10_000_000, description="clients")] = 8000
-
-
-def _agreed(asked: Asked[Clients]) -> dict[str, Floats]:
+def _agreed(asked: Asked[People]) -> dict[str, Floats]:
     """All groups of one run: who is asked about which is drawn, as are the clients."""
     source, n = network(asked.cell["network"], asked.data), asked.parameters.n
     if asked.live:
@@ -128,7 +120,7 @@ def _measured(estimate: GroupedEstimate, source: Network) -> dict[str, float]:
     }
 
 
-def _gained(found: Found[Clients]) -> list[str]:
+def _gained(found: Found[People]) -> list[str]:
     notes = []
     for name in ("survey", "child"):
         before, after = (
@@ -204,7 +196,7 @@ SCENARIOS = scenarios_of(
         live_cell={"network": "survey", "p": 0.5},
         runs=10,
         at_once=2,
-        parameters=Clients,
+        parameters=People,
         notes=(
             "one group of two attributes for each client, fakes from the uniform table; "
             "disagreement: the largest difference of two tables' shares of one attribute; l2: the "

@@ -24,6 +24,7 @@ from scenarios.reproductions.rrba.honest import (
     groups_of,
 )
 from scenarios.reproductions.rrba.shared import (
+    Blocks,
     expected_squared_error,
     keep_at,
     mixed,
@@ -69,7 +70,7 @@ def test_the_true_epsilon_is_that_of_the_worst_table_of_a_mix() -> None:
 @pytest.mark.parametrize("mix", [1.0, 0.2])
 def test_the_expected_error_is_exact(mix: float) -> None:
     """Given the tables that were used, also of a last block that is not full."""
-    parameters, draws = rrba_honest.Parameters(n=170, block=50), np.random.default_rng(1)
+    parameters, draws = Blocks(n=170, block=50), np.random.default_rng(1)
     errors = rrba_honest.errors_of_mix(SKEWED, 0.4, mix, parameters, draws, runs=12_000)
     assert mean_p_value(errors.found - errors.expected, 0.0) > ALPHA
     assert mean_p_value(errors.found - WRONG * errors.expected, 0.0) < ALPHA
