@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from scenarios.report.pictures.drawing import Plot, rendered
 from scenarios.report.pictures.ratios import plot_ratios
 from scenarios.report.pictures.results import plot_of
@@ -53,9 +51,7 @@ minutes; [Papers](papers.md) quotes figures of the default runs. Of `privkv-figu
 
 def reproductions() -> Iterator[Scenario[Any]]:
     """The scenarios that are reproductions, in the order of the papers."""
-    for scenario in all_scenarios():
-        if any(field.name == "runs" for field in msgspec.structs.fields(scenario.parameters)):
-            yield scenario
+    return (scenario for scenario in all_scenarios() if scenario.reproduces)
 
 
 def run(scenario: Scenario[Any], runs: int = RUNS) -> Reproduced:

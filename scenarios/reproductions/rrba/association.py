@@ -157,9 +157,6 @@ def sampled_counts(
 Scale: TypeAlias = Literal["central", "paper"]
 """``central`` is what a mechanism needs, ``paper`` about what RRBA's tables 5 and 6 fit."""
 
-# One substituted record moves two counts by one each.
-_CENTRAL = 2.0
-
 # Geometric means of (printed mean l2 distance) * epsilon / (mean of sqrt(2 K) over all k-way
 # tables of K cells). The single values are, for survey and alarm: k = 2: 6.4, 16.8, 10.4, 7.8;
 # k = 3: 21.8, 15.6, 12.3; k = 4: 33.5, 24.9, 19.5.
@@ -169,14 +166,12 @@ _FITTED = {2: 9.7, 3: 16.1, 4: 25.3}
 def laplace_scale(epsilon: float, *, ways: int, scale: Scale = "central") -> float:
     """The scale b of the Laplace noise on every cell of a table.
 
-    ``central``: ``b = 2 / epsilon``, for one table of counts when one record is substituted by
-    another. ``paper``: the true scale behind RRBA's tables 5 and 6 is unknown. Their l2 distances
-    ask for a ``b epsilon`` of 6 to 17 for two-way tables, 12 to 22 for three-way and 19 to 34 for
-    four-way ones, which no formula in the number of attributes, cells or tables fits. The geometric
-    means 9.7, 16.1 and 25.3 are offered, for baselines of about the printed size: as a mechanism
-    they have no meaning.
+    ``central``: ``b = 2 / epsilon``, for one substituted record moves two counts by one each.
+    ``paper``: the true scale behind RRBA's tables 5 and 6 is unknown, and no formula in the number
+    of attributes, cells or tables fits. Geometric means of what their l2 distances ask for are
+    offered, for baselines of about the printed size: as a mechanism they have no meaning.
     """
-    return (_CENTRAL if scale == "central" else _FITTED[ways]) / epsilon
+    return (2.0 if scale == "central" else _FITTED[ways]) / epsilon
 
 
 def laplace_tables(
@@ -186,7 +181,7 @@ def laplace_tables(
     *,
     scale: Scale = "central",
     ways: int | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Counts with Laplace noise on every cell, independently; signed, their total is not n.
 
     Args:
@@ -197,10 +192,8 @@ def laplace_tables(
         ways: the number of attributes of one table.
     """
     table = np.asarray(counts, np.float64)
-    axes = table_axes(table, ways)
-    b = laplace_scale(epsilon, ways=len(axes), scale=scale)
-    noisy: NDArray[np.float64] = table + generator.laplace(0.0, b, table.shape)
-    return noisy
+    b = laplace_scale(epsilon, ways=len(table_axes(table, ways)), scale=scale)
+    return np.asarray(table + generator.laplace(0.0, b, table.shape))
 
 
 def mcindep(
