@@ -34,11 +34,11 @@ from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_
 from scenarios.deployment.disclosures import disclosures
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
-from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.judging import DELTA, judge
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
+from scenarios.watching.reading import reading
 from scenarios.watching.standings import StandingWriter
 
 _ALONE = "--tap and --key are ignored by --worst"
@@ -169,30 +169,29 @@ def audit(
     """
     if replay and html is None:
         raise UsageError("--replay: expected --html too, for the page that shows the steps")
-    opened = open_transcript(transcript)
-    if html is not None:
-        prepare_output(html)
-    reader = reader_of(opened, transcript)
-    header = reader.header
-    cls = variant_of(header, variant)
-    charter = charter_of(header, cls)
-    conspirators = coalition_of(charter.roster, coalition, taps, keys)
-    if trail is not None and trail not in charter.roster:
-        raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
-    calibration.check(charter.variant.survey)
-    published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
-    disclosed = list(
-        disclosures(
-            charter,
-            seed=header.seed if isinstance(header.seed, int) else None,
-            folders=members,
-            records=records,
-            plan=plan,
-            variant=variant,
+    with reading(transcript, times=2, silent=as_json) as opened, ChecksMeanwhile() as checks:
+        if html is not None:
+            prepare_output(html)
+        reader = reader_of(opened, transcript)
+        header = reader.header
+        cls = variant_of(header, variant)
+        charter = charter_of(header, cls)
+        conspirators = coalition_of(charter.roster, coalition, taps, keys)
+        if trail is not None and trail not in charter.roster:
+            raise UsageError(f"--trail: {stranger(charter.roster, trail)}")
+        calibration.check(charter.variant.survey)
+        published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
+        disclosed = list(
+            disclosures(
+                charter,
+                seed=header.seed if isinstance(header.seed, int) else None,
+                folders=members,
+                records=records,
+                plan=plan,
+                variant=variant,
+            )
         )
-    )
-    steps = StandingWriter(charter, intervals, Held(lambda: reader.stored)) if replay else None
-    with ChecksMeanwhile() as checks:
+        steps = StandingWriter(charter, intervals, Held(lambda: reader.stored)) if replay else None
         judged, rounds = judge(
             opened,
             cls,

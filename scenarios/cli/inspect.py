@@ -37,10 +37,11 @@ from scenarios.files.checkpoints import (
     write_evidence,
 )
 from scenarios.files.parquet import load_pyarrow
-from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import check_new_folder, whole_folder
 from scenarios.report.formatting import count
 from scenarios.running.loading import variant_of
+from scenarios.watching.reading import reading
 
 
 @click.command()
@@ -77,9 +78,8 @@ def verify(
     """
     if evidence is not None and checkpoint is None:
         raise UsageError("--evidence: expected --checkpoint too")
-    opened = open_transcript(transcript)
-    published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
-    with ChecksMeanwhile() as checks:
+    with reading(transcript, silent=as_json) as opened, ChecksMeanwhile() as checks:
+        published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
         verification = opened.verify(
             digest=digest, checkpoint=published, cosigned=by, checks=checks
         )
@@ -119,12 +119,12 @@ def query(transcript: Path, question: str, variant: str | None, as_json: bool) -
     from scenarios.report import sql
     from scenarios.report.record_tables import LEDGER
 
-    opened = open_transcript(transcript)
-    reader = reader_of(opened, transcript)
-    roster = roster_of(reader)
-    kind = variant_of(reader.header, variant) if LEDGER in question.lower() else None
-    with contextlib.closing(sql.load(opened, roster, reader, kind)) as database:
-        columns, rows = sql.ask(database, question)
+    with reading(transcript, silent=as_json) as opened:
+        reader = reader_of(opened, transcript)
+        roster = roster_of(reader)
+        kind = variant_of(reader.header, variant) if LEDGER in question.lower() else None
+        with contextlib.closing(sql.load(opened, roster, reader, kind)) as database:
+            columns, rows = sql.ask(database, question)
     if as_json:
         print_json([dict(zip(columns, map(sql.plain, row), strict=True)) for row in rows])
     else:
@@ -159,11 +159,11 @@ def export(transcript: Path, folder: Path, variant: str | None) -> int:
     from scenarios.report.exporting import export as written
     from scenarios.report.record_tables import rows_of
 
-    opened = open_transcript(transcript)
-    reader = reader_of(opened, transcript)
-    rows = rows_of(opened, roster_of(reader), reader, variant_of(reader.header, variant))
-    with whole_folder(folder) as new:
-        counts = written(new, rows)
+    with reading(transcript) as opened:
+        reader = reader_of(opened, transcript)
+        rows = rows_of(opened, roster_of(reader), reader, variant_of(reader.header, variant))
+        with whole_folder(folder) as new:
+            counts = written(new, rows)
     for name, many in counts.items():
         click.echo(printable(f"{folder / name}.parquet: {count(many, 'row')}"))
     code = _read_whole(reader)
@@ -183,10 +183,11 @@ def show(transcript: Path) -> int:
     from scenarios.report.rounds import rounds_of
     from scenarios.report.terminal.text import header_report, rounds_report
 
-    reader = reader_of(open_transcript(transcript), transcript)
-    roster = roster_of(reader)
-    rounds = rounds_report(rounds_of(roster, reader), _about(reader.header))
-    print_report([header_report(reader.header), *rounds], soft_wrap=False)
+    with reading(transcript) as opened:
+        reader = reader_of(opened, transcript)
+        rounds = rounds_of(roster_of(reader), reader)
+    said = rounds_report(rounds, _about(reader.header))
+    print_report([header_report(reader.header), *said], soft_wrap=False)
     return _read_whole(reader)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming
 
-CHUNK = 1 << 20
+CHUNK = 1 << 17
 """The bytes that are read at once."""
 IN_MEMORY = 1 << 26
 """The bytes up to which a transcript without a file stays in memory."""
@@ -62,10 +62,12 @@ class Transcript(msgspec.Struct, frozen=True):
     Args:
         path: its file, if it has one.
         unfiled: its bytes, if it has no file.
+        told: is told how many bytes are read from the file, each time some are.
     """
 
     path: Path | None = None
     unfiled: Unfiled | None = None
+    told: Callable[[int], object] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.path, str):
@@ -153,6 +155,8 @@ class Transcript(msgspec.Struct, frozen=True):
         try:
             with path.open("rb") as file:
                 while chunk := file.read(CHUNK):
+                    if self.told is not None:
+                        self.told(len(chunk))
                     yield chunk
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from error

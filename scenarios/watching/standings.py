@@ -40,7 +40,7 @@ MOST = 60
 PARTS = 20
 """A step is due whenever one more of so many parts of the parties has answered."""
 
-LINES = 24
+LINES = 30
 """Maximum number of estimated figures that are followed."""
 
 HELD, MEAN = "Held by", "Mean"

@@ -48,7 +48,6 @@ from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import csv_text
 from scenarios.files.parquet import load_pyarrow, parquet_of
-from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.own_data.sheets import tidied
 from scenarios.report.beside import Beside, write_synthetic
@@ -56,6 +55,7 @@ from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
 from scenarios.running.names import did_you_mean, name_hint
+from scenarios.watching.reading import reading
 
 ENDINGS = (".csv", ".parquet", ".json")
 
@@ -156,10 +156,9 @@ def estimate(
             load_pyarrow(f"--out {out}")
         prepare_output(out)
     Beside(synthetic=synthetic).check()
-    opened = open_transcript(transcript)
-    reader = reader_of(opened, transcript)
-    cls = variant_of(reader.header, variant)
-    with ChecksMeanwhile() as checks:
+    with reading(transcript, times=2, silent=as_json) as opened, ChecksMeanwhile() as checks:
+        reader = reader_of(opened, transcript)
+        cls = variant_of(reader.header, variant)
         audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
     if audited.estimate is None or digest is None or audited.verdict != "sound":

@@ -34,11 +34,12 @@ from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.deployment.respondents import read_records
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
-from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.formatting import count
 from scenarios.report.one_respondent import Proof, Respondent, Sent, in_words, one_respondent
 from scenarios.running.loading import variant_of
+from scenarios.watching.reading import reading
 
 MOST_CELLS = 2**16
 """The most combinations of answers whose joint distribution is estimated."""
@@ -102,16 +103,15 @@ def explain(
     unfinished. Variants that ask once, block by block, are explained, such as rr-independent and
     rr-joint.
     """
-    opened = open_transcript(transcript)
-    reader = reader_of(opened, transcript)
-    cls = variant_of(reader.header, variant)
-    if not issubclass(cls, Blockwise):
-        raise UsageError(
-            f"{transcript}: is of {reader.header.variant!r}; expected a variant that asks once, "
-            "block by block, such as 'rr-independent'"
-        )
-    reports = _Reports()
-    with ChecksMeanwhile() as checks:
+    with reading(transcript, times=2) as opened, ChecksMeanwhile() as checks:
+        reader = reader_of(opened, transcript)
+        cls = variant_of(reader.header, variant)
+        if not issubclass(cls, Blockwise):
+            raise UsageError(
+                f"{transcript}: is of {reader.header.variant!r}; expected a variant that asks "
+                "once, block by block, such as 'rr-independent'"
+            )
+        reports = _Reports()
         audited = opened.audit(cls, reader=reader, folds=[reports], checks=checks)
     if audited.estimate is None or audited.verdict != "sound":
         return refused(audited, transcript)

@@ -15,8 +15,8 @@ from scenarios.report.formatting import NONE, count, cut, epsilon
 from scenarios.report.page.diagrams import Mark, axis, ticks
 from scenarios.report.page.page import Fact
 from scenarios.report.page.svg import element, text, width_of
-from scenarios.report.statement.parts import Section
-from scenarios.watching.standings import Line, Standing, StandingWriter
+from scenarios.report.statement.parts import Section, rest
+from scenarios.watching.standings import HELD, Line, Standing, StandingWriter
 from scenarios.watching.words import event, figure
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
@@ -71,7 +71,14 @@ def replay(found: StandingWriter, intervals: Intervals) -> tuple[Section, dict[s
         notes=tuple(notes),
     )
     steps = [_step(number, standing) for number, standing in enumerate(standings, 1)]
-    return section, {"steps": steps, "panels": tuple(_panels(standings))}
+    # Of steps with an estimate the last one is with all attributes.
+    left = max(standing.more for standing in standings)
+    what = "keys" if any(line.of == HELD for line in standings[-1].lines) else "attributes"
+    return section, {
+        "steps": steps,
+        "panels": tuple(_panels(standings)),
+        "more": rest(left, 0, f"{what} in the result"),
+    }
 
 
 def _step(number: int, standing: Standing) -> _Step:

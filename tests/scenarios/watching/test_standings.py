@@ -126,10 +126,10 @@ def test_of_many_steps_every_second_is_dropped() -> None:
 def test_of_many_figures_the_first_attributes_are_followed() -> None:
     names = [f"a{place}" for place in range(5)]
     survey = Survey(
-        "wide", tuple(Attribute(name=name, categories=tuple("abcdefgh")) for name in names)
+        "wide", tuple(Attribute(name=name, categories=tuple("abcdefghij")) for name in names)
     )
     _, _, live = followed(RRIndependent.with_keep(survey, 0.6), answers(survey, 30))
-    assert [line.of for line in live[-1].lines] == [name for name in names[:3] for _ in range(8)]
+    assert [line.of for line in live[-1].lines] == [name for name in names[:3] for _ in range(10)]
     assert len(live[-1].lines) == LINES
     assert live[-1].more == 2
 

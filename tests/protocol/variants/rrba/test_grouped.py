@@ -44,7 +44,7 @@ def asked(
         about = generator.multinomial(size, np.full(groups, 1 / groups))
         counts = [generator.multinomial(n, part) for n, part in zip(about, reported, strict=True)]
         running.add(np.concatenate(counts), tables)
-    return variant.estimate(variant._released(running, sum(blocks), np.dtype(np.uint32)))
+    return variant.estimate(variant.released(running, sum(blocks), np.dtype(np.uint32)))
 
 
 def covered(variant: RRBA, blocks: list[int], *, runs: int, factor: float = 1.0) -> Floats:
