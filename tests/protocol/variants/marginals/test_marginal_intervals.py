@@ -31,7 +31,7 @@ def estimated(
     """From reports of respondents with these records, drawn by their law."""
     choices = generator.integers(plan.choices, size=len(cells)).astype(np.uint32)
     size = plan.randomizer.size
-    true = plan._true_answers(cells, choices).astype(np.int64)
+    true = plan.true_answers(cells, choices).astype(np.int64)
     table = np.bincount(choices * size + true, minlength=plan.choices * size)
     table = table.reshape(plan.choices, size)
     reports, keep = table.sum(axis=1), float(plan.randomizer.support.gain)
