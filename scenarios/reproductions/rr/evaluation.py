@@ -276,20 +276,31 @@ def best_thresholds(p: float) -> tuple[int, float]:
 def _methods(asked: Asked[Nothing]) -> list[Sample]:
     """Figure 3; by messages one run of RR-Clusters, asked the questions of all runs."""
     population, (tv, td) = population_of(asked.data), best_thresholds(asked.cell["p"])
-    if not asked.live:
-        return _whole_runs(asked, "figure 3", SIGMAS, tv=tv, td=td, ways=2)
-    joint = run_clusters(asked, population, tv=tv, td=td, parties=PARTIES)
-    adjusted = methods_of(joint, joint)[CLUSTERS + ADJUSTED]
-    methods = {CLUSTERS: product_of_blocks(joint), CLUSTERS + ADJUSTED: adjusted}
-    draws, count = asked.generator(), asked.runs * QUESTIONS
-    found = _asked_about(asked, methods, SIGMAS, draws, ways=2, count=count)
-    return _samples(methods, SIGMAS, found[np.newaxis])
+    methods: Mapping[str, Tables]
+    if asked.live:
+        joint = run_clusters(asked, population, tv=tv, td=td, parties=PARTIES)
+        adjusted = methods_of(joint, joint)[CLUSTERS + ADJUSTED]
+        methods = {CLUSTERS: product_of_blocks(joint), CLUSTERS + ADJUSTED: adjusted}
+        draws, count = asked.generator(), asked.runs * QUESTIONS
+        found = _asked_about(asked, methods, SIGMAS, draws, ways=2, count=count)[np.newaxis]
+    else:
+        methods, found = _whole_runs(asked, "figure 3", SIGMAS, tv=tv, td=td, ways=2)
+    return [
+        Sample.of({"": found[:, place, axis]}, method=method, sigma=sigma)
+        for place, method in enumerate(methods)
+        for axis, sigma in enumerate(SIGMAS)
+    ]
 
 
 def _queries(asked: Asked[Nothing]) -> list[Sample]:
     """Queries on more attributes, of all methods and of RR-Joint and Kronecker too."""
     ways = asked.cell["attributes"]
-    return _whole_runs(asked, "queries", FEWER_SIGMAS, tv=TV, td=TD, ways=ways, more=True)
+    methods, found = _whole_runs(asked, "queries", FEWER_SIGMAS, tv=TV, td=TD, ways=ways, more=True)
+    names = [f"sigma {sigma}" for sigma in FEWER_SIGMAS]
+    return [
+        Sample.of({name: found[:, place, axis] for axis, name in enumerate(names)}, method=method)
+        for place, method in enumerate(methods)
+    ]
 
 
 def _whole_runs(
@@ -301,10 +312,11 @@ def _whole_runs(
     td: float,
     ways: int,
     more: bool = False,
-) -> list[Sample]:
+) -> tuple[Mapping[str, Tables], Floats]:
     """The relative errors of all methods in whole runs, each asked the same questions.
 
-    ``more``: of RR-Joint and Kronecker too.
+    ``more``: of RR-Joint and Kronecker too. The errors have the shape (runs, methods, sigmas,
+    questions).
     """
     p, population, generator = asked.cell["p"], population_of(asked.data), asked.generator()
     records, survey = population.records, population.survey
@@ -320,7 +332,7 @@ def _whole_runs(
             joint = joint_tables(population, p, generator)
             methods |= {KRONECKER: tables_of(alone), JOINT: joint}
         runs.append(_asked_about(asked, methods, sigmas, generator, ways=ways, count=QUESTIONS))
-    return _samples(methods, sigmas, np.stack(runs))
+    return methods, np.stack(runs)
 
 
 def _asked_about(
@@ -345,17 +357,6 @@ def _asked_about(
     return np.stack(found, axis=2)
 
 
-def _samples(
-    methods: Mapping[str, Tables], sigmas: tuple[float, ...], found: Floats
-) -> list[Sample]:
-    """Of errors of shape (runs, methods, sigmas, count)."""
-    return [
-        Sample.of({"": found[:, place, axis]}, method=method, sigma=sigma)
-        for place, method in enumerate(methods)
-        for axis, sigma in enumerate(sigmas)
-    ]
-
-
 def _ranked(found: Found[Nothing]) -> list[str]:
     notes = []
     for p in dict.fromkeys(row.settings["p"] for row in found.rows):
@@ -378,7 +379,7 @@ def _ranked(found: Found[Nothing]) -> list[str]:
 def _of_sizes(found: Found[Nothing]) -> list[str]:
     notes = []
     for method in (INDEPENDENT, CLUSTERS, CLUSTERS + ADJUSTED, KRONECKER, JOINT):
-        errors = [found.value(method=method, p=0.7, sigma=0.1, attributes=m) for m in (2, 3, 4)]
+        errors = [found.value("sigma 0.1", method=method, p=0.7, attributes=m) for m in (2, 3, 4)]
         shown = ", ".join(f"{error:.3f}" for error in errors)
         notes.append(f"p = 0.7, sigma = 0.1, on 2, 3 and 4 attributes: {method} {shown}")
     return notes
@@ -461,7 +462,11 @@ SCENARIOS = scenarios_of(
             x="attributes",
             by=("p", "method"),
             title="Errors of queries on two, three and four attributes",
-            names={"": "relative error", "attributes": "attributes of a set"},
+            figures=("sigma 0.1",),
+            names={
+                "sigma 0.1": "relative error, coverage 0.1",
+                "attributes": "attributes of a set",
+            },
         ),
     ),
 )
