@@ -13,7 +13,7 @@ import msgspec
 from protocol.randomizers import Randomizer
 
 
-class PrivacyEvent(msgspec.Struct, frozen=True, tag=True):
+class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """What one message tells. Subclasses are the events that accountants may know."""
 
 

@@ -199,7 +199,8 @@ class Stream:
                 raise ValueError(f"bound {high}: expected 1 to 2**64")
             drawn = self.words(_cells(shape))
             last = np.uint64(WORDS - 1 - WORDS % high)
-            while (refused := np.flatnonzero(drawn > last)).size:
+            while np.count_nonzero(over := drawn > last):
+                refused = np.flatnonzero(over)
                 drawn[refused] = self.words(refused.size)
             return modulo(drawn, high).reshape(shape)
         if not (np.issubdtype(high.dtype, np.integer) and np.all(high >= 1)):
@@ -208,7 +209,8 @@ class Stream:
         drawn = self.words(bounds.size)
         # 2**64 mod b in words: (2**64 - 1) mod b + 1, which is b itself when b divides 2**64.
         lasts = _LAST - (_LAST % bounds + np.uint64(1)) % bounds
-        while (refused := np.flatnonzero(drawn > lasts)).size:
+        while np.count_nonzero(over := drawn > lasts):
+            refused = np.flatnonzero(over)
             drawn[refused] = self.words(refused.size)
         return (drawn % bounds).reshape(shape)
 

@@ -25,7 +25,7 @@ from protocol.randomizers.oracles.subset import SubsetSelection
 from protocol.randomizers.oracles.unary import UnaryEncoding
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.randomizers.table import KeepElseTable
+from protocol.randomizers.table import KeepElseTable, Tables
 from protocol.wire.arrays import smallest_dtype
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Randomizer",
     "SubsetSelection",
     "Support",
+    "Tables",
     "ThreePoint",
     "UnaryEncoding",
     "join_codes",

@@ -259,6 +259,63 @@ class KeepElseTable(
         return randomized.reshape(codes.shape)
 
 
+class Tables:
+    """Several randomizers of this kind: answers drawn with different ones are drawn in one pass.
+
+    The draws are those of ``KeepElseTable.randomize`` of one after the other.
+
+    Args:
+        tables: at least one.
+    """
+
+    __slots__ = ("_bounds", "_largest", "_lengths", "_sizes", "_starts", "_thresholds")
+
+    def __init__(self, tables: Sequence[KeepElseTable]) -> None:
+        bounds = [table._bounds for table in tables]
+        self._thresholds = np.array([table.threshold for table in tables], np.uint64)
+        self._sizes = np.array([table.size for table in tables])
+        self._largest = int(self._sizes.max())
+        self._lengths = np.array([len(each) for each in bounds])
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        # One more, for a search that has ended looks there.
+        self._bounds = np.concatenate([*bounds, np.zeros(1, np.uint64)])
+
+    def randomize(
+        self, codes: NDArray[Codes], which: NDArray[np.int64], stream: Stream
+    ) -> NDArray[Codes]:
+        """Randomize every code by itself, with two words each.
+
+        Args:
+            codes: shape (n,), of an unsigned type that holds the categories of all randomizers.
+            which: (n,) the place of the randomizer of each.
+            stream: the source of the draws: of the first randomizer's codes first.
+
+        Raises:
+            ValueError: the type of the codes is unsuitable, or a code is no category.
+        """
+        check_codes(codes, self._largest)
+        if np.count_nonzero(codes >= self._sizes[which]):
+            raise ValueError("a code is not below the size of its randomizer")
+        words = np.empty((len(codes), 2), np.uint64)
+        words[np.argsort(which, kind="stable")] = stream.words(words.size).reshape(-1, 2)
+        faked = np.flatnonzero(words[:, 0] >= self._thresholds[which])
+        randomized = codes.copy()
+        randomized[faked] = self._fakes(which[faked], words[faked, 1])
+        return randomized
+
+    def _fakes(self, which: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """How many of its randomizer's bounds each word reaches, by one binary search for all."""
+        starts, left = self._starts[which], self._lengths[which]
+        found = starts.copy()
+        while np.count_nonzero(left):
+            half = left >> 1
+            reached = (left > 0) & (self._bounds[found + half] <= words)
+            found = np.where(reached, found + half + 1, found)
+            left = np.where(reached, left - half - 1, half)
+        places: NDArray[np.int64] = found - starts
+        return places
+
+
 def _weights(table: list[float], mix: Fraction) -> tuple[int, ...]:
     """``(1 - mix) T + mix/r`` in multiples of 2**-64 that sum to exactly 2**64.
 

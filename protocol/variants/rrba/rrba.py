@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from protocol.accounting.events import (
 from protocol.crypto.randomness import WORDS
 from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyError
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers.table import KeepElseTable
+from protocol.randomizers.table import KeepElseTable, Tables
 from protocol.session.roles import Me, Seen, Topic
 from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals
@@ -66,6 +66,30 @@ class Question(Message, frozen=True):
     over: bool
     groups: Array
     weights: Array
+
+
+class _Drawing:
+    """How answers to a question are drawn.
+
+    Args:
+        question: the question.
+        tables: by group, rising.
+        excess: which of them costs more than agreed; empty if none does.
+
+    Attributes:
+        together: all of them, in this order.
+    """
+
+    def __init__(
+        self, question: Question, tables: Mapping[int, KeepElseTable], excess: str
+    ) -> None:
+        self.question = question
+        self.tables = tables
+        self.excess = excess
+
+    @functools.cached_property
+    def together(self) -> Tables:
+        return Tables(list(self.tables.values()))
 
 
 class Answers(Message, frozen=True):
@@ -212,56 +236,58 @@ class RRBA(Variant, frozen=True, kw_only=True):
             return
         lots = self.plan.lots(me.session, me.id, len(records))
         respondents, groups = self.plan.chosen(lots, me.stream_for(question, "groups"))
-        tables = self._tables(question)
-        needed = set(groups.tolist())
-        if not needed <= tables.keys():
+        drawing = self._agreed(question)
+        if not set(groups.tolist()) <= drawing.tables.keys():
             raise PrivacyError("asked about other groups than drawn by lot")
         cells = self.plan.layout.cells_at(records, respondents, groups).astype(self._code_dtype)
-        codes = np.empty(len(cells), self._code_dtype)
-        stream = me.stream_for(question)
-        for group in sorted(needed):
-            about = groups == group
-            codes[about] = tables[group].randomize(cells[about], stream)
+        which = np.searchsorted(question.groups, groups)
+        codes = drawing.together.randomize(cells, which, me.stream_for(question))
         await me.send(
             AGGREGATOR,
             Answers(respondents.astype("<u4"), groups.astype(self._group_dtype), codes),
         )
 
-    def _tables(self, question: Question) -> dict[int, KeepElseTable]:
-        """How an answer about each group asked is drawn, if it costs no more than agreed.
+    def _agreed(self, question: Question) -> _Drawing:
+        """How answers to a question are drawn, if they cost no more than agreed.
 
         Raises:
             PrivacyError: names the group.
         """
         try:
-            tables = self._drawn(question)
+            drawing = self._drawing(question)
         except ValueError as error:
             raise PrivacyError(f"asked with malformed tables: {error}") from error
-        for group, table in tables.items():
-            least, agreed = min(table.weights), least_weight(table.size, self.mix)
-            if least < agreed:
-                raise PrivacyError(
-                    f"asked with a table of {self.plan.group_names[group]} with a probability "
-                    f"of {least / WORDS:.3g}, agreed to at least {agreed / WORDS:.3g}"
-                )
-        return tables
+        if drawing.excess:
+            raise PrivacyError(drawing.excess)
+        return drawing
 
-    def _drawn(self, question: Question) -> dict[int, KeepElseTable]:
-        """How an answer about each group asked is drawn.
+    def _drawing(self, question: Question) -> _Drawing:
+        """How answers to a question are drawn.
 
         Raises:
             ValueError: the question's tables are malformed.
         """
         known = self._known.get(id(question))
-        if known is None or known[0] is not question:
+        if known is None or known.question is not question:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             tables = self.plan.tables(question.groups, question.weights)
-            known = self._known[id(question)] = question, tables
-        return known[1]
+            known = self._known[id(question)] = _Drawing(question, tables, self._excess(tables))
+        return known
+
+    def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
+        """Which of these tables costs more than agreed; empty if none does."""
+        for group, table in tables.items():
+            least, agreed = min(table.weights), least_weight(table.size, self.mix)
+            if least < agreed:
+                return (
+                    f"asked with a table of {self.plan.group_names[group]} with a probability "
+                    f"of {least / WORDS:.3g}, agreed to at least {agreed / WORDS:.3g}"
+                )
+        return ""
 
     @functools.cached_property
-    def _known(self) -> dict[int, tuple[Question, dict[int, KeepElseTable]]]:
+    def _known(self) -> dict[int, _Drawing]:
         # What reaches many parties of one process is one object.
         return {}
 
@@ -393,7 +419,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
             return Plain(self.survey.names)
         try:
-            tables = self._drawn(question)
+            tables = self._drawing(question).tables
             asked = {
                 group: Randomized(tables[group], self.plan.group_names[group])
                 for group in np.unique(answers.groups).tolist()
@@ -413,11 +439,11 @@ class RRBA(Variant, frozen=True, kw_only=True):
         different = tuple(dict.fromkeys(alternatives))
         return different[0] if len(different) == 1 else OneOf(different)
 
-    @property
+    @functools.cached_property
     def _group_dtype(self) -> np.dtype[np.unsignedinteger]:
         return smallest_dtype(len(self.plan.group_names))
 
-    @property
+    @functools.cached_property
     def _code_dtype(self) -> np.dtype[np.unsignedinteger]:
         return smallest_dtype(max(self.plan.layout.groups))
 

@@ -20,6 +20,7 @@ from protocol.randomizers import (
     CodeRandomizer,
     KeepElseTable,
     KeepUniform,
+    Tables,
     join_codes,
     randomize_columns,
     split_codes,
@@ -251,6 +252,48 @@ def test_columns_of_different_kinds_are_randomized_in_turn() -> None:
         expected = [r.randomize(codes[:, j], drawn) for j, r in enumerate(chosen)]
         reports = randomize_columns(chosen, codes, seeded(3))
         np.testing.assert_array_equal(reports, np.array(expected).T)
+
+
+TOGETHER = (
+    faking(),
+    KeepElseTable(threshold=1, weights=(QUARTER, WORDS - QUARTER)),
+    faking((0.2,) * 9, p=0.7),
+    # The last weights are 0, so there is one bound only.
+    KeepElseTable(threshold=HALF, weights=(HALF, HALF, 0, 0)),
+)
+
+
+def test_tables_together_draw_what_each_draws_in_turn() -> None:
+    chooser = np.random.default_rng(2)
+    which = chooser.integers(0, len(TOGETHER), 500)
+    codes = chooser.integers(0, [table.size for table in TOGETHER], (500, 4))[
+        np.arange(500), which
+    ].astype(np.uint8)
+    drawn, expected = seeded(3), codes.copy()
+    for place, table in enumerate(TOGETHER):
+        expected[which == place] = table.randomize(codes[which == place], drawn)
+    np.testing.assert_array_equal(Tables(TOGETHER).randomize(codes, which, seeded(3)), expected)
+
+
+@pytest.mark.parametrize("place", range(len(TOGETHER)))
+def test_tables_together_draw_fakes_exactly_at_their_bounds(place: int) -> None:
+    bounds = list(itertools.accumulate(TOGETHER[place].weights))[:-1]
+    fakes = sorted({0, WORDS - 1, *(b - 1 for b in bounds), *(b for b in bounds if b < WORDS)})
+    # No coin keeps a code.
+    words = [word for fake in fakes for word in (WORDS - 1, fake)]
+    codes = np.zeros(len(fakes), np.uint8)
+    alone = TOGETHER[place].randomize(codes, Scripted(*words))
+    which = np.full(len(fakes), place)
+    together = Tables(TOGETHER).randomize(codes, which, Scripted(*words))
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_tables_together_refuse_codes_outside_their_domains() -> None:
+    tables, stream = Tables(TOGETHER), seeded()
+    with pytest.raises(ValueError, match="below the size of its randomizer"):
+        tables.randomize(np.array([5, 2], np.uint8), np.array([0, 1]), stream)
+    with pytest.raises(ValueError, match="codes of type"):
+        tables.randomize(np.array([0], np.int64), np.array([0]), stream)
 
 
 # The inverse
