@@ -22,6 +22,7 @@ from protocol.estimators.dependence.trees import mutual_information
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project_simplex
+from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 
@@ -295,10 +296,11 @@ def _clusters(
 ) -> tuple[tuple[str, ...], ...]:
     """Attributes that were randomized together, or else are connected by strong dependences."""
     groups: list[tuple[str, ...]] = []
-    if isinstance(estimate, JointEstimate):
+    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
+    if isinstance(joint, JointEstimate):
         groups = [
             tuple(name for name in block.attributes if name in names)
-            for block in estimate.blocks
+            for block in joint.blocks
             if len(block.attributes) > 1
         ]
     if not groups:

@@ -43,6 +43,8 @@ _PROJECTED = (
     "Mosaics are drawn of the nearest possible (projected) shares, with raw percentages in them."
 )
 
+_SAMPLED = ". The counts are exact: the errors are those of a sample of a population"
+
 _LABEL = 12.0
 
 
@@ -66,7 +68,8 @@ def association(
     seen = None if found is None else glance(found)
     if found is None or seen is None:
         return None
-    notes = _notes(seen)
+    exact = _is_exact(found, seen)
+    notes = _notes(seen, exact=exact)
     section = Section(
         key="association", title="Which answers go together", lead=finding(seen), notes=notes
     )
@@ -82,9 +85,12 @@ def association(
         section = replace(section, notes=(*notes, _PROJECTED))
     return section, {
         "triangle": _triangle(seen) if len(seen.names) > 2 else "",
-        "key": _key(),
+        "key": _key(clusters=bool(seen.clusters)),
         "tree": _tree(seen) if len(seen.edges) > 1 else "",
         "scores": _scores_key(),
+        "colours": "Colours show where there are fewer or more answers than if the two attributes "
+        "were independent, in standard errors (s.e.)"
+        f"{_SAMPLED if exact else ''}.",
         "opened": [
             _opened(found, pair, table, intervals, place)
             for place, (pair, table) in enumerate(zip(shown, tables, strict=True))
@@ -114,16 +120,30 @@ def finding(seen: Glance) -> str:
     return f"{len(found):,} of {pairs} depend on each other, most {most} (V {first.strength:.2f})."
 
 
-def _notes(seen: Glance) -> tuple[str, ...]:
+def _is_exact(found: Estimate, seen: Glance) -> bool:
+    """Whether nothing was randomized of the pairs."""
+    ends = (found.table(pair.first, pair.second).interval() for pair in seen.pairs.values())
+    return bool(seen.pairs) and all((low == high).all() for low, high in ends)
+
+
+def _notes(seen: Glance, *, exact: bool) -> tuple[str, ...]:
     unseen = tuple(f"Not looked at: {what}." for what in left_out(seen))
     if not seen.pairs:
         return unseen
-    level = f"{100 * seen.level:g} %"
-    notes = [
-        "V is Cramer's V, from 0 (independent) to 1, without what noise adds to it. A pair counts "
-        "as dependent where a test that knows of the noise rejects independence, corrected for the "
-        f"number of pairs: with a chance of at most {level} any pair is named wrongly.",
-    ]
+    chance = f"the chance that any pair at all is named wrongly is at most {100 * seen.level:g} %"
+    if exact:
+        notes = [
+            "The counts are exact. V is Cramer's V, from 0 (independent) to 1, without what the "
+            "sampling of respondents adds to it. A pair counts as dependent where a test rejects "
+            "independence in a population that they are a sample of, corrected for the number of "
+            f"pairs: {chance}.",
+        ]
+    else:
+        notes = [
+            "V is Cramer's V, from 0 (independent) to 1, without what noise adds to it. A pair "
+            "counts as dependent where a test that knows of the noise rejects independence, "
+            f"corrected for the number of pairs: {chance}.",
+        ]
     noisy, largest = seen.noisy, [p.least for p in seen.pairs.values() if p.judged == "not found"]
     if noisy:
         notes.append(
@@ -132,8 +152,9 @@ def _notes(seen: Glance) -> tuple[str, ...]:
         )
     if largest and not seen.too_noisy:
         notes.append(
-            f"Where none was found, a V of {math.ceil(100 * max(largest)) / 100:.2f} or more would "
-            "have been, in at least 8 of 10 surveys."
+            "A blank means that no dependence was found. A V under about "
+            f"{math.ceil(100 * max(largest)) / 100:.2f} may have been missed there; a larger one "
+            "would be found in at least 8 of 10 surveys."
         )
     return (*notes, *unseen)
 
@@ -204,7 +225,7 @@ def _cell(pair: Pair | None, x: float, y: float, size: float, edge: bool) -> lis
     return parts
 
 
-def _key() -> Markup:
+def _key(*, clusters: bool) -> Markup:
     """What the cells of a triangle mean."""
     steps = ["V below .05", *(f"from {step:g}".replace("0.", ".") for step in STEPS)]
     words = [
@@ -212,6 +233,7 @@ def _key() -> Markup:
         ("v1 edge", "edge of the tree"),
         ("none", "none found"),
         ("noisy", "too noisy"),
+        *((("cluster", "a cluster"),) if clusters else ()),
     ]
     return _swatches("pairs-key", "What the cells mean.", words, (128, 4), class_="triangle")
 

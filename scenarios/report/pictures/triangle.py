@@ -36,7 +36,8 @@ def notes_of(seen: Glance) -> list[str]:
     noisy = [f"crossed out: too noisy to tell ({seen.noisy})"] if seen.noisy else []
     found = ["triangle: Cramer's V without what noise adds, blank where no dependence is found"]
     edges = ["framed: the Chow-Liu tree"] if seen.edges else []
-    return [*found, *noisy, *edges, *unseen]
+    clusters = ["outlined: clusters"] if seen.clusters else []
+    return [*found, *noisy, *edges, *clusters, *unseen]
 
 
 def left_out(seen: Glance) -> list[str]:

@@ -17,7 +17,12 @@ from protocol.attack.client import ClientAttack
 from protocol.attack.probes import Probe
 from scenarios.report.formatting import count
 
-_COLUMNS = ("inputs that differ in", "at least", "ledger", "provable")
+_COLUMNS = ("inputs that differ in", "told at least", "ledger at most", "could be shown")
+_LEGEND = (
+    "Figures are epsilons, in nats. Told at least: what the right guesses prove. Could be shown: "
+    "what they would prove if every guess were right; where that is below the ledger's figure, "
+    "there are too few trials."
+)
 
 
 def attack_values(name: str, found: Attack | ClientAttack) -> dict[str, Any]:
@@ -90,6 +95,7 @@ def figures_report(found: Attack | ClientAttack, *, seconds: float) -> Iterator[
         for probe in found.probes:
             table.add_row(*map(Text, _row(probe)))
         yield table
+        yield Text(_LEGEND)
         yield Text("How the two were told apart:")
         for probe in found.probes:
             yield Text(f"  {probe.pair}: {_how(probe)}")

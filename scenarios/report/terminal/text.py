@@ -78,7 +78,7 @@ def families_report(
                 if parameters:
                     yield scenario_table(one)
                 else:
-                    yield line(f"  {one.name:<{widest}}  {one.summary}")
+                    yield plain(f"  {one.name:<{widest}}  {one.summary}")
         yield plain("")
     if not parameters:
         yield plain("sottovoce list NAME lists its parameters, --parameters those of all.")

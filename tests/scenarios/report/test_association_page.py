@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ElementTree
@@ -20,7 +21,7 @@ from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.variants import RRIndependent
+from protocol.variants import RRClusters, RRIndependent
 from scenarios.datasets.town import town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
@@ -189,6 +190,51 @@ def test_pairs_that_were_not_looked_at_are_named() -> None:
     seen = glance(of("ab", "ac", "bc"))
     assert seen is not None
     assert notes_of(seen)[-1] == "not looked at: 1 pair of more than 400 cells"
+
+
+def test_what_was_not_found_may_have_been_missed() -> None:
+    found = estimate_of(town(2_000, seed=1))
+    seen = glance(found)
+    assert seen is not None
+    missed = [pair.least for pair in seen.pairs.values() if pair.judged == "not found"]
+    assert missed
+    [note] = [note for note in drawn(found)[0].notes if note.startswith("A blank means")]
+    [least] = re.findall(r"A V under about (0\.\d\d) may have been missed there", note)
+    assert max(missed) <= float(least) <= max(missed) + 0.01
+
+
+def test_exact_counts_have_no_noise() -> None:
+    records = town(4_000, seed=1)
+    pairs = list(itertools.combinations(records.survey.names, 2))
+    exact = ExactEstimate(records.survey, {pair: records.counts(pair) for pair in pairs})
+    section, extra = drawn(exact)
+    assert section.notes[0].startswith("The counts are exact. ")
+    assert not any("noise" in note for note in section.notes)
+    assert extra["colours"].endswith(
+        "The counts are exact: the errors are those of a sample of a population."
+    )
+    section, extra = drawn(estimate_of(records))
+    assert "knows of the noise" in section.notes[0]
+    assert extra["colours"].endswith(
+        "than if the two attributes were independent, in standard errors (s.e.)."
+    )
+
+
+def test_attributes_that_were_randomized_together_are_neighbours_in_an_outline() -> None:
+    # The first and the last attribute depend on each other.
+    survey = Survey("Far", tuple(Attribute(name=n, categories=("0", "1")) for n in "abcd"))
+    codes = np.random.default_rng(5).integers(0, 2, (400, 4)).astype(np.uint8)
+    codes[:, 3] = codes[:, 0]
+    variant = RRClusters(survey=survey, p=0.9, tv=4, td=0.3, dependence="rr")
+    found = Context(transport="local").simulate(variant, Records(survey, codes), parties=8).estimate
+    seen = glance(found)
+    assert seen is not None
+    assert (seen.names, seen.clusters) == (("a", "d", "b", "c"), (("a", "d"),))
+    extra = drawn(found)[1]
+    assert str(extra["triangle"]).count('class="cluster"') == 1
+    assert ">a cluster</text>" in str(extra["key"])
+    assert "outlined: clusters" in notes_of(seen)
+    assert "a cluster" not in str(drawn(estimate_of(town(4_000, seed=1)))[1]["key"])
 
 
 def test_noise_is_not_shown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -135,11 +136,18 @@ def test_colours_can_be_told_from_what_they_stand_on() -> None:
             assert contrast(colour[ink], colour[on]) >= 4.5, (ink, on)
         for mark in ("fill", "accent", "good", "bad", "care", "soft"):
             assert contrast(colour[mark], colour["sheet"]) >= 3, mark
+        steps = {}
         for kind, tone, share in mixes:
             pairs = zip(colour[tone], colour["sheet"], strict=True)
             shade = tuple(round((f * share + s * (100 - share)) / 100) for f, s in pairs)
             ink = "sheet" if kind in ("v4", "v5") else "ink"
             assert contrast(colour[ink], shade) >= 4.5, kind
+            if kind.startswith("v"):
+                steps[kind] = shade
+        # Neighbouring steps of the triangle, the blank one first, can be told from each other.
+        shades = [colour["sheet"], *(steps[f"v{place}"] for place in range(5)), colour["accent"]]
+        for one, other in itertools.pairwise(shades):
+            assert contrast(one, other) >= 1.16, (one, other)
 
 
 def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:

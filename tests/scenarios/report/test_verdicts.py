@@ -33,7 +33,8 @@ from scenarios.report.statement.found import LARGEST, _share, coverage, found
 from scenarios.report.statement.statement import statement
 from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.report.terminal.plain import line, plain, printed, wrapped
-from scenarios.report.terminal.text import estimate_report
+from scenarios.report.terminal.text import estimate_report, families_report
+from scenarios.running.loading import families
 from tests.pages import audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
@@ -303,6 +304,16 @@ def test_lines_wrap_at_words_below_where_they_begin() -> None:
         assert rows[0].startswith(begins)
         assert all(row.startswith(" " * len(begins)) for row in rows[1:])
         assert " ".join(" ".join(rows).split()) == " ".join((begins + words).split())
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_list_of_scenarios_is_whole_on_any_terminal(width: int) -> None:
+    rows = shown(width, *families_report(families(), parameters=False))
+    assert max(map(len, rows)) <= width
+    said = " ".join(" ".join(rows).split())
+    for members in families().values():
+        for one in members:
+            assert f"{one.name} {one.summary}" in said
 
 
 def test_a_line_that_takes_one_line_is_cut() -> None:
