@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, Head
 from protocol.session.charter import Charter
-from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import printable
 from scenarios.report.formatting import count, cut
@@ -130,7 +130,7 @@ class _Runs:
         self._bar(done, total)
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
-        """Follow one run by its parties: who has been heard, and who has said the last word."""
+        """Follow one run by its parties: who has been heard, and who has ended or is gone."""
         parties = len(charter.roster.parties)
         heard, ended = set[str](), set[str]()
         part = max(1, 2 * parties // _TOLD)
@@ -140,6 +140,8 @@ class _Runs:
             if isinstance(entry, Delivered):
                 if entry.recipient == AGGREGATOR:
                     heard.add(entry.sender)
+            elif isinstance(entry, Departed):
+                ended.update({entry.party} - {AGGREGATOR})
             elif isinstance(entry, Sent):
                 envelope = decode_envelope(entry.envelope)
                 if envelope.kind == Head.kind() and envelope.sender != AGGREGATOR:

@@ -57,7 +57,7 @@ class Pilot(Message, frozen=True):
 
 
 class PilotReport(Message, frozen=True):
-    """The answer to it, (k, m)."""
+    """The answers of one party's respondents, each attribute randomized by itself, (k, m)."""
 
     codes: Annotated[
         Array, ArraySpec(shape=(Bounds(1, "max_records"), "survey.sizes"), high="survey.sizes")

@@ -16,8 +16,9 @@ from rich.console import Console
 
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, SecureSumVariant
-from scenarios import simulate
-from scenarios.watching.live import Drawing, whiskers
+from scenarios import Fault, crash, simulate
+from scenarios.watching.bars import Ongoing
+from scenarios.watching.live import Drawing, _Runs, whiskers
 from scenarios.watching.standings import Line, Standing, StandingWriter
 from scenarios.watching.words import sentence
 from tests.protocol.sessions import answers
@@ -111,6 +112,22 @@ def test_whiskers(line: Line, shown: str) -> None:
     # Five columns are quarters of the scale.
     assert whiskers(line, 5) == shown
     assert whiskers(line, 5, ascii_only=True) == shown.replace("─", "-").replace("●", "o")
+
+
+@pytest.mark.parametrize("rules", [(), (crash(0.2, kind="Report"),)])
+def test_a_bar_follows_the_parties_of_all_runs(rules: tuple[Fault, ...]) -> None:
+    told: list[tuple[float, float, str]] = []
+    runs = _Runs(Ongoing(lambda *said: told.append(said)))
+    variant, records = RRIndependent.with_keep(SURVEY, 0.6), answers(SURVEY, 40)
+    for number in range(2):
+        runs.done(number, 2)
+        outcome = simulate(variant, records, watch=runs.watch, rules=rules)
+        done, total, said = told[-1]
+        # Whoever is gone without an answer leaves a part undone.
+        missing = 40 - outcome.counted
+        assert done / total == pytest.approx((number + 1 - missing / 80) / 2, abs=1e-3)
+        assert said == f"run {number + 1} of 2, {outcome.counted} of 40 parties heard"
+    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 
 
 @pytest.mark.slow
