@@ -87,38 +87,6 @@ class FigureParameters(Parameters, frozen=True, kw_only=True):
     ] = "6"
 
 
-class Distances(NamedTuple):
-    """The errors of one method on one table in every run.
-
-    Args:
-        raw: l2 distance of signed counts, (runs,).
-        projected: l2 distance of the nearest proper table, in counts.
-        js: Jensen-Shannon distance of that.
-        expected: of ``raw`` squared, in closed form.
-        epsilon: what it costs.
-    """
-
-    raw: Floats
-    projected: Floats
-    js: Floats
-    expected: float
-    epsilon: float
-
-    @classmethod
-    def of(
-        cls, estimate: Floats, counts: NDArray[np.int64], expected: float, epsilon: float
-    ) -> Distances:
-        """Of estimated shares, (runs, K)."""
-        n, truth, proper = int(counts.sum()), counts / counts.sum(), project_rows(estimate)
-        return cls(
-            raw=n * l2_distance(estimate, truth, ways=1),
-            projected=n * l2_distance(proper, truth, ways=1),
-            js=jensen_shannon_distance(proper, truth, ways=1),
-            expected=expected,
-            epsilon=epsilon,
-        )
-
-
 @functools.lru_cache(maxsize=4)
 def _people(name: NetworkName, n: int, seed: int, data: Path | str | None) -> Records:
     return sample(network(name, data), n, seed)
@@ -136,14 +104,18 @@ def tables_of(survey: Survey, ways: int, *, most: int, seed: int) -> list[tuple[
     return [tuple(survey.names[place] for place in places) for places in sorted(found)]
 
 
-def _distances(asked: Asked[Any], setting: Setting) -> list[Distances]:
+def distances(asked: Asked[Any], setting: Setting) -> dict[str, Floats]:
     """The errors of a cell's method on every table, in many runs on the same records.
 
     By messages of the first table, its respondents in an order of their own.
+
+    Returns:
+        Of shape (tables, runs): the l2 distance of signed counts, that of the nearest proper table,
+        and the Jensen-Shannon distance of that one. Of shape (tables,): ``expected``, of the
+        squared distance of signed counts, in closed form, and ``epsilon``, what it costs.
     """
     own, cell, generator = asked.parameters, asked.cell, asked.generator()
-    method = cell["method"]
-    if asked.live and method != "RRBA":
+    if asked.live and cell["method"] != "RRBA":
         raise UsageError("by messages, expected the method 'RRBA': noise is a curator's")
     records = _people(cell["network"], own.n, asked.seed, asked.data)
     tables = tables_of(records.survey, cell["ways"], most=own.tables, seed=asked.seed)
@@ -151,25 +123,34 @@ def _distances(asked: Asked[Any], setting: Setting) -> list[Distances]:
     for names in tables[:1] if asked.live else tables:
         table = records.counts(names)
         counts = table.reshape(-1)
-        if method == "RRBA":
-            raw = (
+        n, truth = len(records), counts / len(records)
+        if cell["method"] == "RRBA":
+            estimate = (
                 _by_messages(asked, setting, records, names)
                 if asked.live
                 else _by_law(asked, setting, counts, generator)
             )
-            fakes = mixed(counts / counts.sum(), own.mix)
-            expected = expected_squared_distance(counts, fakes, setting.p)
+            expected = expected_squared_distance(counts, mixed(truth, own.mix), setting.p)
             epsilon = true_epsilon(setting.p, counts.size, mix=own.mix)
-            found.append(Distances.of(raw, counts, expected, epsilon))
-            continue
-        scale: Scale = "central" if method == "Laplace" else "paper"
-        known = np.broadcast_to(table, (asked.runs, *table.shape))
-        noisy = laplace_tables(known, setting.epsilon, generator, scale=scale, ways=len(names))
-        b = laplace_scale(setting.epsilon, ways=len(names), scale=scale)
-        estimate = noisy.reshape(asked.runs, -1) / counts.sum()
-        # One substituted record moves two counts by one each.
-        found.append(Distances.of(estimate, counts, 2 * b**2 * counts.size, 2 / b))
-    return found
+        else:
+            scale: Scale = "central" if cell["method"] == "Laplace" else "paper"
+            known = np.broadcast_to(table, (asked.runs, *table.shape))
+            noisy = laplace_tables(known, setting.epsilon, generator, scale=scale, ways=table.ndim)
+            estimate = noisy.reshape(asked.runs, -1) / n
+            b = laplace_scale(setting.epsilon, ways=table.ndim, scale=scale)
+            # One substituted record moves two counts by one each.
+            expected, epsilon = 2 * b**2 * counts.size, 2 / b
+        proper = project_rows(estimate)
+        found.append(
+            {
+                "l2, raw": n * l2_distance(estimate, truth, ways=1),
+                "l2, projected": n * l2_distance(proper, truth, ways=1),
+                "Jensen-Shannon": jensen_shannon_distance(proper, truth, ways=1),
+                "expected": expected,
+                "epsilon": epsilon,
+            }
+        )
+    return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
 def _by_law(
@@ -194,34 +175,24 @@ def _by_messages(
 
 def _table(asked: Asked[Parameters], setting: Setting) -> Sample:
     """Mean distances over the tables in every run."""
-    found = _distances(asked, setting)
+    found = distances(asked, setting)
     # A run's mean over the tables: runs are independent, the tables are what they are.
-    figures = {
-        "l2, raw": np.mean([one.raw for one in found], axis=0),
-        "l2, projected": np.mean([one.projected for one in found], axis=0),
-        "Jensen-Shannon": np.mean([one.js for one in found], axis=0),
-        "root of expected squared l2": math.sqrt(np.mean([one.expected for one in found])),
-        "epsilon": np.mean([one.epsilon for one in found]),
-    }
-    return Sample.of(figures, tables=len(found), remark=REMARKS[asked.cell["method"]])
-
-
-# Figure 7
+    means = {name: of.mean(axis=0) for name, of in found.items()}
+    epsilon, expected = means.pop("epsilon"), means.pop("expected")
+    figures = {**means, "root of expected squared l2": math.sqrt(expected), "epsilon": epsilon}
+    remark = REMARKS[asked.cell["method"]]
+    return Sample.of(figures, tables=len(found["epsilon"]), remark=remark)
 
 
 def _spread(asked: Asked[FigureParameters]) -> dict[str, Any]:
     """How the errors of Table 5 or 6 are distributed over runs and tables; by messages the mean."""
-    found = _distances(asked, TABLES[asked.parameters.table])
-    means, quantiles = dict[str, Any](), dict[str, Any]()
-    for words, errors in (
-        ("l2", np.array([one.projected for one in found])),
-        ("Jensen-Shannon", np.array([one.js for one in found])),
-    ):
-        means[f"{words}, mean"] = errors.mean(axis=0)
-        low, median, high = np.quantile(errors, (0.05, 0.5, 0.95))
-        of = {f"{words}, 5 %": low, f"{words}, median": median, f"{words}, 95 %": high}
-        quantiles |= {} if asked.live else of
-    return means | quantiles
+    found = distances(asked, TABLES[asked.parameters.table])
+    errors = {"l2": found["l2, projected"], "Jensen-Shannon": found["Jensen-Shannon"]}
+    figures: dict[str, Any] = {f"{words}, mean": of.mean(axis=0) for words, of in errors.items()}
+    for words, of in () if asked.live else errors.items():
+        for name, share in (("5 %", 0.05), ("median", 0.5), ("95 %", 0.95)):
+            figures[f"{words}, {name}"] = np.quantile(of, share)
+    return figures
 
 
 NOTES = (

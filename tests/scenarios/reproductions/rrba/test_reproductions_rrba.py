@@ -220,11 +220,12 @@ def test_the_expected_squared_distance_is_exact(method: str, data: Path) -> None
         seeds=(1,),
         context=Context(data=data),
     )
-    [errors] = rrba_errors._distances(asked, rrba_errors.TABLES["5"])
-    assert mean_p_value(errors.raw**2, errors.expected) > ALPHA
-    assert mean_p_value(errors.raw**2, errors.expected * WRONG) < ALPHA
-    assert errors.projected.mean() < errors.raw.mean()
-    assert np.all((errors.js >= 0) & (errors.js <= math.sqrt(math.log(2))))
+    errors = rrba_errors.distances(asked, rrba_errors.TABLES["5"])
+    [raw], [expected], js = errors["l2, raw"], errors["expected"], errors["Jensen-Shannon"]
+    assert mean_p_value(raw**2, expected) > ALPHA
+    assert mean_p_value(raw**2, expected * WRONG) < ALPHA
+    assert errors["l2, projected"].mean() < raw.mean()
+    assert np.all((js >= 0) & (js <= math.sqrt(math.log(2))))
 
 
 def test_a_report_s_covariance_has_the_trace_that_is_summed() -> None:
