@@ -69,12 +69,11 @@ class Errors(msgspec.Struct, frozen=True, kw_only=True):
     n: Trips = N
 
 
-class Tests(msgspec.Struct, frozen=True, kw_only=True):
+class Tests(Errors, frozen=True, kw_only=True):
     """What can be set for Figure 7."""
 
     __test__ = False  # Not a class of tests, whatever a collector thinks of its name.
 
-    n: Trips = N
     epsilon: Annotated[float, Meta(gt=0, le=20, description="of a report")] = 1.1
 
 

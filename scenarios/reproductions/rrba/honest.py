@@ -64,20 +64,6 @@ CELLS: tuple[Cell, ...] = tuple(
 # Which table of fakes
 
 
-class Errors(NamedTuple):
-    """What one choice of p and mix leads to, in every run.
-
-    Args:
-        found: the total squared error of the raw shares, (runs,).
-        expected: what it was expected to be, given the tables that the run's fakes came from.
-        best: the same for fakes from the true table, mixed.
-    """
-
-    found: Floats
-    expected: Floats
-    best: float
-
-
 def errors_of_mix(
     law: Floats,
     p: float,
@@ -86,11 +72,15 @@ def errors_of_mix(
     generator: np.random.Generator,
     *,
     runs: int,
-) -> Errors:
+) -> tuple[Floats, Floats]:
     """Adaptive fakes of one mix; every run has respondents of its own, all asked about one table.
 
     Given the tables, the errors of two blocks are uncorrelated, so that the expected squares add
     up: ``sum_b n_b (1 - sum_v L_b[v]**2) / (n p)**2``, with ``L_b = p pi + (1-p) T_b``.
+
+    Returns:
+        The total squared error of the raw shares, (runs,), and what it was expected to be, given
+        the tables that the run's fakes came from.
     """
     shape, (blocks, rest) = (runs,), divmod(parameters.n, parameters.block)
     trials = Trials(shape, law.size, keep=p, mix=mix, generator=generator)
@@ -99,11 +89,7 @@ def errors_of_mix(
     for true in sampled_blocks(laws, parameters.block, generator, blocks=blocks, rest=rest):
         reported = p * law + (1 - p) * trials.ask(true).tables
         expected += true.sum(axis=1) * (1 - (reported**2).sum(axis=1))
-    return Errors(
-        squared_error(trials.raw(), law, ways=1),
-        expected / (parameters.n * p) ** 2,
-        expected_squared_error(law, mixed(law, mix), p, parameters.n),
-    )
+    return squared_error(trials.raw(), law, ways=1), expected / (parameters.n * p) ** 2
 
 
 def _mixes(asked: Asked[Blocks]) -> Sample:
@@ -118,11 +104,11 @@ def _mixes(asked: Asked[Blocks]) -> Sample:
         estimate = run_rrba(asked, records, k=len(names), p=p, mix=mix, block=own.block)
         raw = estimate.table(*names).values.reshape(1, -1)
         return Sample.of({"squared error": squared_error(raw, law, ways=1)}, cells=law.size)
-    found = errors_of_mix(law, p, mix, own, asked.generator(), runs=asked.runs)
+    found, expected = errors_of_mix(law, p, mix, own, asked.generator(), runs=asked.runs)
     figures: dict[str, Any] = {
-        "squared error": found.found,
-        "in closed form": found.expected.mean(),
-        "fakes from the truth": found.best,
+        "squared error": found,
+        "in closed form": expected.mean(),
+        "fakes from the truth": expected_squared_error(law, mixed(law, mix), p, own.n),
     }
     if "p" in cell:
         epsilon = true_epsilon(p, law.size, mix=mix)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -68,20 +68,6 @@ def law_of(ways: int, v: float) -> Floats:
     return law
 
 
-class Reports(NamedTuple):
-    """What the aggregator has in every run.
-
-    Args:
-        counts: of the reports, (runs, 2, ...).
-        fakes: the mean of the tables that fakes came from, of the same shape.
-        keep: the keep probability.
-    """
-
-    counts: NDArray[np.int64]
-    fakes: Floats
-    keep: float
-
-
 EQUAL = "RRBA at the true epsilon"
 
 REMARKS: Mapping[str, str] = {
@@ -99,8 +85,13 @@ REMARKS: Mapping[str, str] = {
 }
 
 
-def _reports(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> Reports:
-    """On tables with this law, of every run or of one by messages."""
+def _reports(
+    asked: Asked[Parameters], law: Floats, generator: np.random.Generator
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """The counts of reports on tables with this law, (runs, 2, ...), and how they were made.
+
+    That is the keep probability, and the mean of the tables that fakes came from.
+    """
     own, size = asked.parameters, law.size
     equal = asked.cell["method"] == EQUAL
     keep, mix = (keep_at(own.epsilon, size), 1.0) if equal else (own.p, own.mix)
@@ -114,14 +105,14 @@ def _reports(asked: Asked[Parameters], law: Floats, generator: np.random.Generat
         estimate = run_rrba(asked, records, k=law.ndim, p=keep, mix=mix, block=own.block)
         (group,) = estimate.groups
         counts = np.rint(group.reported * group.n).astype(np.int64)
-        return Reports(counts[np.newaxis], group.fakes[np.newaxis], group.keep)
+        return counts[np.newaxis], {"keep": group.keep, "fakes": group.fakes[np.newaxis]}
     trials = Trials((asked.runs,), size, keep=keep, mix=mix, generator=generator)
     blocks, rest = divmod(own.n, own.block)
     laws = np.broadcast_to(law.reshape(-1), (asked.runs, size))
     for true in sampled_blocks(laws, own.block, generator, blocks=blocks, rest=rest):
         trials.ask(true)
     shape = (asked.runs, *law.shape)
-    return Reports(trials.counts.reshape(shape), trials.fakes.reshape(shape), keep)
+    return trials.counts.reshape(shape), {"keep": keep, "fakes": trials.fakes.reshape(shape)}
 
 
 def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generator) -> TestResult:
@@ -144,21 +135,13 @@ def _judged(asked: Asked[Parameters], law: Floats, generator: np.random.Generato
             draws=own.draws,
             rule="fewer-than-5",
         )
-    found = _reports(asked, law, generator)
+    counts, made = _reports(asked, law, generator)
     if method == "RRBA":
-        return monte_carlo_test(
-            found.counts,
-            keep=found.keep,
-            generator=generator,
-            fakes=found.fakes,
-            ways=ways,
-            draws=own.draws,
-            rule="fewer-than-5",
-        )
+        made |= {"generator": generator, "draws": own.draws, "rule": "fewer-than-5"}
+        return monte_carlo_test(counts, ways=ways, **made)
     if method == "RRBA, naive":
-        raw = unmixed_counts(found.counts, keep=found.keep, fakes=found.fakes, ways=ways)
-        return naive_test(raw, own.n, ways=ways)
-    return noise_aware_test(found.counts, keep=found.keep, fakes=found.fakes, ways=ways)
+        return naive_test(unmixed_counts(counts, ways=ways, **made), own.n, ways=ways)
+    return noise_aware_test(counts, ways=ways, **made)
 
 
 def _tests(asked: Asked[Parameters]) -> Sample:
