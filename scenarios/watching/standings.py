@@ -34,13 +34,13 @@ from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.rounds import RoundCounter
 
-MOST = 60
+MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
 
 PARTS = 20
 """A step is due whenever one more of so many parts of the parties has answered."""
 
-LINES = 30
+LINES = 26
 """Maximum number of estimated figures that are followed."""
 
 HELD, MEAN = "Held by", "Mean"

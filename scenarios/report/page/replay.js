@@ -3,7 +3,11 @@ const slider = document.getElementById("step");
 const says = document.getElementById("step-says");
 const parts = document.querySelectorAll("[data-step]");
 function show() {
-  for (const part of parts) part.toggleAttribute("hidden", part.dataset.step !== slider.value);
+  const at = Number(slider.value);
+  for (const part of parts) {
+    const { step, until = step } = part.dataset;
+    part.toggleAttribute("hidden", at < Number(step) || at > Number(until));
+  }
   const event = document.querySelector(`.event[data-step="${slider.value}"]`).textContent;
   says.textContent = `${slider.value} of ${slider.max}`;
   slider.setAttribute("aria-valuetext", `${says.textContent}. ${event}`);

@@ -115,7 +115,7 @@ def _panels(standings: Sequence[Standing]) -> Iterator[_Panel]:
 
 
 def _picture(key: str, of: str, labels: Sequence[str], rows: Sequence[Sequence[Line]]) -> Markup:
-    """Points on their intervals, the steps one above the other.
+    """Points on their intervals, the steps one above the other; those that are alike are one.
 
     Args:
         key: what its ids begin with.
@@ -143,7 +143,10 @@ def _picture(key: str, of: str, labels: Sequence[str], rows: Sequence[Sequence[L
         text(left - 10, y(row) + 4, label, "label end", room=left - 10)
         for row, label in enumerate(labels)
     ]
-    for number, lines in enumerate(rows, 1):
+    steps = enumerate(rows, 1)
+    for _, alike in groupby(steps, key=lambda step: step[1]):
+        (first, lines), *others = alike
+        until = others[-1][0] if others else first
         whiskers = dots = ""
         words = []
         for row, line in enumerate(lines):
@@ -153,14 +156,15 @@ def _picture(key: str, of: str, labels: Sequence[str], rows: Sequence[Sequence[L
             if line.value is not None and low <= line.value <= high:
                 dots += f"M{x(line.value):.1f} {at:g}h0"
             words.append(element("tspan", figure(line), x=_WIDTH - 2, y=at + 4))
-        last = number == len(rows)
+        last = until == len(rows)
         parts.append(
             element(
                 "g",
                 element("path", d=whiskers, class_="whisker"),
                 element("path", d=dots, class_="dots"),
                 element("text", *words, class_="words end"),
-                data_step=number,
+                data_step=first,
+                data_until=until if others else None,
                 class_="last" if last else None,
                 hidden=None if last else "",
             )

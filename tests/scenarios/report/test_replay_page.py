@@ -52,8 +52,10 @@ def shown(page: str) -> list[tuple[str, list[str], list[str]]]:
     tops = re.findall(r'<div data-step="\d+".*?</dl>', page, re.DOTALL)
     facts = [re.findall(r'class="figure">(.*?)<', top) for top in tops]
     found: dict[int, list[str]] = {number: [] for number in range(1, len(said) + 1)}
-    for number, words in re.findall(r'<g data-step="(\d+)".*?<text[^>]*>(.*?)</text>', page):
-        found[int(number)] += re.findall(r"<tspan[^>]*>(.*?)</tspan>", words)
+    drawn = r'<g data-step="(\d+)"(?: data-until="(\d+)")?.*?<text[^>]*>(.*?)</text>'
+    for first, until, words in re.findall(drawn, page):
+        for number in range(int(first), int(until or first) + 1):
+            found[number] += re.findall(r"<tspan[^>]*>(.*?)</tspan>", words)
     return [
         (html.unescape(one), each, estimates)
         for one, each, estimates in zip(said, facts, found.values(), strict=True)
@@ -97,7 +99,8 @@ def test_a_page_with_steps_runs_its_own_script_alone() -> None:
     assert (slider["type"], slider["value"], slider["max"]) == ("range", slider["max"], "22")
     # Of all that belongs to a step the last one's is there without a script.
     parts = [attrs for _, attrs in page.elements if "data-step" in attrs]
-    assert {attrs["data-step"] for attrs in parts if "hidden" not in attrs} == {"22"}
+    there = [attrs for attrs in parts if "hidden" not in attrs]
+    assert {attrs.get("data-until", attrs["data-step"]) for attrs in there} == {"22"}
     assert all(("hidden" in attrs) != ("last" in attrs.get("class", "")) for attrs in parts)
     assert re.search(r"@media print \{.*\[data-step\] \{ display: none", style_of(text), re.DOTALL)
 

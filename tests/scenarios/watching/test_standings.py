@@ -126,12 +126,12 @@ def test_of_many_steps_every_second_is_dropped() -> None:
 def test_of_many_figures_the_first_attributes_are_followed() -> None:
     names = [f"a{place}" for place in range(5)]
     survey = Survey(
-        "wide", tuple(Attribute(name=name, categories=tuple("abcdefghij")) for name in names)
+        "wide", tuple(Attribute(name=name, categories=tuple("abcdefghijklm")) for name in names)
     )
     _, _, live = followed(RRIndependent.with_keep(survey, 0.6), answers(survey, 30))
-    assert [line.of for line in live[-1].lines] == [name for name in names[:3] for _ in range(10)]
+    assert [line.of for line in live[-1].lines] == [name for name in names[:2] for _ in range(13)]
     assert len(live[-1].lines) == LINES
-    assert live[-1].more == 2
+    assert live[-1].more == 3
 
 
 class Hasty(SoFar):
