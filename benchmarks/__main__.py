@@ -49,7 +49,7 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "blocks": blocks.by_counts,
         "blocks-records": blocks.by_records,
         "alarm": blocks.alarm,
-        "inp-ht": functools.partial(marginals.released, "InpHT", 0.06),
+        "inp-ht": functools.partial(marginals.released, "InpHT", 0.022),
         "marg-ps": functools.partial(marginals.released, "MargPS", 0.3),
         "likelihood": marginals.likelihood,
         "em": marginals.expectation_maximization,

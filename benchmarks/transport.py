@@ -135,6 +135,7 @@ def memory_batches() -> Benchmark:
         units=len(scene.envelopes),
         product=Side(name="link, switch, link", run=lambda: trio.run(product)),
         floors=(Side(name="memory channel", run=lambda: trio.run(floor)),),
+        aim=0.3,
         repeats=9,
     )
 
@@ -361,7 +362,7 @@ def _streamed(name: str, contexts: Contexts, *, coalesced: bool) -> Benchmark:
         units=len(scene.envelopes),
         product=Side(name="link, switch, link", run=lambda: trio.run(product)),
         floors=(Side(name="stream to stream", run=lambda: trio.run(floor)),),
-        aim=1 / 4 if coalesced else 1 / 2,
+        aim=0.45 if coalesced else 1 / 2,
         repeats=9,
     )
 
