@@ -152,6 +152,18 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         if array.dtype != _DTYPES[self.dtype]:
             raise RemoteProtocolError(f"dtype {array.dtype}, expected {self.dtype}", field=field)
+        if array.shape != self._only_shape:
+            self._check_shape(array, field)
+        if array.size:
+            self._check_values(array, field)
+
+    @functools.cached_property
+    def _only_shape(self) -> tuple[int, ...] | None:
+        """The shape of every such array; None if they have different ones."""
+        fixed = all(low == high for low, high in self.axes)
+        return tuple(low for low, _ in self.axes) if fixed else None
+
+    def _check_shape(self, array: NDArray[Any], field: str) -> None:
         if array.ndim != len(self.shape):
             raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
         for axis, (n, (low, high)) in enumerate(zip(array.shape, self.axes, strict=True)):
@@ -160,11 +172,8 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise RemoteProtocolError(
                     f"length {n} on axis {axis}, expected {wanted}", field=field
                 )
-        self._check_values(array, field)
 
     def _check_values(self, array: NDArray[Any], field: str) -> None:
-        if not array.size:
-            return
         if self.dtype == "f8" and not np.isfinite(array).all():
             raise RemoteProtocolError("expected finite values", field=field)
         if self.low > 0 or self.dtype[0] != "u":
@@ -234,13 +243,13 @@ def unpack(wanted: type, value: Any) -> Any:
     name, shape, content = value
     if not (isinstance(name, str) and name in _DTYPES):
         raise ValueError("unknown dtype")
-    if not (
-        isinstance(shape, list)
-        and len(shape) <= MAX_AXES
-        and all(type(n) is int and 0 <= n < 2**63 for n in shape)
-        and isinstance(content, bytes)
-    ):
+    if not (isinstance(shape, list) and len(shape) <= MAX_AXES and isinstance(content, bytes)):
         raise ValueError("malformed shape or content of an array")
-    if math.prod(shape) * _DTYPES[name].itemsize != len(content):
+    size = (dtype := _DTYPES[name]).itemsize
+    for n in shape:
+        if type(n) is not int or not 0 <= n < 2**63:
+            raise ValueError("malformed shape or content of an array")
+        size *= n
+    if size != len(content):
         raise ValueError(f"{len(content)} bytes do not fill shape {shape} of {name}")
-    return np.frombuffer(content, dtype=_DTYPES[name]).reshape(shape)
+    return np.ndarray(shape, dtype, content)
