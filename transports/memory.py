@@ -38,7 +38,8 @@ class MemoryLink(MailboxLink[Delivery]):
         await trio.lowlevel.checkpoint()
         try:
             for envelope in envelopes:
-                await self._switch.relay(self._member, envelope)
+                if self._switch.relay_nowait(self._member, envelope) is not None:
+                    await self._switch.relay(self._member, envelope)
         except RemoteProtocolError as refusal:
             raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
         except trio.BrokenResourceError:

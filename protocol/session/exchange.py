@@ -7,7 +7,9 @@ Memory transport, TCP switch and local executor differ only in how they carry ou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
@@ -41,7 +43,7 @@ class Recorder(Protocol):
         """What a verifier would find wrong with a member's head, were it sent now."""
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True):
     """An envelope to hand to its recipient.
 
     ``due`` is the earliest time for it, 0 for at once. Deliveries of one sender to one recipient
@@ -54,7 +56,7 @@ class Delivery(NamedTuple):
     encoded: bytes | None = None
 
 
-class Ruling(NamedTuple):
+class Ruling(msgspec.Struct, frozen=True):
     """What follows from an envelope: deliveries, and whether the sender's link ends here."""
 
     deliveries: tuple[Delivery, ...]
@@ -85,6 +87,7 @@ class Exchange:
         self.charter = charter
         self.messages = 0
         self.bytes = 0
+        self._members = charter.roster.position
         self._recorder = recorder
         self._fate = fate
         self._attached: set[PartyId] = set()
@@ -166,7 +169,8 @@ class Exchange:
             return _NOTHING
         # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
         at_hand = encoded if len(encoded) <= KEPT_ENCODING else None
-        self._acquaint(link, recipient)
+        if link != AGGREGATOR != recipient:
+            self._acquaint(link, recipient)
         if fate is not PASS and fate.verdict is Verdict.CUT:
             return Ruling((), "link cut")
         if recipient in self._left:
@@ -180,7 +184,7 @@ class Exchange:
         due = self._due(link, recipient, now, fate.delay)
         delivery = Delivery(envelope, due, False, at_hand)
         if fate.verdict is Verdict.DUPLICATE:
-            return Ruling((delivery, delivery._replace(repeat=True)))
+            return Ruling((delivery, msgspec.structs.replace(delivery, repeat=True)))
         return Ruling((delivery,))
 
     def delivered(self, delivery: Delivery, *, now: float) -> None:
@@ -228,7 +232,7 @@ class Exchange:
             self._declined.add(sender)
         if envelope.kind == _HEAD:
             self._headed.add(sender)
-        if recipient != RECORD:
+        if sender != AGGREGATOR != recipient and recipient != RECORD:
             self._acquaint(sender, recipient)
 
     def recall_refused(self, link: str) -> None:
@@ -252,10 +256,9 @@ class Exchange:
         return [self._notice(member, to=other) for other in concerned if other not in self._left]
 
     def _acquaint(self, one: PartyId, other: PartyId) -> None:
-        """Two members have to do with each other."""
-        if one != AGGREGATOR and other != AGGREGATOR:
-            self._peers.setdefault(one, set()).add(other)
-            self._peers.setdefault(other, set()).add(one)
+        """Two parties have to do with each other."""
+        self._peers.setdefault(one, set()).add(other)
+        self._peers.setdefault(other, set()).add(one)
 
     def _check(self, link: PartyId, envelope: Envelope, expected: int) -> None:
         if envelope.session != self.charter.session:
@@ -267,7 +270,7 @@ class Exchange:
         if envelope.seq != expected:
             raise RemoteProtocolError(f"{envelope.seq}, expected {expected}", field="seq")
         recipient = envelope.recipient
-        if recipient == link or (recipient != RECORD and recipient not in self.charter.roster):
+        if recipient == link or (recipient != RECORD and recipient not in self._members):
             raise RemoteProtocolError(
                 f"recipient {recipient!r:.80} is not on the roster", field="recipient"
             )

@@ -316,8 +316,11 @@ class TwoTables(Exchange):
         self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
     ) -> Ruling:
         ruling = super().accept(link, envelope, now=now)
-        told = tuple(each._replace(envelope=self.told(each.envelope)) for each in ruling.deliveries)
-        return ruling._replace(deliveries=told)
+        told = tuple(
+            msgspec.structs.replace(each, envelope=self.told(each.envelope))
+            for each in ruling.deliveries
+        )
+        return msgspec.structs.replace(ruling, deliveries=told)
 
     def told(self, envelope: Envelope) -> Envelope:
         codec = self.charter.codec

@@ -160,10 +160,10 @@ def test_connecting() -> None:
 
 def test_who_is_not_connected_is_not_heard() -> None:
     hub = Hub(AGGREGATOR)
-    assert hub.exchange.accept(ONE, GOOD, now=0.0) == ((), None)
+    assert hub.exchange.accept(ONE, GOOD, now=0.0) == Ruling(())
     hub.exchange.attach(ONE)
     hub.exchange.leave(ONE, "x", now=0.0)
-    assert hub.exchange.accept(ONE, GOOD, now=0.0) == ((), None)
+    assert hub.exchange.accept(ONE, GOOD, now=0.0) == Ruling(())
     assert [type(entry) for entry in hub.entries()] == [Departed]
 
 
@@ -212,9 +212,9 @@ def test_fates() -> None:
     twice = hub.send(ONE, TWO, fate=Fate(Verdict.DUPLICATE))
     assert [(d.envelope.seq, d.repeat) for d in twice] == [(1, False), (1, True)]
     cut = hub.rule(ONE, TWO, fate=Fate(Verdict.CUT))
-    assert cut == ((), "link cut")
+    assert cut == Ruling((), "link cut")
     crash = hub.rule(THREE, TWO, fate=Fate(Verdict.CRASH))
-    assert crash == ((), "crashed")
+    assert crash == Ruling((), "crashed")
     sent = [entry for entry in hub.entries() if isinstance(entry, Sent)]
     # What a crash prevents was never sent; what is lost was.
     assert len(sent) == 3
