@@ -329,6 +329,9 @@ class Following:
     Args:
         charter: the survey.
         intervals: of the estimates: their level, and what they are about.
+
+    Attributes:
+        writer: has taken all entries so far.
     """
 
     def __init__(self, charter: Charter, intervals: Intervals = USUAL) -> None:

@@ -337,7 +337,9 @@ class _Rounds(SoFar):
             self._estimate = self._estimate if self._counts else None
 
     def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
-        if topic != (KeyReport.kind(), len(self._counts)):
+        # A record of others may have more rounds than there can be.
+        over = len(self._counts) == self._variant.repeats
+        if over or topic != (KeyReport.kind(), len(self._counts)):
             return
         there = {name: self._reports[name] for name in counted if name in self._reports}
         self._first, self._reports = self._first if self._counts else there, {}

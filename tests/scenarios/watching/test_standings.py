@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from protocol.estimators.estimate import Estimate
-from protocol.messages import Message
+from protocol.messages import Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.so_far import SoFar
 from protocol.session.variant import Variant
@@ -16,7 +17,8 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.variants import RRBA, RRIndependent
-from protocol.variants.keyvalue.privkv import PrivKVMVariant
+from protocol.variants.keyvalue.estimate import KeyValueTables
+from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
 from scenarios import Fault, Outcome, crash, simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
@@ -102,6 +104,17 @@ def test_epsilon_is_spent_round_by_round() -> None:
     spent = [standing.epsilon for standing in waits]
     assert spent == pytest.approx([1 + 1 / 3, 1 + 2 / 3, 2.0], rel=1e-6)
     assert {line.of for line in live[-1].lines} == {"Held by", "Mean"}
+
+
+def test_of_a_record_with_too_many_rounds_no_more_are_kept() -> None:
+    following = PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=3).so_far(bytes(32))
+    keys, party = np.zeros(1, np.uint8), PartyId("party-1")
+    for number in range(6):
+        following.heard(party, KeyReport(number, keys, keys))
+        following.closed((KeyReport.kind(), number), [party])
+    found = following.estimate()
+    assert isinstance(found, KeyValueTables)
+    assert len(found.counts) == 3
 
 
 def test_who_is_gone_is_counted() -> None:
