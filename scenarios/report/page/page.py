@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from math import isinf
@@ -27,6 +28,8 @@ from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import WORDS, Bar, Section
 from scenarios.report.statement.statement import Statement
 from scenarios.report.statement.verdicts import SCALE_SAYS
+
+_INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")
 
 
 class Fact(NamedTuple):
@@ -128,8 +131,9 @@ def _shown(value: Any) -> Any:
 
 
 def _unbroken(cell: str) -> Markup:
-    """Figures of a cell as a template prints it, which keep their percent sign on their line."""
-    return escape(printable(cell)).replace(" %", Markup("&nbsp;%"))
+    """Figures of a cell as a template prints it: percent signs and intervals stay on one line."""
+    shown = _INTERVAL.sub(r"[\1,&nbsp;\2]", str(escape(printable(cell))))
+    return Markup(shown.replace(" %", "&nbsp;%"))
 
 
 def _policy(style: str, script: str) -> str:
