@@ -131,9 +131,9 @@ def _shown(value: Any) -> Any:
 
 
 def _unbroken(cell: str) -> Markup:
-    """Figures of a cell as a template prints it: percent signs and intervals stay on one line."""
+    """Figures of a cell as a template prints it: each on a line, with its percent and interval."""
     shown = _INTERVAL.sub(r"[\1,&nbsp;\2]", str(escape(printable(cell))))
-    return Markup(shown.replace(" %", "&nbsp;%"))
+    return Markup(shown.replace(" %", "&nbsp;%").replace("; ", ";<br> "))
 
 
 def _policy(style: str, script: str) -> str:
