@@ -335,6 +335,7 @@ SCENARIOS = scenarios_of(
             title="Errors fall like 1/epsilon, but not for large epsilon",
             by=("n", "method"),
             figures=("error",),
+            axis="standard error of a coefficient",
             names={"error": "standard error of a coefficient", "n": "respondents N"},
         ),
     ),
