@@ -78,6 +78,7 @@ PUBLIC = {
     "Roster": "names and public keys",
     "SecureSum": "parameters",
     "Shape": "sizes",
+    "Signed": "what is on record, its signature and a public key",
     "Sum": "a total, as it is published",
     "Summed": "a total, as every party is told it",
     "_Planned": "a survey's plan",

@@ -42,17 +42,46 @@ PublicKeys = Callable[[int, Sequence[PartyId]], Sequence[bytes]]
 """Makes the public keys of members from a seed, as ``public_keys`` does."""
 
 
+class _Acquainted(Identity):
+    """An identity of a simulation: what two members agree on is computed once for both.
+
+    Args:
+        name, secret: as of ``Identity``.
+        agreed: what one of two members has asked for and the other has not yet.
+    """
+
+    __slots__ = ("_agreed", "_public")
+
+    def __init__(self, name: PartyId, secret: bytes, agreed: dict[bytes, bytes]) -> None:
+        super().__init__(name, secret)
+        self._agreed = agreed
+        self._public = super().public
+
+    @property
+    def public(self) -> bytes:
+        return self._public
+
+    def agree(self, key: bytes) -> bytes:
+        own = self._public
+        both = own + key if own < key else key + own
+        found = self._agreed.pop(both, None)
+        if found is None:
+            found = self._agreed[both] = super().agree(key)
+        return found
+
+
 class _Identities(Mapping[PartyId, Identity]):
     """Everybody's keys, each derived when it is asked for."""
 
     def __init__(self, streams: Streams, names: Sequence[PartyId]) -> None:
         self._streams = streams
         self._names = dict.fromkeys(names)
+        self._agreed: dict[bytes, bytes] = {}
 
     def __getitem__(self, name: PartyId) -> Identity:
         if name not in self._names:
             raise KeyError(name)
-        return simulated_identity(self._streams, name)
+        return simulated_identity(self._streams, name, self._agreed)
 
     def __iter__(self) -> Iterator[PartyId]:
         return iter(self._names)
@@ -104,7 +133,8 @@ def setting_of(
     members = (AGGREGATOR, *names)
     identities: Mapping[PartyId, Identity]
     if keys is None:
-        identities = {name: simulated_identity(streams, name) for name in members}
+        agreed: dict[bytes, bytes] = {}
+        identities = {name: simulated_identity(streams, name, agreed) for name in members}
         public: Sequence[bytes] = [identity.public for identity in identities.values()]
     else:
         identities = _Identities(streams, members)
@@ -128,9 +158,16 @@ def public_keys(seed: int, names: Sequence[PartyId]) -> list[bytes]:
     return [simulated_identity(streams, name).public for name in names]
 
 
-def simulated_identity(streams: Streams, name: PartyId) -> Identity:
-    """A member's identity key, which follows from the seed of the simulation."""
-    return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32))
+def simulated_identity(
+    streams: Streams, name: PartyId, agreed: dict[bytes, bytes] | None = None
+) -> Identity:
+    """A member's identity key, which follows from the seed of the simulation.
+
+    Args:
+        agreed: shared by the members of one process: what two of them agree on is computed once.
+    """
+    secret = streams.stream(name, IDENTITY_STREAM).bytes(32)
+    return Identity(name, secret) if agreed is None else _Acquainted(name, secret, agreed)
 
 
 def _what(given: object) -> str:

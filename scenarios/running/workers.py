@@ -116,7 +116,8 @@ async def _live(task: ShardTask) -> ShardEnded:
     charter, shard = task.charter, task.shard
     streams = Streams.of_seed(task.seed)
     names = [name for name, _ in charter.roster.members[shard.first : shard.last + 1]]
-    identities = {name: simulated_identity(streams, name) for name in names}
+    agreed: dict[bytes, bytes] = {}
+    identities = {name: simulated_identity(streams, name, agreed) for name in names}
     held = Records(task.records.survey, task.records.codes).split(len(names))
     endings: dict[PartyId, str] = dict.fromkeys(names, "never came")
     tls = None if task.credentials is None else task.credentials.context(client_context)

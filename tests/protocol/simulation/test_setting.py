@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from protocol.crypto.randomness import Streams
 from protocol.messages import ROLE_STREAM, PartyId
-from protocol.simulation.setting import setting_of
+from protocol.simulation.setting import setting_of, simulated_identity
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent, RRJoint
 from tests.protocol.sessions import SURVEY, answers
@@ -32,3 +35,24 @@ def test_other_answers_and_more_parties_leave_a_party_its_draws() -> None:
     assert again.charter.session == few.charter.session
     words = [s.streams.stream(ONE, ROLE_STREAM).words(4).tolist() for s in (few, again, more)]
     assert words[0] == words[1] == words[2]
+
+
+def test_what_two_members_agree_on_is_computed_once_for_both() -> None:
+    agreed: dict[bytes, bytes] = {}
+    streams, names = Streams.of_seed(1), [PartyId(f"party-{i}") for i in (1, 2, 3)]
+    one, two, three = (simulated_identity(streams, name, agreed) for name in names)
+    alone = [simulated_identity(streams, name) for name in names]
+    secret = alone[0].agree(alone[1].public)
+    assert one.agree(two.public) == secret
+    assert list(agreed.values()) == [secret]
+    # The other takes it; whoever asks again gets the same.
+    assert two.agree(one.public) == secret
+    assert not agreed
+    assert two.agree(one.public) == one.agree(two.public) == secret
+    assert one.agree(three.public) == alone[2].agree(alone[0].public) != secret
+
+
+def test_an_agreement_with_a_key_of_low_order_is_refused_in_a_simulation_too() -> None:
+    identity = simulated_identity(Streams.of_seed(1), ONE, {})
+    with pytest.raises(ValueError, match="shared"):
+        identity.agree((1).to_bytes(32, "little"))
