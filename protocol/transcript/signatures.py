@@ -26,7 +26,7 @@ class Checks(Protocol):
         """Check these too."""
 
     def found(self) -> list[bool]:
-        """Whether each of all claims holds, in the order they came."""
+        """Whether each of all claims holds, in the order they came; begins anew."""
 
 
 class ChecksHere:
@@ -39,7 +39,8 @@ class ChecksHere:
         self._found += are_signatures(claims)
 
     def found(self) -> list[bool]:
-        return self._found
+        found, self._found = self._found, []
+        return found
 
 
 class Place(NamedTuple):

@@ -422,10 +422,11 @@ class _Verifier:
         """The bodies of the sound heads; of the others the faults, where they belong."""
         sound, unsigned = self._signatures.heads()
         for name, place in unsigned:
-            self._offset = place.offset
-            self.report("head", f"{_shown(name)}: {UNSIGNED}", place.entry)
-        self._offset = None
+            fault = Fault("head", f"{_shown(name)}: {UNSIGNED}", place.offset, place.entry)
+            self._faults.append(fault)
         self._faults.sort(key=_offset)
+        self._left_out += len(self._faults[MAX_FAULTS:])
+        del self._faults[MAX_FAULTS:]
         return sound
 
     def _compare(self) -> None:
