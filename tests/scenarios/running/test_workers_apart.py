@@ -43,7 +43,10 @@ from tests.scenarios.running.test_workers_apart import survey
 
 engine_name, name, path, killing = sys.argv[1:]
 variant, records = survey(name)
-recorded = []
+sent = []
+
+def watch(charter):
+    return lambda entry: isinstance(entry, Sent) and sent.append(entry)
 
 def workers():
     for pid in family(os.getpid()):
@@ -54,7 +57,7 @@ def workers():
             pass
 
 def kill():
-    while sum(isinstance(entry, Sent) for entry in [*recorded]) < len(records):
+    while len(sent) < len(records):
         time.sleep(0.001)
     os.kill(min(workers()), signal.SIGKILL)
 
@@ -65,7 +68,7 @@ if killing == "killing":
 with open_engine(engine_name, jobs=2) as engine:
     outcome = simulate(
         variant, records, workers=2, engine=engine, path=Path(path), rules=rules,
-        watch=lambda charter: recorded.append,
+        watch=watch,
     )
 print(json.dumps([outcome.digest.hex(), sorted(set(outcome.endings.values())), outcome.trouble]))
 """
