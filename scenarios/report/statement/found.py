@@ -94,7 +94,7 @@ def found(
         heads = "Attribute", "Largest shares", ""
     columns = tuple(head for head in heads if head)
     exact = all(figure.exact for figure in figures)
-    ends = "" if exact else f", with {intervals.name}s about the {intervals.about}"
+    ends = ", counted exactly" if exact else f", with {intervals.name}s about the {intervals.about}"
     return Grid(
         key="found-first",
         caption=f"{count(estimate.n, 'respondent')}{ends}",

@@ -67,8 +67,14 @@ _STATES: Mapping[Protection, State] = MappingProxyType(
 _OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
     {"sound": "good", "broken": "bad", "unfinished": "open"}
 )
-SIMULATED = "This record itself protects nobody: it is of a simulation and holds its seed."
-TRIED = "This was a trial: one program held all answers."
+SIMULATED = (
+    "A simulation: whoever has this file can undo its protection. The verdict is on a real survey "
+    "that is run like it."
+)
+TRIED = (
+    "A trial: one program held all answers. The verdict is on a survey that is run like it among "
+    "real parties."
+)
 """Why a verdict on privacy is of the design alone."""
 
 _UNSEARCHED = 3
@@ -311,10 +317,14 @@ def _by_loss(told: Loss, level: int, *, least: bool) -> str:
         f"{most}"
     )
     if SCALE[level].name == "none":
-        return f"the aggregator can become certain of a person's answers ({figure})"
+        return (
+            "the aggregator, which collects the answers, can become certain of those of a person "
+            f"({figure})"
+        )
     return (
-        "if the aggregator held two sets of answers of a person to be equally likely before, it "
-        f"can now be at most {sure(told.record)} sure of one of them ({figure})"
+        "if the aggregator, which collects the answers, held two sets of answers of a person to be "
+        f"equally likely before, it can now be at most {sure(told.record)} sure of one of them "
+        f"({figure})"
     )
 
 
@@ -325,17 +335,17 @@ def _by_crowd(found: CoalitionFinding, crowd: int, *, alone: bool) -> str:
         return f"the aggregator can tell what {names} put into a secure sum, exactly"
     if crowd == 2:
         if found.smallest == 2:
-            opened = "an exact sum is opened over two parties"
+            opened = "an exact sum over two parties is revealed"
         else:
-            opened = "the exact difference between two parties is opened"
+            opened = "the exact difference between two parties is revealed"
         return f"{opened}, and each of them can tell the other's part by its own"
-    opened = "only exact sums are opened" if alone else "exact sums are opened"
+    opened = "only exact sums are revealed" if alone else "exact sums are revealed"
     over = f"over {count(crowd, 'party', 'parties')} or more"
     if found.smallest is None or crowd < found.smallest:
         over = f"perhaps over {crowd} parties only, for not all combinations of them were searched"
     return (
-        f"{opened}, {over}. No noise protects these: whoever knows the parts of all others can "
-        "subtract them, and a count of all or of nobody tells what each of them answered"
+        f"{opened}, {over}. No noise protects these: whoever knows what all others put in can "
+        "subtract it, and where all of them or none gave an answer, the sum tells so of each"
     )
 
 
@@ -356,7 +366,7 @@ def _of_an_answer(told: Loss) -> str:
         return ""
     step = SCALE[level_of(most)].name
     return (
-        f"A single answer is better protected: {step} on this scale, with at most "
+        f"One answer by itself is less exposed: {step} on this scale, with at most "
         f"ε = {epsilon(most)} of {cut(name)}, which changes odds by {odds(most)} at most."
     )
 
@@ -378,8 +388,8 @@ def _exceeded(checks: Iterable[ClaimCheck], *, least: bool, sums: bool) -> Itera
         factor = f", {at_least}{ratio(check.factor)} times as much"
         times = factor if check.factor is not None and math.isfinite(check.factor) else ""
         yield (
-            f"More than is claimed: {cut(check.claim.source, 120)} claims {cut(claims, 120)}; the "
-            f"record shows {shows}{times}."
+            f"Less private than claimed: {cut(check.claim.source, 120)} claims {cut(claims, 120)}; "
+            f"the record shows {shows}{times}."
         )
     if len(worse) > _CLAIMS:
         yield f"{count(len(worse) - _CLAIMS, 'more claim is', 'more claims are')} exceeded."

@@ -164,7 +164,7 @@ def test_a_text_report(tmp_path: Path) -> None:
     said = sottovoce(*QUICK, "--seed", 3, "--out", tmp_path / "new" / "folder")
     assert said.code == 0
     assert "estimated from 300 of 300 parties, 300 respondents, over memory" in said.out
-    assert "protects nobody" in said.out
+    assert "can undo its protection" in said.out
     assert "heart disease" in said.out
     assert (tmp_path / "new" / "folder" / "result.json").is_file()
 

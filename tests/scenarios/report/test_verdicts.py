@@ -86,7 +86,7 @@ def test_of_a_broken_record_nobody_knows_how_well_people_are_protected() -> None
     said = statement(judged)
     assert (said.record.word, said.privacy.word) == ("broken", "unknown")
     assert "the record is broken, so more may have been told than it holds" in said.privacy.says
-    assert not any("better protected" in reason for reason in said.privacy.reasons)
+    assert not any("less exposed" in reason for reason in said.privacy.reasons)
 
 
 def test_how_sure_one_can_be_is_rounded_up() -> None:
@@ -131,7 +131,7 @@ def test_a_sum_is_trusted_only_as_far_as_it_was_judged() -> None:
     first, second = alone.determined[0][:2]
     verdict = judged(pairs=(Pair(first, second, "difference"),))
     assert (verdict.word, verdict.crowd) == ("none", 2)
-    assert "the exact difference between two parties is opened" in verdict.says
+    assert "the exact difference between two parties is revealed" in verdict.says
     # What the ledger has of true counts decides, whatever else was summed.
     sums = tuple(msgspec.structs.replace(each, event=Public()) for each in alone.sums)
     assert judged(sums=sums).word == "moderate"
@@ -167,7 +167,7 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
     bound = f"at most ε = {epsilon(said.privacy.epsilon)} about each respondent"
     assert privacy.startswith(f"Beside exact sums, the aggregator learned {bound}. No ε bounds ")
-    [claimed] = [each for each in said.privacy.reasons if each.startswith("More than is claimed")]
+    [claimed] = [each for each in said.privacy.reasons if each.startswith("Less private than claimed")]
     assert claimed.endswith("the record shows no bound on exact sums.")
     # More may have been told by who signed nothing, or where not all sums could be judged.
     known = judged_of(content, alone=alone)
@@ -256,7 +256,7 @@ def test_exact_figures_are_exact_whatever_their_categories_are_called() -> None:
     content = recorded(SecureSumVariant(survey=survey), 20, parties=5, signed=True).content
     grid = found(audited(content).estimate, USUAL)
     assert grid is not None
-    assert grid.caption == "20 respondents"
+    assert grid.caption == "20 respondents, counted exactly"
 
 
 def test_who_was_counted_is_said_wait_by_wait() -> None:
@@ -282,7 +282,7 @@ def test_a_bracket_in_a_category_makes_no_interval() -> None:
     grid = found(audited(content).estimate, USUAL)
     assert grid is not None
     assert "[0,18)" in str(grid.rows)
-    assert grid.caption == "24 respondents"
+    assert grid.caption == "24 respondents, counted exactly"
 
 
 # On a terminal
