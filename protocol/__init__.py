@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         split_codes,
     )
     from protocol.session.roles import Me, Seen
-    from protocol.session.so_far import SoFar
+    from protocol.session.so_far import SoFar, Waiting
     from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
@@ -188,6 +188,7 @@ __all__ = [
     "UnaryEncoding",
     "UnsupportedEventError",
     "Variant",
+    "Waiting",
     "Workload",
     "calibrate",
     "count_codes",
@@ -293,7 +294,7 @@ _HOMES = {
         "split_codes",
     ),
     "protocol.session.roles": ("Me", "Seen"),
-    "protocol.session.so_far": ("SoFar",),
+    "protocol.session.so_far": ("SoFar", "Waiting"),
     "protocol.session.tabulation": ("Respondents", "Stage"),
     "protocol.session.variant": ("Claim", "Epsilon", "Probability", "Variant"),
     "protocol.sharing.sums": ("SecureSum",),

@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from protocol.estimators.estimate import Estimate
-from protocol.messages import Message, PartyId
+from protocol.messages import NO_ROUND, Message, PartyId
 from protocol.session.roles import Topic
+
+Waiting: TypeAlias = Mapping[Topic, Mapping[PartyId, Message]]
+"""What has come and is not counted yet: of each party and topic the first message."""
 
 
 class SoFar:
-    """Follows what the aggregator says and hears. This one has no estimate before the result.
+    """Follows what the aggregator says and counts. This one has no estimate before the result.
 
-    All of it is on record, so a live run and its transcript lead to the same estimates.
+    All of it is on record, so a live run and its transcript lead to the same estimates. What it is
+    given is kept for it and counted: it keeps no messages of its own but those of ``closed``.
+
+    Attributes:
+        made_of: the kinds of message that its estimate is made of; it is given no others.
     """
+
+    made_of: tuple[type[Message], ...] = ()
 
     def said(self, message: Message) -> None:
         """Take what the aggregator says, to a party or to the record; once for each recipient."""
 
-    def heard(self, party: PartyId, message: Message) -> None:
-        """Take what was delivered to the aggregator."""
-
-    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
-        """A wait of the aggregator is over.
+    def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
+        """A wait of the aggregator for one of these kinds is over.
 
         Args:
             topic: what was awaited.
-            counted: whose messages were counted.
+            counted: the messages that were counted, by party.
         """
 
-    def estimate(self) -> Estimate | None:
-        """The estimate so far, the same object while it is the same; None if there is none yet."""
+    def estimate(self, waiting: Waiting) -> Estimate | None:
+        """The estimate so far, the same object while it is the same; None if there is none yet.
+
+        Args:
+            waiting: what has come and is not counted yet.
+        """
         return None
+
+
+class OneWait(SoFar):
+    """Follows messages of one kind that the aggregator waits for once.
+
+    Args:
+        kind: what it is told of.
+    """
+
+    def __init__(self, kind: type[Message]) -> None:
+        self.made_of = (kind,)
+        self._counted: Mapping[PartyId, Message] | None = None
+
+    def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
+        # A record of others may have further closings.
+        if self._counted is None:
+            self._counted = counted
+
+    def come(self, waiting: Waiting) -> Iterable[Message]:
+        """Those that have come, and once the wait is over those that were counted."""
+        if self._counted is not None:
+            return self._counted.values()
+        return waiting.get((self.made_of[0].kind(), NO_ROUND), {}).values()

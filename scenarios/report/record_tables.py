@@ -247,7 +247,8 @@ class _Rows:
         ended = self._rounds.add(step)
         if ended is not None and not ended.malformed:
             of_round = None if ended.round == NO_ROUND else ended.round
-            yield "closing", (*about, ended.kind, of_round, ended.awaited, len(ended.counted))
+            numbers = len(ended.awaited), len(ended.counted)
+            yield "closing", (*about, ended.kind, of_round, *numbers)
         told = None if self._charging is None else self._charging.add(step)
         if told is None or told.charge is None:
             return

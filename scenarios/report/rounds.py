@@ -131,14 +131,14 @@ class Ended(NamedTuple):
 
     Args:
         kind, round: what it had awaited; empty of a malformed closing.
-        awaited: from how many parties.
+        awaited: from whom.
         counted: whom of them it counted.
         malformed: why the closing is malformed; empty if it is not.
     """
 
     kind: str = ""
     round: int = NO_ROUND
-    awaited: int = 0
+    awaited: tuple[PartyId, ...] = ()
     counted: tuple[PartyId, ...] = ()
     malformed: str = ""
 
@@ -174,7 +174,7 @@ class RoundCounter:
                 ended = Ended(
                     closed.of,
                     closed.round,
-                    len(self._roster.members_in(closed.awaited)),
+                    tuple(self._roster.members_in(closed.awaited)),
                     tuple(self._roster.members_in(closed.counted)),
                 )
             except ValueError as error:
@@ -243,7 +243,7 @@ class RoundWriter(Fold):
         if ended.malformed:
             self._note(f"a malformed closing: {ended.malformed}")
         else:
-            counted = f"{len(ended.counted):,} of {ended.awaited:,} parties counted"
+            counted = f"{len(ended.counted):,} of {len(ended.awaited):,} parties counted"
             self._note(f"closed: {ended.kind} of {counted}")
         self._closings.append(entry)
         self._tallies.append({})

@@ -17,7 +17,7 @@ from scenarios.report.formatting import count, cut
 from scenarios.running.simulation import Watch
 from scenarios.watching.bars import Ongoing, ongoing, terminal
 from scenarios.watching.standings import Following, Line, Standing
-from scenarios.watching.words import basis, event, figure, lost, sentence, spent
+from scenarios.watching.words import about, basis, event, figure, lost, sentence, spent
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -31,7 +31,7 @@ _BESIDE = 64
 _TOLD = 200
 """How often a run tells how far it is, about."""
 
-_ABOVE = 6
+_ABOVE = 8
 """How many lines of the terminal are for what stands above the estimates, and for the prompt."""
 
 
@@ -60,7 +60,7 @@ def following(
     newest: list[Standing] = []
 
     def below() -> RenderableType:
-        return Drawing(newest[-1]) if newest else ""
+        return Drawing(newest[-1], intervals) if newest else ""
 
     with ongoing(name, below=below if watched else None) as bar:
         runs = _Runs(bar)
@@ -83,7 +83,7 @@ def following(
 
 
 class _Lines:
-    """Writes a line for each step of runs, one run after the other.
+    """Writes a line for each step of runs, one run after the other, while it can be written.
 
     Args:
         intervals: of the estimates.
@@ -92,29 +92,35 @@ class _Lines:
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
         self._follower: Following | None = None
+        self._failed = False
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow the next run."""
         self.end()
-        follower = self._follower = Following(charter, self._intervals)
+        if not self._failed:
+            self._follower = Following(charter, self._intervals)
+            self._write(about(self._intervals))
 
         def add(entry: Entry) -> None:
-            standing = follower.add(entry)
+            standing = None if self._follower is None else self._follower.add(entry)
             if standing is not None:
-                _write(standing)
+                self._write(sentence(standing))
 
         return add
 
     def end(self) -> None:
         """The run is over: write how it stands in the end."""
         if self._follower is not None:
-            _write(self._follower.writer.standings()[-1])
+            self._write(sentence(self._follower.writer.standings()[-1]))
         self._follower = None
 
-
-def _write(standing: Standing) -> None:
-    sys.stderr.write(printable(sentence(standing)) + "\n")
-    sys.stderr.flush()
+    def _write(self, said: str) -> None:
+        try:
+            sys.stderr.write(printable(said) + "\n")
+            sys.stderr.flush()
+        except OSError:
+            # Nobody reads it any more, or there is no room: the run goes on.
+            self._follower, self._failed = None, True
 
 
 class _Runs:
@@ -158,8 +164,9 @@ class _Runs:
 class Drawing:
     """A standing as a terminal shows it: what has happened, what was spent, points and whiskers."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: Standing, intervals: Intervals = USUAL) -> None:
         self._standing = standing
+        self._intervals = intervals
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table
@@ -169,6 +176,7 @@ class Drawing:
         standing = self._standing
         yield plain(f"round {standing.round:,}: {event(standing)}; {lost(standing)}")
         yield plain(f"{spent(standing)}; {basis(standing)}")
+        yield plain(about(self._intervals))
         table = Table.grid(padding=(0, 1))
         for width in (16, 16, None, None):
             table.add_column(max_width=width, no_wrap=True, overflow="ellipsis")

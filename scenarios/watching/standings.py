@@ -27,12 +27,13 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
+from protocol.session.roles import Topic, topic_of
 from protocol.session.so_far import SoFar
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.rounds import RoundCounter
+from scenarios.report.rounds import Ended, RoundCounter
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
@@ -43,12 +44,25 @@ PARTS = 20
 LINES = 26
 """Maximum number of estimated figures that are followed."""
 
+FOLLOWED = 2**18
+"""Maximum number of cells in the tables of a survey whose estimates are followed."""
+
+WORK = 2**26
+"""Maximum number of cells that all closings and estimates of a record may go through."""
+
+_EACH = 2**10
+"""The number of cells that take as long as a closing takes in any case."""
+
+_NAMED = 64
+"""The bytes for remembering that a party's answer has been awaited."""
+
 HELD, MEAN = "Held by", "Mean"
 """What is estimated of keys: how many hold one, and the mean of its values."""
 
-Cause: TypeAlias = Literal["answers", "wait", "result", "end"]
+Cause: TypeAlias = Literal["answers", "wait", "result", "unreadable", "stopped", "end"]
 """Why there is a step: ``answers`` have come, a ``wait`` is over, the ``result`` is published, or
-the record is at its ``end`` without one."""
+is ``unreadable``, the following has ``stopped`` before the end of the record, or that is at its
+``end`` without a result."""
 
 
 class Line(NamedTuple):
@@ -69,6 +83,8 @@ class Line(NamedTuple):
     high: float | None = None
     scale: tuple[float, float] | None = (0.0, 1.0)
 
+
+_KERNEL = (Closed.kind(), Head.kind())
 
 _NOTHING: tuple[tuple[Line, ...], int] = (), 0
 
@@ -96,9 +112,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         round: which round it belongs to, from 1; a wait of the aggregator ends one.
         wait: the wait that is over; None if none is.
         asked: how many parties the aggregator has said something to in this round.
-        answered: how many of all parties have been heard in this round.
+        answered: how many of them have been heard.
+        late: how many parties have answered in this round what is no longer awaited from them.
         parties: how many the roster has.
-        contributed: how many have been heard with what the estimate is made of, in any round.
+        contributed: how many have been heard in time with what the estimate is made of, in any
+            round.
         done: how many have said their last word.
         gone: how many have left otherwise than by closing their link.
         declined: how many have declined.
@@ -108,6 +126,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         respondents: how many the estimate is made of; None if there is no estimate.
         lines: the estimate so far, the first figures of it.
         more: how many further attributes or keys it has.
+        keys: whether it is of keys.
         why: why there is no estimate; empty if there is one.
     """
 
@@ -118,6 +137,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     wait: Wait | None
     asked: int
     answered: int
+    late: int
     parties: int
     contributed: int
     done: int
@@ -129,6 +149,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     respondents: int | None
     lines: tuple[Line, ...]
     more: int
+    keys: bool
     why: str
 
 
@@ -140,10 +161,16 @@ class StandingWriter(Fold):
     once none is left of the former. What a message
     tells is judged by what had been delivered to its sender, as heads come last.
 
+    The first message of a party on a topic is kept until the wait for it is over, as an inbox keeps
+    it. If the estimate so far fails, or takes too much work, there is none from then on.
+
     Args:
         charter: the survey.
         intervals: of the estimates: their level, and what they are about.
         held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        failed: why there is no estimate any more; empty if there may be.
     """
 
     def __init__(
@@ -153,7 +180,9 @@ class StandingWriter(Fold):
         self._intervals = intervals
         self._held = held
         self._charging = Charging(charter, held)
-        self._so_far = charter.variant.so_far(charter.session)
+        self.failed = ""
+        self._work, self._cells = 0, _EACH
+        self._so_far, self._made_of = self._begin()
         self._rounds = RoundCounter(charter.roster)
         self._parties = frozenset(charter.roster.parties)
         contribution = charter.variant.contribution
@@ -163,16 +192,20 @@ class StandingWriter(Fold):
         self._messages = 0
         self._asked: set[PartyId] = set()
         self._answered: set[PartyId] = set()
+        self._late: set[PartyId] = set()
+        # What has come and is not counted yet, and from whom something has been awaited.
+        self._waiting: dict[Topic, dict[PartyId, Message]] = {}
+        self._awaited: dict[Topic, set[PartyId]] = {}
         self._contributed: set[PartyId] = set()
         self._done: set[PartyId] = set()
         self._gone: set[PartyId] = set()
         self._declined: set[PartyId] = set()
         self._spent: dict[PartyId, float] = {}
         self._sums = False
-        self._failed = ""
         # The last estimate, and its figures.
         self._estimated: tuple[Estimate, tuple[tuple[Line, ...], int]] | None = None
         self._result: Message | None = None
+        self._unreadable = False
         self._last: Step | None = None
         # How many steps of each cause were due, every how many of them is kept, and those.
         self._steps: dict[Cause, int] = {"answers": 0, "wait": 0}
@@ -207,8 +240,31 @@ class StandingWriter(Fold):
         kept = tuple(standing for _, standing in self._kept)
         if self._last is None:
             return kept
-        cause: Cause = "end" if self._result is None else "result"
-        return (*kept, self._standing(self._last, cause))
+        return (*kept, self._standing(self._last, self._last_cause()))
+
+    def _last_cause(self) -> Cause:
+        if self.stopped is not None:
+            return "stopped"
+        if self._unreadable:
+            return "unreadable"
+        return "end" if self._result is None else "result"
+
+    def _begin(self) -> tuple[SoFar, frozenset[str]]:
+        """Who follows the survey, if it is not too large, and the kinds that it is told of."""
+        variant = self._charter.variant
+        cells = variant.workload().cells
+        self._cells += cells
+        self._too_large = cells > FOLLOWED
+        if self._too_large:
+            self.failed = f"too large to follow: {cells:,} cells, at most {FOLLOWED:,}"
+            return SoFar(), frozenset()
+        try:
+            found = variant.so_far(self._charter.session)
+            return found, frozenset(kind.kind() for kind in found.made_of)
+        except Exception as error:
+            # A variant of a user's own may fail.
+            self.failed = _failure(error)
+            return SoFar(), frozenset()
 
     def _sent(self, step: Step, envelope: Envelope) -> Standing | None:
         self._messages += 1
@@ -220,21 +276,35 @@ class StandingWriter(Fold):
         if envelope.sender != AGGREGATOR:
             return None
         ended, message = self._rounds.add(step), step.message
-        to_record = envelope.recipient == RECORD and not isinstance(message, Closed | Head)
+        to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
         self._result = message if to_record else None
+        self._unreadable = to_record and message is None
         if envelope.recipient in self._parties:
             self._asked.add(envelope.recipient)
         if message is not None and not isinstance(message, Closed):
             self._tell(self._so_far.said, message)
         if ended is None or ended.malformed:
             return None
-        topic = ended.kind, ended.round
-        self._tell(self._so_far.closed, topic, ended.counted)
+        self._closed((ended.kind, ended.round), ended)
         name = ended.kind if ended.round == NO_ROUND else f"{ended.kind}, round {ended.round}"
-        wait = Wait(name, ended.awaited, len(ended.counted))
+        wait = Wait(name, len(ended.awaited), len(ended.counted))
         found = self._due(step, "wait", wait)
-        self._asked, self._answered = set(), set()
+        # What came early stays for the wait to come.
+        self._answered.difference_update(ended.awaited)
+        self._asked, self._late = set(), set()
         return found
+
+    def _closed(self, topic: Topic, ended: Ended) -> None:
+        awaited = self._awaited.setdefault(topic, set())
+        before = len(awaited)
+        awaited.update(ended.awaited)
+        self._held.take(_NAMED * (len(awaited) - before))
+        waiting = self._waiting.get(topic, {})
+        come = {name: waiting.pop(name) for name in ended.awaited if name in waiting}
+        counted = {name: come[name] for name in ended.counted if name in come}
+        if topic[0] in self._made_of:
+            self._work += self._cells
+            self._tell(self._so_far.closed, topic, counted)
 
     def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
         sender = envelope.sender
@@ -242,23 +312,33 @@ class StandingWriter(Fold):
             return None
         if isinstance(message, Head | Declined):
             return None
-        self._answered.add(sender)
-        self._tell(self._so_far.heard, sender, message)
-        if envelope.kind != self._contribution:
+        topic = topic_of(message)
+        if sender in self._awaited.get(topic, ()):
+            self._late.add(sender)
             return None
-        self._held.take(self._charter.codec.held_bytes(message, envelope.body))
+        self._answered.add(sender)
+        if envelope.kind in self._made_of:
+            waiting = self._waiting.setdefault(topic, {})
+            if sender in waiting:
+                return None
+            self._held.take(self._charter.codec.held_bytes(message, envelope.body))
+            waiting[sender] = message
+        elif envelope.kind != self._contribution or sender in self._contributed:
+            return None
         self._contributed.add(sender)
         self._contributions += 1
         return None if self._contributions % self._part else self._due(step, "answers")
 
     def _tell(self, take: Callable[..., object], *what: object) -> None:
         """Let the variant follow; what fails on the record of this survey is not told more."""
-        if self._failed:
+        if self._work > WORK:
+            self.failed = self.failed or "too much work to follow"
+        if self.failed:
             return
         try:
             take(*what)
         except Exception as error:
-            self._failed = _failure(error)
+            self.failed = _failure(error)
 
     def _due(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing | None:
         self._steps[cause] += 1
@@ -280,18 +360,20 @@ class StandingWriter(Fold):
         return found
 
     def _standing(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing:
-        respondents, (lines, more), why = None, _NOTHING, ""
+        respondents, (lines, more), why, keys = None, _NOTHING, "", False
         try:
             estimate = self._estimate(cause)
             if estimate is not None:
                 if self._estimated is None or self._estimated[0] is not estimate:
+                    self._work += self._cells
                     self._estimated = estimate, _lines(estimate, self._intervals)
                 respondents, (lines, more) = estimate.n, self._estimated[1]
+                keys = isinstance(estimate, KeyValueTables)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = _failure(error)
         if respondents is None and not why:
-            last = type(self._so_far) is SoFar or cause == "end"
+            last = type(self._so_far) is SoFar or cause not in ("answers", "wait")
             why = "none before the result" if last else "none yet"
         return Standing(
             cause=cause,
@@ -300,7 +382,8 @@ class StandingWriter(Fold):
             round=self._rounds.number - (wait is not None),
             wait=wait,
             asked=len(self._asked),
-            answered=len(self._answered),
+            answered=len(self._answered & self._asked),
+            late=len(self._late),
             parties=len(self._parties),
             contributed=len(self._contributed),
             done=len(self._done),
@@ -312,15 +395,18 @@ class StandingWriter(Fold):
             respondents=respondents,
             lines=lines,
             more=more,
+            keys=keys,
             why=why,
         )
 
     def _estimate(self, cause: Cause) -> Estimate | None:
+        if self._too_large:
+            raise ValueError(self.failed)
         if self._result is not None and cause == "result":
             return self._charter.variant.estimate(self._result)
-        if self._failed:
-            raise ValueError(self._failed)
-        return self._so_far.estimate()
+        if self.failed:
+            raise ValueError(self.failed)
+        return self._so_far.estimate(self._waiting)
 
 
 class Following:

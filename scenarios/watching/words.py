@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import math
 
-from protocol.estimators.inference.words import Shown, bracketed
+from protocol.estimators.inference.words import Intervals, Shown, bracketed
 from scenarios.report.formatting import NONE, count, cut, epsilon
 from scenarios.report.intervals import decimal, in_percent
-from scenarios.watching.standings import HELD, Line, Standing
+from scenarios.watching.standings import Line, Standing
 
 
 def event(standing: Standing) -> str:
     """What has happened at a step."""
-    wait = standing.wait
+    wait, late = standing.wait, f", and {standing.late:,} late" if standing.late else ""
     if wait is not None:
         awaited = count(wait.awaited, "party", "parties")
-        return f"the wait for {cut(wait.name)} is over, {wait.counted:,} of {awaited} counted"
+        return f"the wait for {cut(wait.name)} is over, {wait.counted:,} of {awaited} counted{late}"
     if standing.cause == "result":
         return "the result is published"
     if standing.cause == "end":
         return "the record ends without a result"
-    return f"{standing.answered:,} of {standing.asked:,} that were asked have answered"
+    if standing.cause == "unreadable":
+        return "the published result cannot be read"
+    if standing.cause == "stopped":
+        return "the record is followed up to here only"
+    return f"{standing.answered:,} of {standing.asked:,} that were asked have answered{late}"
+
+
+EACH_STEP = "each is for its own step, so do not stop at one that pleases"
+"""What intervals at many steps are not for."""
+
+
+def about(intervals: Intervals) -> str:
+    """Which intervals are shown at each step."""
+    return f"{intervals.legend}; {EACH_STEP}"
 
 
 def lost(standing: Standing) -> str:
@@ -47,7 +60,7 @@ def basis(standing: Standing) -> str:
     said = f"from {count(standing.respondents, 'respondent')}"
     if not standing.more:
         return said
-    what = "key" if standing.lines[0].of == HELD else "attribute"
+    what = "key" if standing.keys else "attribute"
     return f"{said}; {count(standing.more, f'more {what}')} not shown"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,8 +21,8 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Release
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
-from protocol.session.roles import Me, Seen, Topic
-from protocol.session.so_far import SoFar
+from protocol.session.roles import Me, Seen
+from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import SecureSum, Sum, Summed, check_totals, digest_of
@@ -497,36 +497,26 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return (matched,)
 
 
-class _ByCluster(SoFar):
+class _ByCluster(OneWait):
     """The totals, once the aggregator has said them, and the reports by cluster that have come."""
 
     def __init__(self, variant: RRClusters) -> None:
+        super().__init__(Report)
         self._variant = variant
         self._learned: Totals | Proposal | None = None
-        self._codes: dict[PartyId, NDArray[np.unsignedinteger]] = {}
-        self._over = False
 
     def said(self, message: Message) -> None:
         if isinstance(message, Totals | Proposal):
             self._learned = message
 
-    def heard(self, party: PartyId, message: Message) -> None:
-        if isinstance(message, Report) and not self._over:
-            self._codes.setdefault(party, message.codes)
-
-    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
-        if topic[0] == Report.kind():
-            self._over = True
-            there = set(counted)
-            self._codes = {name: codes for name, codes in self._codes.items() if name in there}
-
-    def estimate(self) -> CombinedEstimate | None:
+    def estimate(self, waiting: Waiting) -> CombinedEstimate | None:
         learned = self._learned
         if learned is None:
             return None
         totals = learned.totals
         negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
-        reports = [codes for codes in self._codes.values() if fits(codes, negotiated.blocks)]
+        come = [said.codes for said in self.come(waiting) if isinstance(said, Report)]
+        reports = [codes for codes in come if fits(codes, negotiated.blocks)]
         if not reports:
             return None
         variant, respondents = self._variant, learned.respondents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
 from protocol.session.roles import Me, Seen, Topic
-from protocol.session.so_far import SoFar
+from protocol.session.so_far import SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Epsilon, Variant
 from protocol.surveys.limits import Workload
@@ -320,41 +320,47 @@ class PrivKVMVariant(KeyValueCollection, frozen=True, kw_only=True):
 class _Rounds(SoFar):
     """The reports of the first round, and the counts of all rounds whose wait is over."""
 
+    made_of = (KeyReport,)
+
     def __init__(self, variant: KeyValueCollection) -> None:
         self._variant = variant
-        self._first: dict[PartyId, KeyReport] = {}
-        self._reports: dict[PartyId, KeyReport] = {}
+        self._first: Mapping[PartyId, KeyReport] = {}
         self._counts: list[NDArray[np.int64]] = []
         self._estimate: KeyValueTables | None = None
 
-    def heard(self, party: PartyId, message: Message) -> None:
-        if not isinstance(message, KeyReport) or not self._variant.fits(message):
-            return
-        first = self._first.get(party)
-        same = first is not None and np.array_equal(message.keys, first.keys)
-        if message.round == len(self._counts) and (same or not self._counts):
-            self._reports.setdefault(party, message)
-            self._estimate = self._estimate if self._counts else None
-
-    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
+    def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
         # A record of others may have more rounds than there can be.
         over = len(self._counts) == self._variant.repeats
-        if over or topic != (KeyReport.kind(), len(self._counts)):
+        if over or topic[1] != len(self._counts):
             return
-        there = {name: self._reports[name] for name in counted if name in self._reports}
-        self._first, self._reports = self._first if self._counts else there, {}
+        there = self._fit(counted)
+        self._first = self._first if self._counts else there
         if there:
             self._counts.append(self._variant.counted(there.values()))
             self._estimate = None
 
-    def estimate(self) -> KeyValueTables | None:
-        counts = self._counts
-        if not counts and self._reports:
-            counts = [self._variant.counted(self._reports.values())]
-        if counts and self._estimate is None:
-            result = SymbolCounts(np.stack(counts).astype(np.uint32))
-            self._estimate = self._variant.estimate(result)
+    def estimate(self, waiting: Waiting) -> KeyValueTables | None:
+        if not self._counts:
+            there = self._fit(waiting.get((KeyReport.kind(), 0), {}))
+            return self._made([self._variant.counted(there.values())]) if there else None
+        if self._estimate is None:
+            self._estimate = self._made(self._counts)
         return self._estimate
+
+    def _fit(self, reports: Mapping[PartyId, Message]) -> dict[PartyId, KeyReport]:
+        """Those that count: in a further round, those on the keys of the first."""
+        found = {}
+        for party, report in reports.items():
+            if not isinstance(report, KeyReport) or not self._variant.fits(report):
+                continue
+            first = self._first.get(party)
+            same = first is not None and np.array_equal(report.keys, first.keys)
+            if same or not self._counts:
+                found[party] = report
+        return found
+
+    def _made(self, counts: list[NDArray[np.int64]]) -> KeyValueTables:
+        return self._variant.estimate(SymbolCounts(np.stack(counts).astype(np.uint32)))
 
 
 def _by_keys(reports: Mapping[PartyId, KeyReport]) -> dict[bytes, list[PartyId]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,8 @@ from protocol.crypto.randomness import Stream
 from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.roles import Me, Seen, Topic
-from protocol.session.so_far import SoFar
+from protocol.session.roles import Me, Seen
+from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -191,27 +191,17 @@ class OneReport(Variant, frozen=True, kw_only=True):
         return Derived() if isinstance(message, result) else Plain(self.survey.names)
 
 
-class _Reports(SoFar):
+class _Reports(OneWait):
     """The reports that have come, and when their wait is over those that were counted."""
 
     def __init__(self, variant: OneReport) -> None:
+        super().__init__(variant.contribution)
         self._variant = variant
-        self._read: dict[PartyId, Any] = {}
-        self._over = False
 
-    def heard(self, party: PartyId, message: Message) -> None:
-        if isinstance(message, self._variant.contribution) and not self._over:
-            self._read.setdefault(party, self._variant.read(message))
-
-    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
-        if topic[0] == self._variant.contribution.kind():
-            self._over = True
-            there = set(counted)
-            self._read = {name: read for name, read in self._read.items() if name in there}
-
-    def estimate(self) -> Estimate | None:
-        read = [found for found in self._read.values() if found is not None]
-        return self._variant.estimate(self._variant.pooled(read)) if read else None
+    def estimate(self, waiting: Waiting) -> Estimate | None:
+        variant = self._variant
+        read = [found for found in map(variant.read, self.come(waiting)) if found is not None]
+        return variant.estimate(variant.pooled(read)) if read else None
 
 
 def check_valid(valid: int, quorum: int, what: str = "valid reports") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyErro
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable, Tables
 from protocol.session.roles import Me, Seen, Topic
-from protocol.session.so_far import SoFar
+from protocol.session.so_far import SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
@@ -545,30 +545,24 @@ class RRBA(Variant, frozen=True, kw_only=True):
 class _Blocks(SoFar):
     """Blocks whose wait is over, with the tables that follow from those before."""
 
+    made_of = (Answers,)
+
     def __init__(self, variant: RRBA, session: bytes) -> None:
         self._variant = variant
         self._session = session
         self._running = variant.running()
-        self._answers: dict[PartyId, Answers] = {}
         self._answered = 0
         self._estimate: GroupedEstimate | None = None
 
-    def heard(self, party: PartyId, message: Message) -> None:
-        if isinstance(message, Answers):
-            self._answers.setdefault(party, message)
-
-    def closed(self, topic: Topic, counted: Collection[PartyId]) -> None:
-        if topic[0] != Answers.kind():
-            return
-        answers = {name: self._answers[name] for name in counted if name in self._answers}
-        self._answers = {}
+    def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
+        answers = {name: said for name, said in counted.items() if isinstance(said, Answers)}
         weights = weights_of(self._running.cells, self._running.tables(self._variant.mix))
         counts, respondents, _ = self._variant.counted(self._session, answers)
         self._running.add(counts, weights / WORDS)
         self._answered += respondents
         self._estimate = None
 
-    def estimate(self) -> GroupedEstimate | None:
+    def estimate(self, waiting: Waiting) -> GroupedEstimate | None:
         if self._answered and self._estimate is None:
             released = self._variant.released(self._running, self._answered, np.dtype(np.uint32))
             self._estimate = self._variant.estimate(released)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -18,7 +19,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import Fault, crash, simulate
 from scenarios.watching.bars import Ongoing
-from scenarios.watching.live import Drawing, _Runs, whiskers
+from scenarios.watching.live import Drawing, _Runs, following, whiskers
 from scenarios.watching.standings import Line, Standing, StandingWriter
 from scenarios.watching.words import sentence
 from tests.protocol.sessions import answers
@@ -47,6 +48,8 @@ def test_a_line_for_each_step_where_there_is_no_terminal() -> None:
     said = sottovoce(*SMALL, "--set", "parties=20", "--json")
     assert said.json["scenario"] == "quickstart"
     lines = said.err.splitlines()
+    about = "95 % interval about the respondents; each is for its own step, "
+    assert lines.pop(0) == f"{about}so do not stop at one that pleases"
     # Twenty parties answer, the wait is over, the result is published.
     assert len(lines) == 22
     assert "; 1 of 20 that were asked have answered; ε at most 6.983; from 3 resp" in lines[0]
@@ -57,6 +60,18 @@ def test_a_line_for_each_step_where_there_is_no_terminal() -> None:
         for low, high in (re.findall(r"\[([\d.]+), ([\d.]+)\]", line)[0] for line in lines)
     ]
     assert widths[-1] < widths[0] / 2
+
+
+def test_a_watch_that_cannot_be_written_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    variant = RRIndependent.with_keep(SURVEY, 0.6)
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        with following("a survey", watched=True, silent=True) as (watch, _):
+            outcomes = [simulate(variant, answers(SURVEY, 8), watch=watch) for _ in range(2)]
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    assert [outcome.counted for outcome in outcomes] == [8, 8]
 
 
 def test_what_draws_reports_by_law_cannot_be_watched() -> None:
@@ -81,11 +96,12 @@ def test_a_drawing_fits_its_terminal_and_shows_names_as_they_are() -> None:
         assert lines[0] == "round 2: the result is published; 0 gone"
         assert lines[1].startswith("ε at most 1.387; from 40 respondents")
         assert max(map(len, lines)) <= width
-        assert lines[2].startswith("[red]no[/]")
-        assert "[b]never" in lines[2]
-        assert re.search(r"─*●─* +\d+\.\d % \[\d+\.\d, \d+\.\d\]$", lines[2])
-    short = drawn(last, height=7)
-    assert len(short) == 3
+        assert lines[2].startswith("95 % interval about the respondents; each is for its own step,")
+        first = next(line for line in lines if line.startswith("[red]no[/]"))
+        assert "[b]never" in first
+        assert re.search(r"─*●─* +\d+\.\d % \[\d+\.\d, \d+\.\d\]$", first)
+    short = drawn(last, height=9)
+    assert len(short) == 5
 
 
 def test_sums_have_no_estimate_before_the_result() -> None:

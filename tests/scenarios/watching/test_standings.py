@@ -7,23 +7,30 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from protocol.audit.audit import audit
 from protocol.estimators.estimate import Estimate
 from protocol.messages import Message, PartyId
 from protocol.session.charter import Charter
-from protocol.session.so_far import SoFar
+from protocol.session.so_far import SoFar, Waiting
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
-from protocol.variants import RRBA, RRIndependent
+from protocol.transcript.header import charter_of
+from protocol.transcript.reader import TranscriptReader
+from protocol.variants import RRBA, RRClusters, RRIndependent
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
-from scenarios import Fault, Outcome, crash, simulate
+from scenarios import Fault, Outcome, crash, delay, simulate
 from scenarios.datasets.town import TOWN, town
+from scenarios.watching import standings
 from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
+from scenarios.watching.words import event
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
+from tests.recorded.forgeries import Forgery
+from tests.recorded.runs import recorded
 
 
 def followed(
@@ -110,9 +117,8 @@ def test_of_a_record_with_too_many_rounds_no_more_are_kept() -> None:
     following = PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=3).so_far(bytes(32))
     keys, party = np.zeros(1, np.uint8), PartyId("party-1")
     for number in range(6):
-        following.heard(party, KeyReport(number, keys, keys))
-        following.closed((KeyReport.kind(), number), [party])
-    found = following.estimate()
+        following.closed((KeyReport.kind(), number), {party: KeyReport(number, keys, keys)})
+    found = following.estimate({})
     assert isinstance(found, KeyValueTables)
     assert len(found.counts) == 3
 
@@ -148,12 +154,12 @@ def test_of_many_figures_the_first_attributes_are_followed() -> None:
 
 
 class Hasty(SoFar):
-    """Fails with what it hears."""
+    """Fails with what is said."""
 
-    def heard(self, party: str, message: Message) -> None:
-        raise KeyError(party)
+    def said(self, message: Message) -> None:
+        raise KeyError(message.kind())
 
-    def estimate(self) -> Estimate | None:
+    def estimate(self, waiting: Waiting) -> Estimate | None:
         raise AssertionError("it is not asked")
 
 
@@ -164,9 +170,17 @@ class Faulty(RRIndependent, frozen=True):
         return Hasty()
 
 
-def test_a_variant_that_fails_to_follow_ends_no_run() -> None:
-    outcome, told, live = followed(Faulty.with_keep(TOWN, 0.6), town(8, seed=2))
-    assert {standing.why for standing in told} == {"KeyError: 'party-1'"}
+class Unwilling(RRIndependent, frozen=True):
+    """Does not even begin to follow its survey."""
+
+    def so_far(self, session: bytes) -> SoFar:
+        raise ValueError("not this one")
+
+
+@pytest.mark.parametrize(("cls", "why"), [(Faulty, "KeyError: 'Ask'"), (Unwilling, "not this one")])
+def test_a_variant_that_fails_to_follow_ends_no_run(cls: type[RRIndependent], why: str) -> None:
+    outcome, told, live = followed(cls.with_keep(TOWN, 0.6), town(8, seed=2))
+    assert {standing.why for standing in told} == {why}
     assert live[-1].lines
     assert live[-1].respondents == outcome.counted == 8
 
@@ -182,12 +196,134 @@ def test_a_record_without_a_result_says_so() -> None:
     assert last.lines == live[-1].lines
 
 
-def test_of_a_file_from_others_no_more_is_kept_than_there_may_be() -> None:
-    outcome, _, live = followed(RRIndependent.with_keep(TOWN, 0.6), town(40, seed=2))
-    writer = StandingWriter(outcome.charter, held=Held(lambda: 0, free=5_000))
-    outcome.transcript.audit(RRIndependent, folds=[writer])
-    assert writer.stopped is not None
-    found = writer.standings()
-    assert 0 < len(found) < len(live)
-    assert found[:-1] == live[: len(found) - 1]
-    assert found[-1].cause == "end"
+@pytest.mark.parametrize(
+    "variant",
+    [
+        RRIndependent.with_keep(TOWN, 0.6),
+        RRClusters(survey=TOWN, p=0.6, tv=50, td=0.1, dependence="secure-sum"),
+    ],
+    ids=lambda variant: variant.name,
+)
+def test_of_a_file_from_others_no_more_is_kept_than_there_may_be(variant: Variant) -> None:
+    outcome, _, live = followed(variant, town(40, seed=2))
+    kept = [held for held in (Held(lambda: 0, free=free) for free in (2**40, 5_000))]
+    writers = [StandingWriter(outcome.charter, held=held) for held in kept]
+    found = outcome.transcript.audit(type(variant), folds=writers)
+    assert found.verdict == "sound"
+    assert [writer.stopped is None for writer in writers] == [True, False]
+    steps = writers[1].standings()
+    assert len(steps) < len(live)
+    assert steps[:-1] == live[: len(steps) - 1]
+    assert steps[-1].cause == "stopped"
+
+
+class Noted(Held):
+    """Notes the sizes that it is to count."""
+
+    __slots__ = ("sizes",)
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0, free=2**40)
+        self.sizes: list[int] = []
+
+    def take(self, size: int) -> None:
+        super().take(size)
+        self.sizes.append(size)
+
+
+def test_reports_by_cluster_are_counted_as_held() -> None:
+    variant = RRClusters(survey=TOWN, p=0.6, tv=50, td=0.1, dependence="secure-sum")
+    outcome = simulate(variant, town(20_000, seed=2), parties=4)
+    held = Noted()
+    outcome.transcript.audit(RRClusters, folds=[StandingWriter(outcome.charter, held=held)])
+    assert len([size for size in held.sizes if size >= 5_000]) == 4
+
+
+def test_the_first_message_of_a_topic_counts_and_an_early_one_stays() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=3, quorum=1)
+    forgery = Forgery(recorded(variant, town(6, seed=2), signed=True).content)
+    first_closing = next(
+        place
+        for place, entry in enumerate(forgery.entries)
+        if entry[0] == "Sent" and entry[2][4] == "Closed"
+    )
+    # An answer to the second block comes while the first one is awaited.
+    entries = forgery.entries
+    sent = next(
+        place
+        for place, entry in enumerate(entries)
+        if place > first_closing and entry[0] == "Sent" and entry[2][4] == "Answers"
+    )
+    _, sender, _, number, *_ = entries[sent][2]
+    delivered = next(
+        place
+        for place, entry in enumerate(entries)
+        if entry[0] == "Delivered" and (entry[2], entry[4]) == (sender, number)
+    )
+    early = [entries[sent], entries[delivered]]
+    rest = [entry for place, entry in enumerate(entries) if place not in (sent, delivered)]
+    forgery.entries[:] = [*rest[:first_closing], *early, *rest[first_closing:]]
+    forgery.notes.clear()
+    content = forgery.write()
+    writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRBA))
+    assert audit(lambda: [content], RRBA, folds=[writer]).verdict == "sound"
+    waits = [standing for standing in writer.standings() if standing.cause == "wait"]
+    assert [standing.respondents for standing in waits] == [3, 6]
+    assert waits[-1].lines == writer.standings()[-1].lines
+
+
+def test_estimates_of_a_large_survey_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=4)
+    cells = variant.workload().cells
+    monkeypatch.setattr(standings, "FOLLOWED", cells - 1)
+    outcome, _, live = followed(variant, town(8, seed=2))
+    assert live == replayed(outcome)
+    assert {standing.respondents for standing in live} == {None}
+    assert {standing.why for standing in live} == {
+        f"too large to follow: {cells:,} cells, at most {cells - 1:,}"
+    }
+    monkeypatch.setattr(standings, "FOLLOWED", cells)
+    assert followed(variant, town(8, seed=2))[2][-1].respondents == 8
+
+
+def test_too_many_closings_end_the_estimates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=4)
+    each = standings._EACH + variant.workload().cells
+    monkeypatch.setattr(standings, "WORK", 6 * each)
+    outcome, _, live = followed(variant, town(40, seed=2))
+    # A closing and an estimate are as much work.
+    waits = [standing for standing in live if standing.cause == "wait"]
+    assert [standing.respondents for standing in waits] == [4, 8, 12, *[None] * 7]
+    assert waits[-1].why == "too much work to follow"
+    assert live[-1].respondents == 40
+    assert live == replayed(outcome)
+
+
+def test_intervals_shrink_while_reports_by_cluster_arrive() -> None:
+    variant = RRClusters(survey=TOWN, p=0.6, tv=50, td=0.1, dependence="rr")
+    _, told, live = followed(variant, town(40, seed=2))
+    drawn = [standing for standing in told if standing.cause == "answers" and standing.lines]
+    assert len(drawn) == 20
+    assert widest(drawn[-1]) < widest(drawn[0])
+    assert drawn[-1].lines == live[-1].lines
+
+
+def test_late_answers_are_told_apart() -> None:
+    variant = RRBA(survey=TOWN, p=0.6, block=10, patience=1.0, quorum=1)
+    outcome, told, live = followed(variant, town(60, seed=2), delay(1.5, share=0.5, kind="Answers"))
+    assert live == replayed(outcome)
+    assert all(standing.answered <= standing.asked for standing in told)
+    assert max(standing.late for standing in told) > 0
+    assert live[-1].contributed == live[-1].respondents == outcome.counted
+    for late in filter(lambda standing: standing.late, told):
+        assert event(late).endswith(f", and {late.late} late")
+
+
+def test_a_result_that_cannot_be_read_is_not_a_missing_one() -> None:
+    forgery = Forgery(recorded(RRIndependent.with_keep(TOWN, 0.6), town(8, seed=2)).content)
+    place = max(place for place, entry in enumerate(forgery.entries) if entry[0] == "Sent")
+    forgery.entries[place][2][5] = forgery.entries[place][2][5][:-1]
+    content = forgery.write()
+    writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRIndependent))
+    assert audit(lambda: [content], RRIndependent, folds=[writer]).verdict == "broken"
+    assert writer.standings()[-1].cause == "unreadable"
