@@ -167,7 +167,8 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
     bound = f"at most ε = {epsilon(said.privacy.epsilon)} about each respondent"
     assert privacy.startswith(f"Beside exact sums, the aggregator learned {bound}. No ε bounds ")
-    [claimed] = [each for each in said.privacy.reasons if each.startswith("Less private than claimed")]
+    less = "Less private than claimed"
+    [claimed] = [each for each in said.privacy.reasons if each.startswith(less)]
     assert claimed.endswith("the record shows no bound on exact sums.")
     # More may have been told by who signed nothing, or where not all sums could be judged.
     known = judged_of(content, alone=alone)
