@@ -10,7 +10,7 @@ from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
 from scenarios.own_data.opening import open_sheet
 from scenarios.own_data.sheets import tidied_cells
-from scenarios.running.budget import reading
+from scenarios.running.budget import within_usual_budget
 
 
 def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
@@ -27,7 +27,7 @@ def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:
         UsageError: it is not a table of margins of this survey; says what is wrong.
         CannotFinishError: it takes more time or memory than is given to a file of its length.
     """
-    with reading(path):
+    with within_usual_budget(path):
         sheet = open_sheet(path)
         rows: list[tuple[str, ...]] = [sheet.names]
         for block in sheet.blocks(sheet.names):

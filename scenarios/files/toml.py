@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from scenarios.errors import UsageError
-from scenarios.running.budget import reading
+from scenarios.running.budget import within_usual_budget
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
     """
     path = Path(path)
     try:
-        with reading(path):
+        with within_usual_budget(path):
             return msgspec.toml.decode(path.read_bytes(), type=kind)
     except msgspec.ValidationError as error:
         raise misplaced(path, error) from error

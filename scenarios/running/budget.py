@@ -61,7 +61,7 @@ def usual_budget(files: Iterable[Path]) -> tuple[float, int]:
     return SECONDS + size / BYTES_PER_SECOND, MEGABYTES + more
 
 
-def reading(*files: Path) -> AbstractContextManager[None]:
+def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
     """Let the block take what is usual for these files, where a command has no options for it.
 
     Raises:

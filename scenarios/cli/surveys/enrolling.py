@@ -35,7 +35,7 @@ from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError, printable
 from scenarios.report.announced import described
 from scenarios.report.formatting import count as counted
-from scenarios.running.budget import reading
+from scenarios.running.budget import within_usual_budget
 
 _LARGEST_LIST = 1 << 24
 
@@ -140,7 +140,7 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
 
     It shows what will be asked, and at what cost. The private key stays in the folder.
     """
-    with reading(invitation):
+    with within_usual_budget(invitation):
         joined = joined_by(invitation, out, variant)
         agreed = joined.invitation.agreed
         facts = [*what_is_asked(joined.variant, agreed.analysis)]
@@ -202,7 +202,7 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
 
     Exit 0 if the party is admitted, and 1 if somebody else had used its invitation before.
     """
-    with reading(answer):
+    with within_usual_budget(answer):
         accepted = accepted_by(folder, answer, variant)
     keys = ", ".join(claim.key.hex() for claim in accepted.claims)
     if accepted.member is None:

@@ -48,7 +48,7 @@ from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.announced import described
 from scenarios.report.beside import Beside
-from scenarios.running.budget import reading
+from scenarios.running.budget import within_usual_budget
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
@@ -462,5 +462,5 @@ def rehearse(
 
 def _member_in(folder: Path, variant: str | None) -> Member:
     # Whoever made the folder may have put anything into it.
-    with reading(folder / CHARTER, folder / ROSTER):
+    with within_usual_budget(folder / CHARTER, folder / ROSTER):
         return read_member(folder, variant)

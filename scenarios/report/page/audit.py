@@ -46,7 +46,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
         extras["worst"] = graph(judged.worst.finding, "worst")
     shown = [published, *(together or ())[:1]]
     if steps is not None:
-        section, extras["replay"] = replay(steps, judged.intervals)
+        section, extras["replay"] = replay(steps, judged.intervals, judged.audit.passed)
         shown.append(section)
     found, *others, integrity = stated.sections
     agreed = terms(judged.header, survey)

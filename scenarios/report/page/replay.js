@@ -8,11 +8,19 @@ function show() {
     const { step, until = step } = part.dataset;
     part.toggleAttribute("hidden", at < Number(step) || at > Number(until));
   }
+  for (const panel of document.querySelectorAll(".stepped")) {
+    const words = panel.querySelectorAll("g[data-step]:not([hidden]) tspan");
+    panel.querySelectorAll("td").forEach((cell, row) => (cell.textContent = words[row].textContent));
+  }
   const event = document.querySelector(`.event[data-step="${slider.value}"]`).textContent;
   says.textContent = `${slider.value} of ${slider.max}`;
   slider.setAttribute("aria-valuetext", `${says.textContent}. ${event}`);
 }
-slider.value = slider.max;
+function end() {
+  slider.value = slider.max;
+  show();
+}
 slider.addEventListener("input", show);
+addEventListener("beforeprint", end);
 slider.parentElement.hidden = false;
-show();
+end();

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.words import Intervals
 from scenarios.report.formatting import NONE, count, cut, epsilon
 from scenarios.report.page.diagrams import Mark, axis, ticks
 from scenarios.report.page.page import Fact
 from scenarios.report.page.svg import element, text, width_of
-from scenarios.report.statement.parts import Section, rest
-from scenarios.watching.standings import HELD, Line, Standing, StandingWriter
+from scenarios.report.statement.parts import Grid, Section, rest
+from scenarios.watching.standings import Line, Standing, StandingWriter
 from scenarios.watching.words import event, figure
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
@@ -25,6 +26,14 @@ _FOR_READERS = (
     "These steps tell more about single reports than the result does. They are for whoever may "
     "read the transcript."
 )
+
+_OWN_STEP = (
+    "Each interval holds for its own step. That all of them do is much less likely, so do not stop "
+    "when a figure pleases. Who answers early may differ from who answers later."
+)
+
+_SAME = 1e-9
+"""Relative difference of two sums of the same losses, at most."""
 
 
 class _Step(NamedTuple):
@@ -40,6 +49,7 @@ class _Panel(NamedTuple):
 
     name: str
     picture: Markup
+    grid: Grid
 
 
 def script() -> str:
@@ -47,43 +57,59 @@ def script() -> str:
     return (files("scenarios.report") / "page" / "replay.js").read_text(encoding="utf-8")
 
 
-def replay(found: StandingWriter, intervals: Intervals) -> tuple[Section, dict[str, object]]:
+def replay(
+    found: StandingWriter, intervals: Intervals, passed: Ledger
+) -> tuple[Section, dict[str, object]]:
     """A survey step by step, and what its template draws.
 
     Args:
         found: has taken all steps of the transcript.
         intervals: of the estimates.
+        passed: what the aggregator learned, by what parties signed for.
     """
     standings = found.standings()
     if not standings:
         return Section(key="replay", title="Step by step", lead="No step could be read."), {}
-    notes = [f"Estimates are from what had been heard by then: {intervals.says}.", _FOR_READERS]
+    heard = f"Estimates are from what had been heard by then: {intervals.says}."
+    notes = [heard, _OWN_STEP, _FOR_READERS]
+    last = standings[-1]
+    signed = passed.record_epsilon
+    short = not last.sums and last.epsilon < signed * (1 - _SAME)
+    if short:
+        notes.append(
+            f"ε is by what was delivered. By what parties signed for, {epsilon(signed)} was spent."
+        )
+    if found.failed:
+        notes.append(f"Estimates are not followed to the end: {cut(found.failed, 120)}.")
     if found.due > len(standings):
         notes.insert(0, f"Of {found.due:,} steps, {len(standings):,} are shown.")
     if found.stopped is not None:
         notes.append(f"The record could not be followed to its end: {found.stopped}.")
-    finished = standings[-1].cause == "result"
-    until = "from the first answers to the result" if finished else "as far as the record goes"
+    until = {
+        "result": "from the first answers to the result",
+        "unreadable": "from the first answers to a result that cannot be read",
+        "stopped": "as far as the record could be followed",
+    }.get(last.cause, "as far as the record goes")
     section = Section(
         key="replay",
         title="Step by step",
         lead=f"{count(len(standings), 'step')}, {until}.",
         notes=tuple(notes),
     )
-    steps = [_step(number, standing) for number, standing in enumerate(standings, 1)]
+    steps = [_step(number, standing, short) for number, standing in enumerate(standings, 1)]
     # Of steps with an estimate the last one is with all attributes.
-    left = max(standing.more for standing in standings)
-    what = "keys" if any(line.of == HELD for line in standings[-1].lines) else "attributes"
+    widest = max(standings, key=lambda standing: standing.more)
+    what = "keys" if widest.keys else "attributes"
     return section, {
         "steps": steps,
-        "panels": tuple(_panels(standings)),
-        "more": rest(left, 0, f"{what} in the result"),
+        "panels": tuple(_panels(standings, intervals)),
+        "more": rest(widest.more, 0, f"{what} in the result"),
     }
 
 
-def _step(number: int, standing: Standing) -> _Step:
+def _step(number: int, standing: Standing, short: bool) -> _Step:
     declined = f"{standing.declined:,} declined" if standing.declined else "left midway"
-    spent, how = epsilon(standing.epsilon), "at most"
+    spent, how = epsilon(standing.epsilon), "by what was delivered" if short else "at most"
     if standing.sums:
         how = "exact sums, which no ε bounds"
         spent, how = (spent, f"beside {how}") if standing.epsilon else (epsilon(math.inf), how)
@@ -102,30 +128,36 @@ def _respondents(standing: Standing) -> str:
     return NONE if standing.respondents is None else f"{standing.respondents:,}"
 
 
-def _panels(standings: Sequence[Standing]) -> Iterator[_Panel]:
+def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Panel]:
     """A panel for each attribute that some step has an estimate of."""
     known = next((standing.lines for standing in standings[::-1] if standing.lines), ())
-    for place, (of, lines) in enumerate(groupby(known, key=lambda line: line.of)):
-        labels = [line.name for line in lines]
+    for place, (of, group) in enumerate(groupby(known, key=lambda line: line.of)):
+        lines = list(group)
+        unknown = [Line(of, line.name, scale=line.scale) for line in lines]
         rows = [
-            [line for line in standing.lines if line.of == of] or [Line(of, "")] * len(labels)
-            for standing in standings
+            [line for line in standing.lines if line.of == of] or unknown for standing in standings
         ]
-        yield _Panel(cut(of), _picture(f"replay-{place}", of, labels, rows))
+        table = Grid(
+            key=f"replay-{place}",
+            caption=f"{cut(of)} at the step that is shown",
+            columns=("Figure", f"#Estimate, {intervals.legend}"),
+            rows=tuple((cut(line.name or of), figure(line)) for line in rows[-1]),
+            wide=False,
+        )
+        yield _Panel(cut(of), _picture(of, rows), table)
 
 
-def _picture(key: str, of: str, labels: Sequence[str], rows: Sequence[Sequence[Line]]) -> Markup:
+def _picture(of: str, rows: Sequence[Sequence[Line]]) -> Markup:
     """Points on their intervals, the steps one above the other; those that are alike are one.
 
     Args:
-        key: what its ids begin with.
         of: what the figures are of.
-        labels: of the figures.
         rows: of each step, its figures.
     """
     marks = [_mark(line) for lines in rows for line in lines]
-    percent = rows[-1][0].scale == (0.0, 1.0)
-    low, high, places = axis(marks, rows[-1][0].scale or (-math.inf, math.inf))
+    labels, scale = [line.name for line in rows[-1]], rows[-1][0].scale
+    percent = scale == (0.0, 1.0)
+    low, high, places = axis(marks, scale or (-math.inf, math.inf))
     right = max(60.0, *(width_of(figure(line), 11.5) for lines in rows for line in lines)) + 12
     right = min(right, 150.0)
     left = min(max(40.0, *(width_of(label, 12.5) for label in labels)), _WIDTH - right - 112) + 12
@@ -172,8 +204,8 @@ def _picture(key: str, of: str, labels: Sequence[str], rows: Sequence[Sequence[L
     return element(
         "svg",
         *parts,
-        role="group",
-        aria_label=cut(of),
+        role="img",
+        aria_label=f"{cut(of)}: the figures are in the table",
         viewBox=f"0 0 {_WIDTH:g} {bottom + 20:g}",
         class_="intervals",
     )

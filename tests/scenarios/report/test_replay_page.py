@@ -9,18 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from protocol.audit.audit import audit
+from protocol.estimators.inference.words import USUAL
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
+from protocol.surveys.limits import Held
+from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.variants import RRBA, RRIndependent
+from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios import simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.report.formatting import NONE, epsilon
 from scenarios.report.page.page import hashed
-from scenarios.watching.standings import MOST, Following, Standing
+from scenarios.report.page.replay import replay
+from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
 from scenarios.watching.words import event, figure
-from tests.every_variant import Example, examples
-from tests.pages import Page, hostile_survey, independent, replay_page_of, style_of, summed
+from tests.every_variant import NUMBERS, Example, examples
+from tests.pages import Page, audited, hostile_survey, independent, replay_page_of, style_of, summed
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
@@ -142,6 +148,89 @@ def test_a_record_that_breaks_off_is_followed_as_far_as_it_goes() -> None:
     assert shown(torn) == []
     assert "No step could be read." in Page(torn).said
     assert "<script" not in torn
+
+
+def ticks(page: str) -> list[str]:
+    """The marks of all scales of the steps."""
+    return re.findall(r'class="tick middle">(.*?)<', page[page.index('id="replay"') :])
+
+
+def test_a_result_that_does_not_fit_leaves_the_scale_of_means() -> None:
+    variant = NumericMean(survey=NUMBERS, epsilon=4.0, mechanism="piecewise")
+    content = recorded(variant, answers(NUMBERS, 40), signed=True).content
+    forgery = Forgery(content)
+    place = max(place for place, entry in enumerate(forgery.entries) if entry[0] == "Sent")
+    envelope = forgery.entries[place][2]
+    # A result of 41 reports of 40, and then one that cannot be read.
+    for body, says, of in (
+        (b"\x93\x29" + envelope[5][2:], "the result is published", NONE),
+        (envelope[5][:-1], "the published result cannot be read", "40"),
+    ):
+        envelope[5] = body
+        forgery.notes.clear()
+        page = replay_page_of(forgery.write())
+        assert ticks(page) == ticks(replay_page_of(content))
+        assert not any("%" in tick for tick in ticks(page))
+        last, facts, _ = shown(page)[-1]
+        assert last.endswith(f": {says}.")
+        assert facts[3] == of
+
+
+def test_what_was_signed_for_is_said_where_more_was_spent() -> None:
+    content = independent()
+    found = audited(content)
+    last = StandingWriter(found.charter)
+    audit(lambda: [content], RRIndependent, folds=[last])
+    spent = last.standings()[-1].epsilon
+    told, _ = replay(last, USUAL, found.passed)
+    assert not any("signed for" in note for note in told.notes)
+    # A record that shows another question than the one that parties signed for costs less.
+    last._spent = {name: spent / 50 for name in last._spent}
+    told, drawn = replay(last, USUAL, found.passed)
+    said = f"By what parties signed for, {epsilon(found.passed.record_epsilon)} was spent."
+    assert any(note.endswith(said) for note in told.notes)
+    assert "by what was delivered" in str(drawn["steps"])
+
+
+def test_a_page_says_how_far_it_was_followed() -> None:
+    content = independent()
+    found = audited(content)
+    writer = StandingWriter(found.charter, held=Held(lambda: 0, free=20_000))
+    assert audit(lambda: [content], RRIndependent, folds=[writer]).verdict == "sound"
+    section, drawn = replay(writer, USUAL, found.passed)
+    assert section.lead.endswith(" as far as the record could be followed.")
+    assert "followed up to here only" in str(drawn["steps"])
+    assert "without a result" not in str(drawn["steps"])
+
+
+def test_an_attribute_called_as_the_share_of_keys_is_an_attribute() -> None:
+    survey = Survey(
+        "odd",
+        (
+            Attribute(name="Held by", categories=("few", "many")),
+            Attribute(name="long", categories=tuple(map(str, range(LINES)))),
+        ),
+    )
+    content = recorded(RRIndependent.with_keep(survey, 0.6), answers(survey, 8)).content
+    page = Page(replay_page_of(content))
+    assert "1 more attribute" in page.said
+    assert "more key" not in page.said
+
+
+def test_the_shown_step_is_in_a_table_for_readers_of_screens() -> None:
+    text = replay_page_of(independent())
+    part = text[text.index('id="replay"') :]
+    tables = re.findall(r"<table>.*?</table>", part[: part.index("</section>")], re.DOTALL)
+    cells = [
+        html.unescape(cell)
+        for table in tables
+        for cell in re.findall(r"<td[^>]*>(.*?)</td>", table, re.DOTALL)
+    ]
+    assert cells == shown(text)[-1][2]
+    # What moves the slider is announced once.
+    [says] = re.findall(r"<output[^>]*>", text)
+    assert 'aria-live="off"' in says
+    assert "so do not stop when a figure pleases" in Page(text).said
 
 
 def test_steps_are_for_a_page(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ from scenarios.running.budget import (
     MEGABYTES,
     SECONDS,
     SMALL,
-    reading,
     usual_budget,
     within_budget,
+    within_usual_budget,
 )
 from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
@@ -167,7 +167,7 @@ def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.Monkey
         read_toml(plan, dict[str, int])
 
     def reads_on() -> None:
-        with reading(plan):
+        with within_usual_budget(plan):
             while True:
                 signal.pause()
 
