@@ -92,14 +92,16 @@ class _Lines:
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
         self._follower: Following | None = None
-        self._failed = False
+        self._begun = self._failed = False
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow the next run."""
         self.end()
         if not self._failed:
             self._follower = Following(charter, self._intervals)
-            self._write(about(self._intervals))
+            if not self._begun:
+                self._begun = True
+                self._write(about(self._intervals))
 
         def add(entry: Entry) -> None:
             standing = None if self._follower is None else self._follower.add(entry)

@@ -303,7 +303,7 @@ class StandingWriter(Fold):
         come = {name: waiting.pop(name) for name in ended.awaited if name in waiting}
         counted = {name: come[name] for name in ended.counted if name in come}
         if topic[0] in self._made_of:
-            self._work += self._cells
+            self._spend()
             self._tell(self._so_far.closed, topic, counted)
 
     def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
@@ -331,14 +331,18 @@ class StandingWriter(Fold):
 
     def _tell(self, take: Callable[..., object], *what: object) -> None:
         """Let the variant follow; what fails on the record of this survey is not told more."""
-        if self._work > WORK:
-            self.failed = self.failed or "too much work to follow"
         if self.failed:
             return
         try:
             take(*what)
         except Exception as error:
             self.failed = _failure(error)
+
+    def _spend(self) -> None:
+        """Count the work of a closing or an estimate."""
+        self._work += self._cells
+        if self._work > WORK:
+            self.failed = self.failed or "too much work to follow"
 
     def _due(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing | None:
         self._steps[cause] += 1
@@ -365,7 +369,7 @@ class StandingWriter(Fold):
             estimate = self._estimate(cause)
             if estimate is not None:
                 if self._estimated is None or self._estimated[0] is not estimate:
-                    self._work += self._cells
+                    self._spend()
                     self._estimated = estimate, _lines(estimate, self._intervals)
                 respondents, (lines, more) = estimate.n, self._estimated[1]
                 keys = isinstance(estimate, KeyValueTables)

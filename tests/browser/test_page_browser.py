@@ -209,6 +209,9 @@ def test_a_slider_goes_through_the_steps(browser: Browser, files: dict[str, Path
     first = ("1 of 22", "Round 1, after 0.0 s: 3 of 60 that were asked have answered.", "3", 4)
     assert seen() == first
     assert slider.get_attribute("aria-valuetext") == f"1 of 22. {first[1]}"
+    # The tables beside the pictures have the figures of the same step.
+    figures = page.locator("#replay g[data-step]:visible tspan").all_text_contents()
+    assert page.locator("#replay .stepped td").all_text_contents() == figures
     page.keyboard.press("ArrowRight")
     assert seen()[::2] == ("2 of 22", "6")
     # Printed, the page has the last step, whichever is shown.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.audit.audit import audit
 from protocol.estimators.estimate import Estimate
@@ -22,7 +23,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
-from scenarios import Fault, Outcome, crash, delay, simulate
+from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.watching import standings
 from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
@@ -306,6 +307,14 @@ def test_intervals_shrink_while_reports_by_cluster_arrive() -> None:
     assert len(drawn) == 20
     assert widest(drawn[-1]) < widest(drawn[0])
     assert drawn[-1].lines == live[-1].lines
+
+
+@pytest.mark.parametrize("rule", [drop(0.2, kind="Report"), duplicate(0.5), delay(0.5, share=0.5)])
+def test_faults_on_the_way_change_nothing_in_what_is_replayed(rule: Fault) -> None:
+    variant = replace(RRIndependent.with_keep(TOWN, 0.6), patience=1.0, quorum=1)
+    outcome, _, live = followed(variant, town(40, seed=2), rule)
+    assert live == replayed(outcome)
+    assert live[-1].contributed == live[-2].respondents == outcome.counted
 
 
 def test_late_answers_are_told_apart() -> None:
