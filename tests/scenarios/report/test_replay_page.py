@@ -176,20 +176,31 @@ def test_a_result_that_does_not_fit_leaves_the_scale_of_means() -> None:
         assert facts[3] == of
 
 
-def test_what_was_signed_for_is_said_where_more_was_spent() -> None:
-    content = independent()
-    found = audited(content)
-    last = StandingWriter(found.charter)
-    audit(lambda: [content], RRIndependent, folds=[last])
-    spent = last.standings()[-1].epsilon
-    told, _ = replay(last, USUAL, found.passed)
-    assert not any("signed for" in note for note in told.notes)
-    # A record that shows another question than the one that parties signed for costs less.
-    last._spent = {name: spent / 50 for name in last._spent}
-    told, drawn = replay(last, USUAL, found.passed)
-    said = f"By what parties signed for, {epsilon(found.passed.record_epsilon)} was spent."
-    assert any(note.endswith(said) for note in told.notes)
-    assert "by what was delivered" in str(drawn["steps"])
+def test_what_was_signed_for_is_said_where_less_was_delivered() -> None:
+    strong, weak = (
+        Forgery(recorded(RRIndependent.with_keep(TOWN, keep), town(4, seed=2), signed=True).content)
+        for keep in (0.6, 0.01)
+    )
+    [question, *_] = [e[2][5] for e in weak.entries if e[0] == "Sent" and e[2][4] == "Ask"]
+    asked = [e[2] for e in strong.entries if e[0] == "Sent" and e[2][4] == "Ask"]
+    assert "signed for" not in replay_page_of(strong.write())
+    # After what parties signed for, a question that costs less is delivered too.
+    session = asked[0][0]
+    more: list[list[object]] = []
+    for number, (_, sender, party, *_) in enumerate(asked, len(asked)):
+        envelope = [session, sender, party, number, "Ask", question]
+        more += [["Sent", 0, envelope], ["Delivered", 0, sender, party, number, False]]
+    for entry in strong.entries:
+        if entry[0] == "Sent" and entry[2][1] == AGGREGATOR and entry[2][3] >= len(asked):
+            entry[2][3] += len(asked)
+    after = max(i for i, e in enumerate(strong.entries) if e[0] == "Sent" and e[2][4] == "Ask") + 1
+    strong.entries[after:after] = more
+    strong.notes.clear()
+    text = replay_page_of(strong.write())
+    spent = audited(strong.write()).ledger.record_epsilon
+    assert f"By what parties signed for, {epsilon(spent)} was spent." in Page(text).said
+    assert float(shown(text)[-1][1][2]) < spent / 10
+    assert "by what was delivered" in text
 
 
 def test_a_page_says_how_far_it_was_followed() -> None:
