@@ -29,7 +29,7 @@ class Step(NamedTuple):
     Args:
         name: what it is called.
         odds: by which factor the odds between two answers of a person may change, at most.
-        crowd: where an exact sum is opened, over how many parties it is, at least.
+        crowd: where an exact sum is revealed, over how many parties it is, at least.
     """
 
     name: Protection
@@ -48,7 +48,7 @@ SCALE = (
 SCALE_SAYS = (
     "The scale goes by the odds that somebody gives between any two answers of a person: seeing "
     "the messages changes them by a factor of 3 at most (strong), 30 (moderate) or 30,000 (weak). "
-    "Where an exact sum is opened, which no noise protects, it is over 11 parties at least "
+    "Where an exact sum is revealed, which no noise protects, it is over 11 parties at least "
     "(moderate) or 3 (weak)."
 )
 
@@ -123,7 +123,7 @@ class PrivacyVerdict(Verdict):
     Args:
         observer: who may learn most of a person.
         epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
-        crowd: the fewest parties over which an exact sum is opened, or may be where not all
+        crowd: the fewest parties over which an exact sum is revealed, or may be where not all
             combinations were searched; None if none is. A difference of two counts as one over two.
     """
 
