@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import trio
+from msgspec.structs import replace
 
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR
@@ -209,8 +210,8 @@ def _two_survivor_sets() -> Generator[None]:
         if envelope.kind == Survivors.kind() and envelope.recipient.endswith("4"):
             changed = envelope.body[:-1] + bytes([envelope.body[-1] ^ 4])
             other = type(envelope)(*_with_body(envelope, changed))
-            deliveries = [one._replace(envelope=other, encoded=None) for one in ruling.deliveries]
-            return ruling._replace(deliveries=tuple(deliveries))
+            deliveries = [replace(one, envelope=other, encoded=None) for one in ruling.deliveries]
+            return replace(ruling, deliveries=tuple(deliveries))
         return ruling
 
     with mock.patch.object(Exchange, "accept", accept):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -53,11 +53,8 @@ class Trusting(RRBA, frozen=True, kw_only=True):
 
     name = "trusting"
 
-    def _tables(self, question: Question) -> dict[int, KeepElseTable]:
-        try:
-            return self._drawn(question)
-        except ValueError as error:
-            raise PrivacyError(str(error)) from error
+    def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
+        return ""
 
     def _event(self, answers: Answers, question: Question) -> PrivacyEvent:
         (group,) = np.unique(answers.groups).tolist()
