@@ -378,7 +378,7 @@ RUNS = 5000
         pytest.param(debiased_dependences, "cramers-v", KEEPS, marks=pytest.mark.slow),
         (unmixed, "cramers-v", KEEPS),
         (unmixed, "pearson", KEEPS),
-        (raw_dependences, "covariance", KEEPS),
+        pytest.param(raw_dependences, "covariance", KEEPS, marks=pytest.mark.slow),
     ],
 )
 def test_deviations_are_those_of_repeated_runs(

@@ -106,7 +106,11 @@ def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[Es
     ]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=named)
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, Spl)) for one in VARIANTS],
+    ids=named,
+)
 def test_estimates_are_unbiased_and_their_errors_are_right(variant: AttributeOracles) -> None:
     """Over many runs on the same records; with errors wrong by a tenth it fails."""
     runs, records = 700, answers(WIDE, 200)
