@@ -68,6 +68,7 @@ class Trusted(Certificates):
         return self._contexts[identity.name]
 
 
+@pytest.mark.slow
 async def test_tls_with_other_certificates_keeps_the_contract() -> None:
     await check_transport(partial(sockets, identify=identity_of, certificates=Trusted()))
 

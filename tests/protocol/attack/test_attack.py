@@ -133,7 +133,14 @@ def test_an_event_that_leaves_an_attribute_out() -> None:
     assert {p.pair.partition(":")[0] for p in found.probes if p.accused} >= {"drinks"}
 
 
-@pytest.mark.parametrize("how", ["", "by its length", "by coming at all"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "by coming at all",
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param("by its length", marks=pytest.mark.slow),
+    ],
+)
 def test_what_shows_in_no_row_is_found_with_default_settings(how: str) -> None:
     sound, leaking = sound_and_leaking(Talkative, ONE, 0.6, how=how)
     assert sound.randomizers[0].epsilon == pytest.approx(math.log(4))

@@ -246,8 +246,11 @@ def peak(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize(
     ("options", "each"),
-    [({"judge_heads": False}, 0), ({}, 50), ({"judge_heads": False, "acknowledging": True}, 0)],
-    ids=["not judged", "judged", "acknowledged"],
+    [
+        pytest.param({"judge_heads": False}, 0, id="not judged", marks=pytest.mark.slow),
+        pytest.param({}, 50, id="judged"),
+        pytest.param({"judge_heads": False, "acknowledging": True}, 0, id="acknowledged"),
+    ],
 )
 def test_memory_of_recording_is_what_heads_are_judged_by(
     options: dict[str, bool], each: int

@@ -191,7 +191,8 @@ def test_an_audit_keeps_to_its_memory(name: str, bombs: Made) -> None:
     assert FINDS[name] in said.out
 
 
-@pytest.mark.parametrize("name", ["undelivered", pytest.param("refusals", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["undelivered", "refusals"])
 def test_so_does_a_query(name: str, bombs: Made) -> None:
     said = limited("query", bombs[name], "SELECT count(*) FROM sent")
     assert re.search("for a file of this length|could not finish with", complaint(said, code=3))
@@ -204,6 +205,7 @@ def test_so_does_an_export(bombs: Made, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_so_does_the_judge_of_a_coalition(bombs: Made) -> None:
     said = limited("audit", bombs["questions"], "--coalition", "aggregator")
     assert (said.code, said.err) == (3, "")

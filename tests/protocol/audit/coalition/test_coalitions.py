@@ -80,13 +80,13 @@ def swapped(draw: st.DrawFn) -> View:
     return [world], members, members, True
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(views())
 def test_what_is_determined_is_what_elimination_finds(view: View) -> None:
     check(view)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=35)
 @given(swapped())
 def test_so_it_is_where_keys_were_swapped(view: View) -> None:
     check(view)
@@ -153,7 +153,7 @@ def plots(draw: st.DrawFn) -> tuple[SecureSum, int, dict[PartyId, str], Coalitio
     return sums, n, gone, coalition, draw(st.booleans())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(plots())
 def test_what_is_said_to_follow_can_be_computed(
     plot: tuple[SecureSum, int, dict[PartyId, str], Coalition, bool],

@@ -25,7 +25,7 @@ def shown(parts: tuple[np.ndarray, ...]) -> list[list[int]]:
     return [part.tolist() for part in parts]
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=70)
 @given(
     st.integers(2, 8).flatmap(
         lambda n: st.tuples(st.just(n), st.lists(st.frozensets(st.integers(0, n - 1)), max_size=6))

@@ -100,7 +100,7 @@ def components(there: list[int], h: int, n: int) -> list[set[int]]:
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(
     st.integers(1, 3).flatmap(
         lambda h: st.tuples(st.just(h), st.lists(st.booleans(), min_size=2 * h + 2, max_size=11))
