@@ -26,8 +26,9 @@ from benchmarks import (
     transport,
     workers,
 )
-from benchmarks.clients import attack_clients
-from benchmarks.oracles import compare_oracles
+from benchmarks.costs.series import UP_TO, measure_costs
+from benchmarks.peers.clients import attack_clients
+from benchmarks.peers.oracles import compare_oracles
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -107,10 +108,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = {**BENCHMARKS, **LONG}
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=", ".join([*known, *BESIDE_OTHERS])
+        "names", nargs="*", metavar="NAME", help=", ".join([*known, *BESIDE_OTHERS, "costs"])
     )
     parser.add_argument("--repeats", type=int, help="how often each side runs, at least 2")
+    parser.add_argument(
+        "--up-to", type=int, default=UP_TO, help="of costs: how many live parties at most"
+    )
     asked = parser.parse_args()
+    if asked.names == ["costs"]:
+        measure_costs(up_to=asked.up_to)
+        return
     if len(asked.names) == 1 and asked.names[0] in BESIDE_OTHERS:
         raise SystemExit(0 if BESIDE_OTHERS[asked.names[0]]() else 1)
     names = asked.names or list(BENCHMARKS)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.pure_ldp_oracles``, where pure-ldp is: its oracles beside the project's.
+"""Run where pure-ldp is installed: its oracles beside the project's.
 
 The same reports, by the project's clients, go through the project's estimator and through that of
 pure-ldp. Both libraries' clients report on the same values, in turn.

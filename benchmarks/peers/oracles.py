@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from benchmarks.peers import ROOT, Absent, environment
+from benchmarks.peers.environments import ROOT, Absent, environment
 
 # Its local hashing gives text to xxhash, which later versions refuse.
 PACKAGES = ("pure-ldp==1.2.0", "xxhash==3.5.0", "scikit-learn", "statsmodels", "matplotlib")
@@ -18,5 +18,5 @@ def compare_oracles() -> bool:
     except Absent as error:
         print(f"  skipped: {error}")
         return True
-    command = [str(python), "-W", "ignore", "-m", "benchmarks.pure_ldp_oracles"]
+    command = [str(python), "-W", "ignore", "-m", "benchmarks.peers.pure_ldp_oracles"]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0

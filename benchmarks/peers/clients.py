@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks.peers import ROOT, Absent, environment
+from benchmarks.peers.environments import ROOT, Absent, environment
 
 PAGE = ROOT / "docs" / "attacking-others.md"
 

@@ -1,0 +1,1 @@
+"""The project beside other libraries, which live in environments made for them."""
