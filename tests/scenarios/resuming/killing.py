@@ -1,7 +1,9 @@
 """``python -m tests.scenarios.resuming.killing --trials 200``: aggregators that are killed.
 
 Each trial is a survey among processes over TLS. Its aggregator is killed, stopped or left without
-room on its disk at drawn moments, and goes on with ``--resume``; nobody touches the parties.
+room on its disk at drawn moments, and goes on with ``--resume``; nobody touches the parties. The
+processes are forked from this one, which has imported the program: else most of a trial's processor
+time would go into importing it some twenty times.
 """
 
 from __future__ import annotations
@@ -9,29 +11,37 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
+import os
 import random
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
+import trio
+
+import protocol.variants  # noqa: F401 - imported for the processes that are forked
 from protocol.messages import AGGREGATOR
+from scenarios.cli import main as sottovoce
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, partial_path
-from tests.scenarios.command import ROOT, environment
+from tests.scenarios.command import command_of
 from tests.scenarios.survey_folders import PLANS, RECORDS
 
 FAULTS = ("SIGKILL", "SIGTERM", "ENOSPC")
 VARIANTS = ("rr-independent", "secure-sum", "rr-clusters", "rrba", "privkvm")
 MOST_FAULTS = 3
 SECONDS = 300.0
+
+# Commands import when they are asked for.
+for command in ("aggregate", "answer", "audit"):
+    command_of(command)
 
 
 def main() -> int:
@@ -82,18 +92,56 @@ def tried(folder: Path, parties: int, draw: random.Random) -> tuple[list[str], l
             if fault == "ENOSPC":
                 # It goes on with little room, until that is used up.
                 aggregator.kill()
-                aggregator.wait()
+                aggregator.end()
                 room = trial.size + draw.randint(200, 6000)
                 aggregator = trial.aggregate(room)
-                if aggregator.wait(SECONDS) == 0:
-                    break
             else:
-                aggregator.send_signal(getattr(signal, fault))
-                if aggregator.wait(SECONDS) == 0:
-                    break
+                aggregator.send(getattr(signal, fault))
+            if aggregator.end() == 0:
+                break
             made.append(fault)
             aggregator = trial.aggregate(None)
         return made, trial.losses(aggregator, answers)
+
+
+class _Command(multiprocessing.context.ForkProcess):
+    """A command in a process of its own, as if it were started anew.
+
+    Args:
+        said: the file for what it prints.
+        room: no file that it writes may be larger, in bytes; None if any may.
+        arguments: after ``sottovoce``.
+    """
+
+    def __init__(self, said: Path, room: int | None, *arguments: object) -> None:
+        super().__init__(daemon=True)
+        self._said = said
+        self._room = room
+        self._arguments = [*map(str, arguments)]
+        self.start()
+
+    def run(self) -> None:
+        """Do it, in the process that was forked."""
+        sys.stdout = sys.stderr = self._said.open("w", buffering=1)
+        # What was forked would all draw alike.
+        random.seed()
+        trio._core._run._r.seed()
+        if self._room is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self._room, self._room))
+        sottovoce(self._arguments)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; it may have ended, but nobody has asked yet."""
+        assert self.pid is not None
+        os.kill(self.pid, number)
+
+    def end(self) -> int:
+        """Wait for its end; how it has ended."""
+        self.join(SECONDS)
+        if self.exitcode is None:
+            raise TimeoutError(f"{self._arguments[0]} has not ended after {SECONDS:g} s")
+        return self.exitcode
 
 
 class _Trial:
@@ -116,51 +164,43 @@ class _Trial:
             return partial_path(self._record).stat().st_size
         return 0
 
-    def aggregate(self, room: int | None) -> subprocess.Popen[bytes]:
+    def aggregate(self, room: int | None) -> _Command:
         """Start an aggregator; no file of it may be larger than ``room``."""
         self._lives += 1
-
-        def limited() -> None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            if room is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-
         said = self._folder / f"aggregator-{self._lives}.txt"
         options = ("--listen", self._where, "--out", self._folder / "out", "--resume")
-        return self._start(said, limited, "aggregate", self._folder / "keys" / AGGREGATOR, *options)
+        return self._start(said, room, "aggregate", self._folder / "keys" / AGGREGATOR, *options)
 
-    def answer(self, party: str, records: Path) -> subprocess.Popen[bytes]:
+    def answer(self, party: str, records: Path) -> _Command:
         """Start a party."""
         options = ("--connect", self._where, "--records", records, "--waiting", SECONDS)
         purse = ("--purse", self._folder / f"purse-{party}")
         keys = self._folder / "keys" / party
         said = self._folder / f"{party}.txt"
-        return self._start(said, lambda: None, "answer", keys, *options, *purse)
+        return self._start(said, None, "answer", keys, *options, *purse)
 
-    def has_grown(self, aggregator: subprocess.Popen[bytes], kibibytes: float) -> bool:
+    def has_grown(self, aggregator: _Command, kibibytes: float) -> bool:
         """Wait until the record has grown by so much; False if the survey ends before."""
         end = time.monotonic() + SECONDS
-        while not self.size and aggregator.poll() is None and time.monotonic() < end:
+        while not self.size and aggregator.is_alive() and time.monotonic() < end:
             time.sleep(0.01)
         most = self.size + kibibytes * 1024
-        while self.size < most and aggregator.poll() is None and time.monotonic() < end:
+        while self.size < most and aggregator.is_alive() and time.monotonic() < end:
             time.sleep(0.002)
-        return aggregator.poll() is None
+        return aggregator.is_alive()
 
-    def losses(
-        self, aggregator: subprocess.Popen[bytes], answers: dict[str, subprocess.Popen[bytes]]
-    ) -> list[str]:
+    def losses(self, aggregator: _Command, answers: dict[str, _Command]) -> list[str]:
         """What was lost, once all have ended."""
         lost = []
-        if aggregator.wait(SECONDS) != 0:
+        if aggregator.end() != 0:
             said = (self._folder / f"aggregator-{self._lives}.txt").read_text()
             # The one before was killed when it had published all, before it could end.
             if "is over; without --resume" not in said:
-                lost.append(f"the aggregator ended with {aggregator.returncode}: {said[-300:]}")
+                lost.append(f"the aggregator ended with {aggregator.exitcode}: {said[-300:]}")
         for party, process in answers.items():
-            if process.wait(SECONDS) != 0:
+            if process.end() != 0:
                 said = (self._folder / f"{party}.txt").read_text()
-                lost.append(f"{party} ended with {process.returncode}: {said[-300:]}")
+                lost.append(f"{party} ended with {process.exitcode}: {said[-300:]}")
         if lost:
             return lost
         result = json.loads((self._folder / "out" / RESULT).read_text())
@@ -168,31 +208,21 @@ class _Trial:
             lost.append(f"{result['counted']} of {len(answers)} counted")
         audit = self._start(
             self._folder / "audit.txt",
-            lambda: None,
+            None,
             *("audit", self._record, "--checkpoint", self._record.with_suffix(".checkpoint")),
             *("--member", self._folder / "keys" / AGGREGATOR, "--json"),
         )
-        audit.wait(SECONDS)
+        audit.end()
         if json.loads((self._folder / "audit.txt").read_text())["verdict"] != "sound":
             lost.append("the audit does not find the record sound")
         return lost
 
-    def _start(
-        self, said: Path, prepared: Callable[[], None], *arguments: object
-    ) -> subprocess.Popen[bytes]:
-        with said.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "scenarios", *map(str, arguments)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                env=environment(),
-                preexec_fn=prepared,
-            )
+    def _start(self, said: Path, room: int | None, *arguments: object) -> _Command:
+        process = _Command(said, room, *arguments)
 
         def end() -> None:
             process.kill()
-            process.wait()
+            process.join()
 
         self._running.callback(end)
         return process
