@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ class Benchmark:
         unit: what there are ``units`` of in one run, such as messages.
         product: this program.
         floors: what it is held against.
+        beside: other floors, each with a ratio of its own.
         aim: the least ratio that is aimed for; None if it is only to be known.
         repeats: how often all sides run by default.
     """
@@ -46,6 +48,7 @@ class Benchmark:
     units: int
     product: Side
     floors: tuple[Side, ...]
+    beside: tuple[Side, ...] = ()
     aim: float | None = None
     repeats: int = 7
 
@@ -59,10 +62,16 @@ class Spread(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The seconds of one run of each side, the product first, and the ratio."""
+    """The seconds of one run of each side, the product first, and the ratios.
+
+    Args:
+        ratio: to the floors together.
+        beside: to each floor beside them.
+    """
 
     seconds: tuple[Spread, ...]
     ratio: Spread
+    beside: tuple[Spread, ...] = ()
 
 
 def spread_of(values: Sequence[float]) -> Spread:
@@ -87,16 +96,23 @@ def measure(benchmark: Benchmark, *, repeats: int) -> Measured:
     Args:
         repeats: how often, at least 2.
     """
-    sides = (benchmark.product, *benchmark.floors)
-    rounds = [[_run(side) for side in sides] for _ in range(repeats)]
-    ratios = [
-        sum(side.weight * spent for side, spent in zip(benchmark.floors, floors, strict=True))
-        / product
-        for product, *floors in rounds
-    ]
+    count = len(benchmark.floors)
+    weights = [side.weight for side in benchmark.floors]
+    ratios, beside = [], []
+    rounds = [[_run(side) for side in _sides(benchmark)] for _ in range(repeats)]
+    for product, *others in rounds:
+        floor = sum(map(operator.mul, weights, others[:count]))
+        ratios.append(floor / product)
+        beside.append([spent / product for spent in others[count:]])
     return Measured(
-        tuple(spread_of(column) for column in zip(*rounds, strict=True)), spread_of(ratios)
+        tuple(spread_of(column) for column in zip(*rounds, strict=True)),
+        spread_of(ratios),
+        tuple(spread_of(column) for column in zip(*beside, strict=True)),
     )
+
+
+def _sides(benchmark: Benchmark) -> tuple[Side, ...]:
+    return (benchmark.product, *benchmark.floors, *benchmark.beside)
 
 
 def _run(side: Side) -> float:
@@ -112,10 +128,10 @@ def _run(side: Side) -> float:
 def report(benchmark: Benchmark, measured: Measured) -> list[str]:
     """The lines that say what was measured."""
     lines = [f"  {benchmark.title}"]
-    sides = (benchmark.product, *benchmark.floors)
+    sides = _sides(benchmark)
     width = max(len(side.name) for side in sides)
     for role, side, spread in zip(
-        ("product", *("floor" for _ in benchmark.floors)), sides, measured.seconds, strict=True
+        ("product", *("floor" for _ in sides[1:])), sides, measured.seconds, strict=True
     ):
         each = Spread(*(seconds / benchmark.units for seconds in spread))
         weight = f"  x {side.weight:g}" if side.weight != 1.0 else ""
@@ -132,6 +148,11 @@ def report(benchmark: Benchmark, measured: Measured) -> list[str]:
         f"    ratio   {median:.3g} of the floor's rate ({low:.3g} to {high:.3g}), {wanted}"
         f"{' - SHORT OF IT' if short else ''}"
     )
+    for side, ratio in zip(benchmark.beside, measured.beside, strict=True):
+        lines.append(
+            f"    ratio   {ratio.median:.3g} of the rate of {side.name} "
+            f"({ratio.low:.3g} to {ratio.high:.3g})"
+        )
     return lines
 
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import parties
 import protocol.sharing
 from protocol.audit.disclosure import Disclosure
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream, Streams, secret_of
 from protocol.crypto.sealing import Edge
 from protocol.crypto.shamir import reconstruct, share
@@ -189,6 +190,7 @@ MADE: dict[str, Callable[[], object]] = {
     "Member": lambda: member_named(AGGREGATOR),
     "Edge": lambda: Edge(ANNA, BERT, SECRET),
     "Identity": lambda: Identity(ANNA, SECRET),
+    "AgreementKey": lambda: AgreementKey(SECRET),
     "Stream": lambda: Stream(SECRET),
     "Streams": lambda: Streams(SECRET, bytes(16)),
     "Me": lambda: Me(

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from protocol.accounting.events import PrivacyEvent
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Message, PartyId
@@ -149,6 +150,17 @@ class Me:
             ValueError: the other key is of low order.
         """
         return self._own_identity().agree(key)
+
+    def fresh_key(self, secret: bytes) -> AgreementKey:
+        """An X25519 key of this member's for this session, beside its identity key.
+
+        Args:
+            secret: 32 bytes.
+
+        Raises:
+            LocalProtocolError: this member runs without its identity key.
+        """
+        return self._own_identity().fresh_key(secret)
 
     def afford(self, event: PrivacyEvent) -> None:
         """Make sure that what is to be told later is within this party's budget.

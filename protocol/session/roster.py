@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from protocol.crypto.key_agreement import Agreed, AgreementKey
 from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
@@ -64,8 +64,8 @@ def holder_of(point: bytes) -> int:
 
 
 @functools.lru_cache(maxsize=1 << 17)
-def agreement_key(key: bytes) -> X25519PublicKey:
-    """The X25519 key that belongs to an Ed25519 identity key: one roster serves both.
+def agreement_key(key: bytes) -> bytes:
+    """The public X25519 key that belongs to an Ed25519 identity key: one roster serves both.
 
     The map between the two forms of the curve is ``u = (1 + y) / (1 - y)`` (RFC 7748, section 4.1).
 
@@ -74,7 +74,7 @@ def agreement_key(key: bytes) -> X25519PublicKey:
     """
     y = holder_of(key)
     u = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME if (1 - y) % _PRIME else 0
-    return X25519PublicKey.from_public_bytes(u.to_bytes(KEY_BYTES, "little"))
+    return u.to_bytes(KEY_BYTES, "little")
 
 
 def is_signature(signature: bytes, content: bytes, *, key: bytes) -> bool:
@@ -112,14 +112,16 @@ class Identity:
     Args:
         name: the member.
         secret: 32 bytes, from a keystream in a simulation, from the operating system otherwise.
+        agreed: of all members of a simulation in this process, as of ``AgreementKey``.
     """
 
-    __slots__ = ("_agreement", "_key", "name")
+    __slots__ = ("_agreed", "_agreement", "_key", "name")
 
-    def __init__(self, name: PartyId, secret: bytes) -> None:
+    def __init__(self, name: PartyId, secret: bytes, agreed: Agreed | None = None) -> None:
         self.name = name
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
-        self._agreement: X25519PrivateKey | None = None
+        self._agreed = agreed
+        self._agreement: AgreementKey | None = None
 
     @property
     def public(self) -> bytes:
@@ -144,8 +146,16 @@ class Identity:
         if self._agreement is None:
             # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
             seed = self._key.private_bytes_raw()
-            self._agreement = X25519PrivateKey.from_private_bytes(sha512(seed).digest()[:32])
-        return self._agreement.exchange(agreement_key(key))
+            self._agreement = self.fresh_key(sha512(seed).digest()[:32])
+        return self._agreement.agree(agreement_key(key))
+
+    def fresh_key(self, secret: bytes) -> AgreementKey:
+        """A key of this member's for one session, to agree on what the identity key must not.
+
+        Args:
+            secret: 32 bytes.
+        """
+        return AgreementKey(secret, self._agreed)
 
     def __repr__(self) -> str:
         return f"Identity({self.name!r})"

@@ -8,14 +8,13 @@ Response, section 4.2).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream, expand
 from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
@@ -28,9 +27,6 @@ Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 
 MAX_MODULUS = 2**32
 """Rows of residues that are added up as 64-bit words do not overflow."""
-
-# Many parties of one process have the same neighbours.
-_public_key = functools.lru_cache(maxsize=1 << 17)(X25519PublicKey.from_public_bytes)
 
 
 def modulus_bits(respondents: int) -> Bits:
@@ -65,9 +61,9 @@ def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
 
 
 def mask_seed(
-    secret: X25519PrivateKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
+    own: AgreementKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
 ) -> bytes:
-    """The seed that two neighbours share, 32 bytes: from either's secret and the other's key.
+    """The seed that two neighbours share, 32 bytes: from either's key and the other's public one.
 
     Args:
         context: what the masks are for, the same on both sides.
@@ -79,7 +75,7 @@ def mask_seed(
     # With the names in it, who copies another's key does not get the same mask to cancel it with.
     names = "\0".join(sorted(neighbours)).encode()
     try:
-        shared = secret.exchange(_public_key(key))
+        shared = own.agree(key)
     except ValueError:
         raise RemoteProtocolError(
             "a neighbour's mask key is of low order", field="Graph.mask_keys"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.merkle import (
     HASH_BYTES,
     is_included,
@@ -42,7 +42,7 @@ NO_KEY = bytes(KEY_BYTES)
 
 _MANY = 2**32
 # Any secret will do: a key of low order is one for all of them.
-_PROBE = X25519PrivateKey.from_private_bytes(b"\1" * KEY_BYTES)
+_PROBE = AgreementKey(b"\1" * KEY_BYTES)
 
 
 def _context(me: Me, root: bytes, joined: int, respondents: int) -> bytes:
@@ -230,7 +230,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
 def is_mask_key(key: bytes) -> bool:
     """False for a key of low order, with which agreement gives everybody the same secret."""
     try:
-        _PROBE.exchange(X25519PublicKey.from_public_bytes(key))
+        _PROBE.agree(key)
     except ValueError:
         return False
     return True

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import opens
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import reconstruct, share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
@@ -133,10 +133,9 @@ async def contribute(
     """
     # Of this session alone, whatever the stream is of: a mask key is never used twice.
     secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
-    mask_secret = X25519PrivateKey.from_private_bytes(secret)
-    mask_key = mask_secret.public_key().public_bytes_raw()
+    own_key = me.fresh_key(secret)
     k = degree.neighbours
-    hood = await join(me, respondents=respondents, mask_key=mask_key, neighbours=k)
+    hood = await join(me, respondents=respondents, mask_key=own_key.public, neighbours=k)
     stream, context = hood.stream, hood.context
     own_seed = stream.bytes(SECRET_BYTES)
     content = np.frombuffer(own_seed + secret, np.uint8)
@@ -145,11 +144,11 @@ async def contribute(
         me,
         hood,
         shares.reshape(k, 2, SECRET_BYTES),
-        own_key=mask_key,
+        own_key=own_key.public,
         whole=hashlib.sha256(context + own_seed).digest(),
     )
     del shares
-    received = await receive(me, hood, own_key=mask_key, parts=2)
+    received = await receive(me, hood, own_key=own_key.public, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
     # Whoever has joined may still come; of the neighbours, only those whose box is good.
@@ -159,7 +158,7 @@ async def contribute(
     masked += expand_mask(own_seed, len(values), bits=bits)
     for row in np.flatnonzero(received.dealt).tolist():
         key, place = hood.mask_keys[row].tobytes(), int(hood.places[row])
-        seed = mask_seed(mask_secret, key, context, (me.id, hood.names[row]))
+        seed = mask_seed(own_key, key, context, (me.id, hood.names[row]))
         masked += pair_mask(seed, len(values), place=hood.place, other=place, bits=bits)
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
@@ -301,15 +300,13 @@ def _cancel(
 ) -> None:
     """Take out the masks that survivors share with one who has dealt and not uploaded."""
     name = meeting.names[place]
-    mask_secret = X25519PrivateKey.from_private_bytes(secret)
-    if mask_secret.public_key().public_bytes_raw() != meeting.joins[name].key.tobytes():
+    own_key = AgreementKey(secret)
+    if own_key.public != meeting.joins[name].key.tobytes():
         raise ProtocolError(f"the shares of {name} are not of what it committed to")
     for other in meeting.hoods[place].tolist():
         if uploaded[other]:
             beside = meeting.names[other]
-            seed = mask_seed(
-                mask_secret, meeting.joins[beside].key.tobytes(), context, (name, beside)
-            )
+            seed = mask_seed(own_key, meeting.joins[beside].key.tobytes(), context, (name, beside))
             # The survivor has added the negative.
             total += pair_mask(seed, len(total), place=place, other=other, bits=bits)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import WORDS, Streams, nonce_of, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.analysis import Analysis
@@ -42,41 +43,13 @@ PublicKeys = Callable[[int, Sequence[PartyId]], Sequence[bytes]]
 """Makes the public keys of members from a seed, as ``public_keys`` does."""
 
 
-class _Acquainted(Identity):
-    """An identity of a simulation: what two members agree on is computed once for both.
-
-    Args:
-        name, secret: as of ``Identity``.
-        agreed: what one of two members has asked for and the other has not yet.
-    """
-
-    __slots__ = ("_agreed", "_public")
-
-    def __init__(self, name: PartyId, secret: bytes, agreed: dict[bytes, bytes]) -> None:
-        super().__init__(name, secret)
-        self._agreed = agreed
-        self._public = super().public
-
-    @property
-    def public(self) -> bytes:
-        return self._public
-
-    def agree(self, key: bytes) -> bytes:
-        own = self._public
-        both = own + key if own < key else key + own
-        found = self._agreed.pop(both, None)
-        if found is None:
-            found = self._agreed[both] = super().agree(key)
-        return found
-
-
 class _Identities(Mapping[PartyId, Identity]):
     """Everybody's keys, each derived when it is asked for."""
 
     def __init__(self, streams: Streams, names: Sequence[PartyId]) -> None:
         self._streams = streams
         self._names = dict.fromkeys(names)
-        self._agreed: dict[bytes, bytes] = {}
+        self._agreed: Agreed = {}
 
     def __getitem__(self, name: PartyId) -> Identity:
         if name not in self._names:
@@ -133,7 +106,7 @@ def setting_of(
     members = (AGGREGATOR, *names)
     identities: Mapping[PartyId, Identity]
     if keys is None:
-        agreed: dict[bytes, bytes] = {}
+        agreed: Agreed = {}
         identities = {name: simulated_identity(streams, name, agreed) for name in members}
         public: Sequence[bytes] = [identity.public for identity in identities.values()]
     else:
@@ -158,16 +131,13 @@ def public_keys(seed: int, names: Sequence[PartyId]) -> list[bytes]:
     return [simulated_identity(streams, name).public for name in names]
 
 
-def simulated_identity(
-    streams: Streams, name: PartyId, agreed: dict[bytes, bytes] | None = None
-) -> Identity:
+def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = None) -> Identity:
     """A member's identity key, which follows from the seed of the simulation.
 
     Args:
-        agreed: shared by the members of one process: what two of them agree on is computed once.
+        agreed: of all members in this process: what two of them agree on is computed once.
     """
-    secret = streams.stream(name, IDENTITY_STREAM).bytes(32)
-    return Identity(name, secret) if agreed is None else _Acquainted(name, secret, agreed)
+    return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32), agreed)
 
 
 def _what(given: object) -> str:

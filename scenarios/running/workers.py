@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from parties.session import LINGER, lead_session, start_parties
+from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import Streams
 from protocol.errors import QuorumError
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
@@ -116,7 +117,7 @@ async def _live(task: ShardTask) -> ShardEnded:
     charter, shard = task.charter, task.shard
     streams = Streams.of_seed(task.seed)
     names = [name for name, _ in charter.roster.members[shard.first : shard.last + 1]]
-    agreed: dict[bytes, bytes] = {}
+    agreed: Agreed = {}
     identities = {name: simulated_identity(streams, name, agreed) for name in names}
     held = Records(task.records.survey, task.records.codes).split(len(names))
     endings: dict[PartyId, str] = dict.fromkeys(names, "never came")

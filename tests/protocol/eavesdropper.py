@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Streams
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
@@ -59,13 +59,13 @@ class Eavesdropper:
         coalition: Coalition,
         identities: Mapping[PartyId, Identity],
         streams: Streams,
-        planted: Sequence[X25519PrivateKey] = (),
+        planted: Sequence[AgreementKey] = (),
     ) -> None:
         self.charter = charter
         self.coalition = coalition
         self.keys = {name: identities[name] for name in coalition.insiders if name in identities}
         self.streams = streams
-        self.planted = {key.public_key().public_bytes_raw(): key for key in planted}
+        self.planted = {key.public: key for key in planted}
         self.public: dict[tuple[PartyId, type[Message]], Any] = {}
         """What the protocol lets everybody know of each party: keys, neighbours, who has come."""
         self.seen: dict[tuple[PartyId, type[Message]], Any] = {}
@@ -244,14 +244,14 @@ class Eavesdropper:
 
     def _from(
         self, party: PartyId, other: PartyId, given: bytes, secrets: Mapping[PartyId, bytes]
-    ) -> tuple[X25519PrivateKey, bytes] | None:
+    ) -> tuple[AgreementKey, bytes] | None:
         """A secret and a key that a party's mask follows from, if they are known."""
         if given in self.planted:
             return self.planted[given], self._mask_key(party)
         if party in secrets:
-            return X25519PrivateKey.from_private_bytes(secrets[party]), given
+            return AgreementKey(secrets[party]), given
         if other in secrets and given == self._mask_key(other):
-            return X25519PrivateKey.from_private_bytes(secrets[other]), self._mask_key(party)
+            return AgreementKey(secrets[other]), self._mask_key(party)
         return None
 
     def _without_shares(

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream, Streams, expand, nonce_of, secret_of
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.sealing import seal as seal_letters
@@ -402,8 +402,8 @@ def reconstruct(given: Given) -> Any:
 # --- masks
 
 
-def x25519(secret: str) -> X25519PrivateKey:
-    return X25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
+def x25519(secret: str) -> AgreementKey:
+    return AgreementKey(bytes.fromhex(secret))
 
 
 def pair_seed(given: Given) -> Any:
@@ -415,7 +415,7 @@ def masked_sum(given: Given) -> Any:
     bits, names, n = given["bits"], given["names"], len(given["names"])
     (context,) = raw(given, "context")
     secrets = [x25519(secret) for secret in given["mask_secrets"]]
-    keys = [secret.public_key().public_bytes_raw() for secret in secrets]
+    keys = [secret.public for secret in secrets]
     cells = len(given["values"][0])
     dtype = f"u{bits // 8}"
 
@@ -454,7 +454,7 @@ def agree(given: Given) -> Any:
     identity = Identity(PartyId("party-1"), seed)
     return {
         "public": identity.public.hex(),
-        "point": agreement_key(key).public_bytes_raw().hex(),
+        "point": agreement_key(key).hex(),
         "secret": identity.agree(key).hex(),
     }
 

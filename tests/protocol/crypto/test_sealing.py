@@ -6,10 +6,10 @@ import hashlib
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key, seal
 from protocol.crypto.shamir import share
@@ -120,10 +120,10 @@ def test_an_edge_shows_no_key() -> None:
 
 
 def test_who_copies_a_mask_key_cannot_cancel_a_mask() -> None:
-    mine, other = (X25519PrivateKey.from_private_bytes(bytes([i] * 32)) for i in (1, 2))
-    copied = other.public_key().public_bytes_raw()
+    mine, other = (AgreementKey(bytes([i] * 32)) for i in (1, 2))
+    copied = other.public
     seed = mask_seed(mine, copied, CONTEXT, (ONE, TWO))
-    back = mask_seed(other, mine.public_key().public_bytes_raw(), CONTEXT, (TWO, ONE))
+    back = mask_seed(other, mine.public, CONTEXT, (TWO, ONE))
     assert seed == back
     assert seed != mask_seed(mine, copied, CONTEXT, (ONE, THREE))
 
@@ -158,8 +158,8 @@ class Secrets:
             edge_key(identity.agree(trial.charter.roster.key(other)), context=self.context)
             for other in others
         ]
-        mask = X25519PrivateKey.from_private_bytes(self.mask_secret)
-        self.public = mask.public_key().public_bytes_raw()
+        mask = AgreementKey(self.mask_secret)
+        self.public = mask.public
         self.masks = [
             mask_seed(mask, graph.mask_keys[row].tobytes(), self.context, (name, PartyId(other)))
             for row, other in enumerate(graph.names)

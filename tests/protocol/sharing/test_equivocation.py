@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_flow
 
 from protocol.crypto.commitments import opens
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.sealing import TAG_BYTES, Edge, edge_key
 from protocol.crypto.shamir import reconstruct
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
@@ -294,7 +294,7 @@ class Equivocation:
             key = secret_of(name, [o for o in self.hoods[name] if name in self.lies[o]])
             if key is None:
                 return None
-            pair = X25519PrivateKey.from_private_bytes(key)
+            pair = AgreementKey(key)
             seed = mask_seed(pair, joins[victim], context, (name, victim))
             mask = expand_mask(seed, len(values), bits=16)
             values = values - mask if names.index(victim) < names.index(name) else values + mask

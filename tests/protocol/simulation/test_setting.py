@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.crypto.key_agreement import Agreed, AgreementKey
 from protocol.crypto.randomness import Streams
 from protocol.messages import ROLE_STREAM, PartyId
 from protocol.simulation.setting import setting_of, simulated_identity
@@ -38,7 +39,7 @@ def test_other_answers_and_more_parties_leave_a_party_its_draws() -> None:
 
 
 def test_what_two_members_agree_on_is_computed_once_for_both() -> None:
-    agreed: dict[bytes, bytes] = {}
+    agreed: Agreed = {}
     streams, names = Streams.of_seed(1), [PartyId(f"party-{i}") for i in (1, 2, 3)]
     one, two, three = (simulated_identity(streams, name, agreed) for name in names)
     alone = [simulated_identity(streams, name) for name in names]
@@ -50,6 +51,20 @@ def test_what_two_members_agree_on_is_computed_once_for_both() -> None:
     assert not agreed
     assert two.agree(one.public) == one.agree(two.public) == secret
     assert one.agree(three.public) == alone[2].agree(alone[0].public) != secret
+
+
+def test_so_is_what_two_fresh_keys_of_theirs_agree_on() -> None:
+    agreed: Agreed = {}
+    streams, secrets = Streams.of_seed(1), (bytes([1] * 32), bytes([2] * 32))
+    one, two = (
+        simulated_identity(streams, PartyId(f"party-{i}"), agreed).fresh_key(secret)
+        for i, secret in enumerate(secrets)
+    )
+    secret = AgreementKey(secrets[0]).agree(two.public)
+    assert one.agree(two.public) == secret
+    assert list(agreed.values()) == [secret]
+    assert two.agree(one.public) == secret
+    assert not agreed
 
 
 def test_an_agreement_with_a_key_of_low_order_is_refused_in_a_simulation_too() -> None:

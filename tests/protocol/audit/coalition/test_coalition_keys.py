@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.messages import AGGREGATOR, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.masks import modulus_bits
@@ -37,8 +37,8 @@ ONE, TWO, THREE, FOUR = PARTIES[:4]
 BAD = PARTIES[4:]
 HONEST = (ONE, TWO, THREE, FOUR)
 PLOT = Coalition((AGGREGATOR, *BAD))
-PLANTED = X25519PrivateKey.from_private_bytes(bytes(range(32)))
-KEY = np.frombuffer(PLANTED.public_key().public_bytes_raw(), np.uint8)
+PLANTED = AgreementKey(bytes(range(32)))
+KEY = np.frombuffer(PLANTED.public, np.uint8)
 
 Swaps = frozenset[tuple[PartyId, PartyId]]
 """Who is given the planted key for whom."""
