@@ -13,41 +13,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.randomizers.exact import check_codes
-from protocol.wire.arrays import smallest_dtype
-
 MAX_ATTRIBUTES = 24
 """The most binary attributes of a record."""
-
-
-def record_cells(codes: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
-    """Records of binary attributes as cells: what ``join_codes`` gives, only faster.
-
-    Args:
-        codes: shape (n, d), 0 or 1, d at most 24.
-
-    Returns:
-        Shape (n,), of the smallest unsigned type that holds ``2**d`` cells.
-
-    Raises:
-        ValueError: another shape, an unsuitable type, or a code above 1.
-    """
-    if codes.ndim != 2 or not 1 <= codes.shape[1] <= MAX_ATTRIBUTES:
-        raise ValueError(f"codes of shape {codes.shape}: expected (n, d), d from 1 to 24")
-    check_codes(codes, 2)
-    d = codes.shape[1]
-    octets = -(-d // 8)
-    padded = codes
-    if d % 8:
-        padded = np.zeros((len(codes), 8 * octets), np.uint8)
-        padded[:, -d:] = codes
-    # All at once and without an axis, packbits is many times faster.
-    packed = np.packbits(padded.astype(np.uint8, copy=False).reshape(-1)).reshape(-1, octets)
-    cells = packed[:, 0].astype(smallest_dtype(1 << d))
-    for octet in range(1, octets):
-        cells <<= 8
-        cells |= packed[:, octet]
-    return cells
 
 
 def coefficients(d: int, k: int) -> NDArray[np.uint32]:

@@ -189,7 +189,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Randomize what each respondent reports on.
 
         Args:
-            cells: the records as ``record_cells`` has them, shape (n,), below ``2**d``.
+            cells: the records' cells, shape (n,), below ``2**d``.
             choices: shape (n,), below ``choices``.
             stream: the source of the draws.
 
@@ -209,7 +209,7 @@ class MarginalPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """One report of each respondent: ``choose``, then ``answer``.
 
         Args:
-            cells: the records as ``record_cells`` has them, shape (n,), below ``2**d``.
+            cells: the records' cells, shape (n,), below ``2**d``.
             stream: the source of the draws.
 
         Raises:

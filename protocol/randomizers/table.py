@@ -211,25 +211,6 @@ class KeepElseTable(
         ordered = summed.transpose(*kept, *dropped).reshape(-1)
         return KeepElseTable(threshold=self.threshold, weights=tuple(ordered.tolist()))
 
-    def unmix(self, shares: ArrayLike) -> NDArray[np.float64]:
-        """``(shares - (1-p) T) / p``: unbiased for the answers' shares, raw and signed.
-
-        Equation 4 of RRBA, as corrected.
-
-        Args:
-            shares: of the reports in each category, shape ``(..., size)``; each last axis sums
-                to 1.
-
-        Raises:
-            ValueError: the last axis is not of length ``size``.
-        """
-        reported = np.asarray(shares, np.float64)
-        if reported.shape[-1:] != (self.size,):
-            raise ValueError(f"shares of shape {reported.shape}: expected (..., {self.size})")
-        rest = (WORDS - self.threshold) / WORDS
-        estimate: NDArray[np.float64] = (reported - rest * self.table) / self.keep
-        return estimate
-
     @cached_property
     def _bounds(self) -> NDArray[np.uint64]:
         """The cumulative weights below 2**64: a word's fake is how many of them it reaches."""

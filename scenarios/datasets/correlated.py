@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.populations.population import Population, TableLaw
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 
@@ -56,16 +55,6 @@ def correlated_distribution(d: int, *, v: float) -> NDArray[np.float64]:
     margin = correlated_margin(d)
     distribution: NDArray[np.float64] = v * np.diag(margin) + (1 - v) * np.outer(margin, margin)
     return distribution
-
-
-def correlated_population(*, d: int, v: float) -> Population:
-    """The law of ``correlated_distribution``, to draw respondents from.
-
-    Raises:
-        ValueError: d below 2, or v not in 0..1.
-    """
-    said = f"two attributes of {d} categories with Cramer's V {v:g}"
-    return TableLaw(correlated_survey(d), correlated_distribution(d, v=v), said)
 
 
 def correlated_counts(n: int, *, d: int, v: float) -> NDArray[np.int64]:

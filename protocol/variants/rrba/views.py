@@ -6,8 +6,7 @@ attribute twice in it, so that two reports of one answer never meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Mapping, Sequence
 from math import comb
 from typing import TypeAlias
 
@@ -62,30 +61,6 @@ def lower_bound(d: int, k: int) -> int:
     """
     _check_sizes(d, k)
     return -(-comb(d, k) // (d // k))
-
-
-def check_views(views: Iterable[View], d: int, k: int) -> None:
-    """Refuse views that leave out a k-subset of d attributes or ask an attribute twice.
-
-    Raises:
-        ValueError: k is not from 1 to d; a group that is not a rising tuple of k places below d;
-            an attribute twice in a view; a k-subset in no view.
-    """
-    _check_sizes(d, k)
-    covered: set[tuple[int, ...]] = set()
-    for number, view in enumerate(views):
-        used: set[int] = set()
-        for group in view:
-            rising = all(low < high for low, high in pairwise(group))
-            if len(group) != k or not rising or not 0 <= group[0] <= group[-1] < d:
-                raise ValueError(f"view {number}: {group} is not a rising tuple of {k} places")
-            if repeated := used.intersection(group):
-                raise ValueError(f"view {number}: attribute {min(repeated)} is repeated")
-            used.update(group)
-            covered.add(tuple(group))
-    for subset in combinations(range(d), k):
-        if subset not in covered:
-            raise ValueError(f"no view has the attributes {subset} together")
 
 
 def _check_sizes(d: int, k: int) -> None:

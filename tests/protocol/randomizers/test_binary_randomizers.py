@@ -18,7 +18,7 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import WORDS
 from protocol.randomizers import KeepUniform, UnaryEncoding, join_codes
-from protocol.randomizers.binary import coefficients, record_cells, submasks, subsets
+from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, report_bits
 from protocol.randomizers.oracles import unary
 from tests.scripted import Scripted, seeded
@@ -159,20 +159,6 @@ def test_it_travels_and_is_judged() -> None:
 # Cells and sets
 
 
-def test_cells_are_row_major() -> None:
-    generator = np.random.default_rng(1)
-    for d in (1, 2, 7, 8, 9, 16, 17, 24):
-        codes = generator.integers(0, 2, (50, d), dtype=np.uint8)
-        cells = record_cells(codes)
-        np.testing.assert_array_equal(cells, join_codes(codes, (2,) * d))
-        assert cells.dtype == join_codes(codes, (2,) * d).dtype
-    assert record_cells(np.zeros((0, 9), np.uint8)).shape == (0,)
-    shapes = (np.zeros((2, 25), "u1"), np.zeros(3, "u1"), np.zeros((2, 0), "u1"))
-    for wrong in (*shapes, np.full((1, 2), 2, "u1"), np.zeros((1, 8), "i1")):
-        with pytest.raises(ValueError, match="code"):
-            record_cells(wrong)
-
-
 def test_sets_and_their_subsets() -> None:
     assert subsets(3, 2).tolist() == [0b110, 0b101, 0b011]
     assert coefficients(3, 2).tolist() == [0, 1, 2, 3, 4, 5, 6]
@@ -189,7 +175,7 @@ def test_sets_and_their_subsets() -> None:
 def test_truth_is_of_the_attributes_that_are_drawn(method: Method, d: int, k: int) -> None:
     plan = truthful(method, d=d, k=k)
     codes = np.random.default_rng(d).integers(0, 2, (300, d), dtype=np.uint8)
-    choices, answers = plan.randomize(record_cells(codes), seeded(2))
+    choices, answers = plan.randomize(join_codes(codes, (2,) * d), seeded(2))
     assert plan.choices == len(plan.masks)
     whole = tuple(range(d))
     marginals = list(itertools.combinations(range(d), k))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from protocol.estimators.measures import total_variation
-from protocol.randomizers.binary import record_cells
+from protocol.randomizers import join_codes
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import MarginalEstimate
@@ -32,8 +32,8 @@ from tests.statistical import ALPHA, WRONG, mean_p_value
 def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) -> None:
     """Mean and variance of every figure that is counted, by one random projection."""
     records = taxi(60, d=4, seed=5)
-    cells = record_cells(records.codes)
-    counted = np.bincount(cells, minlength=16).astype(np.int64)
+    cells = join_codes(records.codes, records.survey.sizes)
+    counted = records.counts(records.survey.names).ravel()
     if unary == "oue" and not method.endswith("RR"):
         pytest.skip("sends no bit for each cell")
     plan = MarginalPlan.with_epsilon(method, d=4, k=2, epsilon=2.0, unary=unary)
@@ -60,9 +60,7 @@ def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) ->
 
 @pytest.mark.parametrize("method", METHODS)
 def test_estimates_of_draws_are_unbiased(method: Method) -> None:
-    cells = np.bincount(record_cells(taxi(60_000, d=4, seed=5).codes), minlength=16).astype(
-        np.int64
-    )
+    cells = taxi(60_000, d=4, seed=5).counts(taxi_survey(4).names).ravel()
     generator = np.random.default_rng(8)
     plan = MarginalPlan.with_epsilon(method, d=4, k=2, epsilon=2.0)
     wrong = MarginalPlan.with_epsilon(method, d=4, k=2, epsilon=2.0 * WRONG)
@@ -84,7 +82,7 @@ def test_estimates_of_draws_are_unbiased(method: Method) -> None:
 
 
 def test_distances_are_those_of_the_tables() -> None:
-    cells = np.bincount(record_cells(taxi(5000, d=5, seed=2).codes), minlength=32).astype(np.int64)
+    cells = taxi(5000, d=5, seed=2).counts(taxi_survey(5).names).ravel()
     plan = MarginalPlan.with_epsilon("MargPS", d=5, k=2, epsilon=1.0)
     estimate = drawn_estimate(plan, cells, np.random.default_rng(1))
     records = taxi(5000, d=5, seed=2)

@@ -9,7 +9,6 @@ import pytest
 
 from protocol import Population, Stream, secret_of
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.correlated import correlated_distribution, correlated_population
 from scenarios.datasets.keyvalue import KeyPopulation
 from scenarios.datasets.networks import survey_network
 from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_population
@@ -41,9 +40,8 @@ def test_the_records_of_a_seed_are_drawn_from_the_law() -> None:
     [
         (town_population(), town_distribution()),
         (taxi_population(4), taxi_distribution(["CC", "Toll", "Far", "Night_pick"])),
-        (correlated_population(d=4, v=0.3), correlated_distribution(4, v=0.3)),
     ],
-    ids=["town", "taxi", "correlated"],
+    ids=["town", "taxi"],
 )
 def test_people_follow_the_law(population: Population, law: np.ndarray) -> None:
     again = pickle.loads(pickle.dumps(population))

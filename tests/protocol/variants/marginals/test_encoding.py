@@ -7,7 +7,7 @@ import pytest
 
 from protocol.errors import SurveyError
 from protocol.estimators.tabulated import ExactEstimate
-from protocol.randomizers.binary import record_cells
+from protocol.randomizers import join_codes
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
@@ -47,8 +47,9 @@ def test_codes_come_back_from_their_bits() -> None:
         np.testing.assert_array_equal(codes, RECORDS.codes[:, place])
         start += bits
     cells = ENCODING.cells(RECORDS)
-    np.testing.assert_array_equal(cells, record_cells(encoded.codes))
-    assert cells.dtype == record_cells(encoded.codes).dtype
+    joined = join_codes(encoded.codes, encoded.survey.sizes)
+    np.testing.assert_array_equal(cells, joined)
+    assert cells.dtype == joined.dtype
 
 
 def test_exact_tables_come_back() -> None:
