@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.randomizers import Randomizer
+from protocol.randomizers import MeanRandomizer, Randomizer
 from protocol.wire.arrays import smallest_dtype
 
 ALPHA = 1e-9
@@ -68,3 +68,10 @@ def spread_ratio(randomizer: Randomizer, *, batches: int = 20_000, each: int = 2
     ]
     squares = ((np.array(found) - truth) ** 2).sum(axis=1)
     return float(squares.mean() / randomizer.variances(truth, each).sum())
+
+
+def score_variance(randomizer: MeanRandomizer, code: int) -> float:
+    """The variance of one report's score given an input, by the randomizer's law."""
+    row, scores = randomizer.row(code), randomizer.scores
+    mean = sum(p * s for p, s in zip(row, scores, strict=True))
+    return float(sum(p * (s - mean) ** 2 for p, s in zip(row, scores, strict=True)))

@@ -48,11 +48,6 @@ class Tally:
         short = len(self) * self._cohort - self._people
         return self.added * self._cohort - (short if self._done[-1] else 0)
 
-    @property
-    def finished(self) -> bool:
-        """Whether all cohorts are done."""
-        return self.added == len(self)
-
     def size_of(self, cohort: int) -> int:
         """Of how many people a cohort is."""
         return min(self._cohort, self._people - cohort * self._cohort)

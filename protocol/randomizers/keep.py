@@ -203,13 +203,6 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         np.fill_diagonal(dense, self.diagonal)
         return dense
 
-    def marginal(self, size: int) -> KeepUniform:
-        """The law of the reports on ``size`` groups of equally many categories.
-
-        A marginal of a product domain is such a grouping: it is kept with the same probability.
-        """
-        return KeepUniform(size, self.threshold)
-
     def randomize(self, codes: NDArray[Codes], stream: Stream) -> NDArray[Codes]:
         """Randomize every code by itself.
 

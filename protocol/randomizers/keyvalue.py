@@ -100,16 +100,6 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
         return cls.with_epsilon(keys, key_epsilon=epsilon / 2, value_epsilon=epsilon / 2)
 
     @property
-    def key_epsilon(self) -> float:
-        """The exact epsilon_1 of the key's response, ``ln(p_1/q_1)``."""
-        return self.key_response.epsilon
-
-    @property
-    def value_epsilon(self) -> float:
-        """The exact epsilon_2 of the value's response, ``ln(p_2/q_2)``."""
-        return self.value_response.epsilon
-
-    @property
     def charged(self) -> float:
         """``epsilon_1 + epsilon_2``, what the paper charges; the true epsilon is below it."""
         key, value = self._odds()

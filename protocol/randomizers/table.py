@@ -191,26 +191,6 @@ class KeepElseTable(
         np.fill_diagonal(dense, diagonal)
         return dense
 
-    def marginal(self, sizes: Sequence[int], kept: Sequence[int]) -> KeepElseTable:
-        """The law of the reports on some attributes of a product domain.
-
-        The same p, and the marginal of T, whose weights are sums of whole weights.
-
-        Args:
-            sizes: the number of categories of each attribute, whose product is ``size``.
-            kept: the places of the attributes; the categories are in row-major order of these.
-
-        Raises:
-            ValueError: another size, no place, a repeated one or one that is not there, or a
-                marginal that has all its weight in one category.
-        """
-        check_places(self.size, sizes, kept)
-        dropped = tuple(place for place in range(len(sizes)) if place not in kept)
-        # As Python's integers, which do not wrap at 2**64.
-        summed = np.array(self.weights, object).reshape(sizes).sum(axis=dropped, keepdims=True)
-        ordered = summed.transpose(*kept, *dropped).reshape(-1)
-        return KeepElseTable(threshold=self.threshold, weights=tuple(ordered.tolist()))
-
     @cached_property
     def _bounds(self) -> NDArray[np.uint64]:
         """The cumulative weights below 2**64: a word's fake is how many of them it reaches."""
@@ -272,7 +252,7 @@ class Tables:
             stream: the source of the draws: of the first randomizer's codes first.
 
         Raises:
-            ValueError: the type of the codes is unsuitable, or a code is no category.
+            ValueError: the type of the codes is unsuitable, or a code is out of range.
         """
         check_codes(codes, self._largest)
         if np.count_nonzero(codes >= self._sizes[which]):

@@ -11,11 +11,6 @@ _LENGTH = struct.Struct(">I")
 PREFIX_BYTES = _LENGTH.size
 
 
-def frame(payload: bytes) -> bytes:
-    """One frame: the payload's length as u32, big-endian, then the payload."""
-    return _LENGTH.pack(len(payload)) + payload
-
-
 def frames(payloads: Iterable[bytes]) -> bytes:
     """Several frames in one piece, for one write."""
     parts = []

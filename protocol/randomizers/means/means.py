@@ -94,12 +94,6 @@ class MeanRandomizer(Randomizer, frozen=True):
         """
         return None
 
-    def variance(self, code: int) -> Fraction:
-        """The exact variance of one report's score given an input."""
-        row, scores = self.row(code), self.scores
-        first = sum((p * s for p, s in zip(row, scores, strict=True)), Fraction(0))
-        return sum((p * (s - first) ** 2 for p, s in zip(row, scores, strict=True)), Fraction(0))
-
 
 @lru_cache(maxsize=64)
 def _floats(randomizer: MeanRandomizer) -> Floats:

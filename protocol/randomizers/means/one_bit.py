@@ -107,10 +107,6 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         one = Fraction(self._ones(code), WORDS)
         return [1 - one, one]
 
-    def variance(self, code: int) -> Fraction:
-        """``1/g**2 - t**2``, exact."""
-        return 1 / self.gain**2 - grid(self.size)[code] ** 2
-
     def farthest(self, code: int) -> int:
         """The end of the grid that is farther away."""
         return self.size - 1 if code < self.size / 2 else 0

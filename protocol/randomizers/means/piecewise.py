@@ -154,13 +154,6 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         after = self.places - start - self.window
         return [*[rest] * start, *[likely] * self.window, *[rest] * after]
 
-    def variance(self, code: int) -> Fraction:
-        """``u**2 (a (w**2 - 1) + (1-a) (r**2 - 1)) / 12 + t**2 (1/a - 1)``, exact.
-
-        For windows of w of r places, and u the score of one place's distance.
-        """
-        return self._spread + grid(self.size)[code] ** 2 * (1 / self.keep - 1)
-
     @property
     def squares(self) -> tuple[Fraction, Fraction]:
         """That of the value 0, were it on the grid, and ``1/a``."""

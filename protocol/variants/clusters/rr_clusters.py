@@ -16,7 +16,7 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Masked, Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.dependence import MEASURES, Dependences
+from protocol.estimators.dependence.dependence import MEASURES
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Release
@@ -426,14 +426,6 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if negotiated.clusters != found.clusters:
             raise ValueError("the clusters do not follow from the published counts")
         return negotiated
-
-    def dependences(self, result: Message) -> Dependences:
-        """The dependences that a published result stands on.
-
-        Raises:
-            ValueError: as ``negotiated``.
-        """
-        return self.negotiated(result).dependences
 
     def final(self, result: Message) -> JointEstimate:
         """The estimate from the reports by cluster alone, as the paper has it.

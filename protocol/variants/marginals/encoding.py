@@ -73,20 +73,6 @@ class BinaryEncoding:
             cells |= records.codes[:, place].astype(np.uint32)
         return cells.astype(smallest_dtype(1 << d))
 
-    def encode(self, records: Records) -> Records:
-        """The records as answers to ``binary``.
-
-        Raises:
-            SurveyError: records of another survey.
-        """
-        self._check(records)
-        columns = [
-            records.codes[:, place] >> np.array(bit, records.codes.dtype) & 1
-            for place, bits in enumerate(self.bits)
-            for bit in reversed(range(bits))
-        ]
-        return Records(self.binary, np.stack(columns, axis=1))
-
     def decode(self, table: Table, *, rescaled: bool = False) -> Table:
         """A raw table of bits as one of categories.
 

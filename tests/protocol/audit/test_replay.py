@@ -1,4 +1,4 @@
-"""Replays: what follows from a record, what does not, and what cannot be told."""
+"""Replays: what follows from a record, what does not, and what is unknown."""
 
 from __future__ import annotations
 

@@ -420,8 +420,6 @@ def test_a_mean_of_numbers() -> None:
     bit = Bit()
     check_randomizer(bit, without=("estimate",))
     assert bit.epsilon == pytest.approx(math.log(3), rel=1e-15)
-    assert bit.variance(8) == 3
-    assert bit.variance(4) == 4
     mean = bit.mean(np.array([300, 700]))
     assert mean.value == pytest.approx(0.8)
     assert mean.standard_error == pytest.approx(math.sqrt((4 - 0.64) / 999))

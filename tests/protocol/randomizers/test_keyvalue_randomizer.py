@@ -70,7 +70,10 @@ def test_matrix_and_epsilon_are_those_of_the_definition(randomizer: PrivKV) -> N
         randomizer.matrix(), [[float(entry) for entry in row] for row in law], rtol=1e-14
     )
     assert randomizer.epsilon == pytest.approx(largest_log_ratio(law), rel=1e-13)
-    assert max(randomizer.value_epsilon, randomizer.key_epsilon) <= randomizer.epsilon
+    assert (
+        max(randomizer.value_response.epsilon, randomizer.key_response.epsilon)
+        <= randomizer.epsilon
+    )
     assert randomizer.epsilon <= randomizer.charged
     # What is charged is what the worst fakes would cost.
     worst = largest_log_ratio(exact_law(randomizer, fake=-1))
@@ -90,11 +93,11 @@ def test_epsilon_of_round_numbers() -> None:
 @given(st.floats(0.01, 20), st.floats(0.01, 20))
 def test_epsilons_are_not_exceeded_and_nearly_spent(key: float, value: float) -> None:
     randomizer = PrivKV.with_epsilon(3, key_epsilon=key, value_epsilon=value)
-    assert randomizer.key_epsilon <= key
-    assert randomizer.value_epsilon <= value
+    assert randomizer.key_response.epsilon <= key
+    assert randomizer.value_response.epsilon <= value
     for found, asked in (
-        (randomizer.key_epsilon, key),
-        (randomizer.value_epsilon, value),
+        (randomizer.key_response.epsilon, key),
+        (randomizer.value_response.epsilon, value),
         (randomizer.charged, key + value),
         (randomizer.epsilon, max(value, key + math.log(2 / (1 + math.exp(-value))))),
     ):
@@ -110,7 +113,7 @@ def test_budgets_are_split_as_in_the_paper(rounds: int) -> None:
     assert several.epsilon == pytest.approx(2.0, rel=1e-15)
     assert several.each.key_response == once.key_response
     other = PrivKVM.with_budget(9, epsilon=2.0, rounds=rounds)
-    assert other.each.value_epsilon == pytest.approx(1 / rounds, rel=1e-15)
+    assert other.each.value_response.epsilon == pytest.approx(1 / rounds, rel=1e-15)
     assert other.epsilon == pytest.approx(2.0, rel=1e-14)
 
 

@@ -125,13 +125,6 @@ def test_epsilons_out_of_range_are_refused(epsilon: float) -> None:
         KeepUniform.with_epsilon(3, epsilon=epsilon)
 
 
-def test_marginal_of_a_keep_randomizer_is_the_summed_matrix() -> None:
-    randomizer = KeepUniform.with_keep(12, p=0.3)
-    summed = randomizer.matrix().reshape(3, 4, 3, 4).sum(axis=3)
-    for rest in range(4):
-        np.testing.assert_allclose(summed[:, rest], randomizer.marginal(3).matrix(), atol=1e-15)
-
-
 # Keep, else draw uniformly: the sampler
 
 

@@ -329,29 +329,14 @@ def test_operators_invert_every_marginal(sizes: list[int], p: float, data: st.Da
             np.testing.assert_allclose(operator(table, axis), expected, atol=close)
 
 
-@settings(deadline=None, max_examples=60)
-@given(randomizers(12))
-def test_marginal_is_exact(randomizer: KeepElseTable) -> None:
-    sums = [sum(randomizer.weights[v] for v in range(12) if v % 4 == c) for c in range(4)]
-    assert randomizer.marginal((3, 4), (1,)).weights == tuple(sums)
-    assert randomizer.marginal((3, 4), (0, 1)) == randomizer
-    turned = [randomizer.weights[4 * row + column] for column in range(4) for row in range(3)]
-    assert randomizer.marginal((3, 4), (1, 0)).weights == tuple(turned)
-    assert randomizer.marginal((3, 4), (1,)).threshold == randomizer.threshold
-    assert randomizer.marginal((3, 4), (1,)).epsilon <= randomizer.epsilon
-
-
 def test_marginals_of_what_is_not_there_are_refused() -> None:
     for sizes, kept in (((2, 4), (0,)), ((2, 3), ()), ((2, 3), (2,)), ((2, 3), (0, 0))):
-        for marginal in (faking().marginal, faking().unmixing):
-            with pytest.raises(ValueError, match=r"size|places"):
-                marginal(sizes, kept)
+        with pytest.raises(ValueError, match=r"size|places"):
+            faking().unmixing(sizes, kept)
 
 
 def test_a_marginal_of_one_category_alone_is_still_inverted() -> None:
     randomizer = KeepElseTable(threshold=HALF, weights=(HALF, HALF, 0, 0))
-    with pytest.raises(ValueError, match="weight"):
-        randomizer.marginal((2, 2), (0,))
     inverse = randomizer.unmixing((2, 2), (0,))
     np.testing.assert_allclose(inverse.apply(np.array([0.75, 0.25]), 0), [0.5, 0.5], atol=1e-15)
 

@@ -335,7 +335,7 @@ def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
         assert found.verdict == "sound"
     else:
         [finding] = found.findings
-        assert "whether the result follows cannot be told" in str(finding)
+        assert "whether the result follows is unknown" in str(finding)
 
 
 def test_a_foreign_result_is_no_result() -> None:

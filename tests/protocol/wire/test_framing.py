@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import RemoteProtocolError
-from protocol.wire.framing import FrameReader, frame, frames
+from protocol.wire.framing import FrameReader, frames
 
 payloads = st.lists(st.binary(max_size=30), max_size=10)
 
@@ -31,7 +31,7 @@ def test_cut_anywhere(sent: list[bytes], cuts: list[int]) -> None:
 def test_in_frame_from_the_first_byte_to_the_last() -> None:
     reader = FrameReader(10)
     assert not reader.in_frame
-    for byte in frame(b"ab")[:-1]:
+    for byte in frames([b"ab"])[:-1]:
         assert reader.feed(bytes([byte])) == []
         assert reader.in_frame
     assert reader.feed(b"b") == [b"ab"]
@@ -40,17 +40,17 @@ def test_in_frame_from_the_first_byte_to_the_last() -> None:
 
 def test_payloads_do_not_change_with_what_follows() -> None:
     reader = FrameReader(10)
-    chunk = bytearray(frame(b"abc"))
+    chunk = bytearray(frames([b"abc"]))
     (payload,) = reader.feed(chunk)
     chunk[:] = bytes(len(chunk))
-    reader.feed(frame(b"xyz"))
+    reader.feed(frames([b"xyz"]))
     assert payload == b"abc"
 
 
 @pytest.mark.parametrize("length", [101, 2**31, 2**32 - 1])
 def test_an_oversize_frame_is_refused_by_its_announcement_alone(length: int) -> None:
     reader = FrameReader(100)
-    reader.feed(frame(b"x"))
+    reader.feed(frames([b"x"]))
     with pytest.raises(RemoteProtocolError):
         reader.feed(struct.pack(">I", length))
     with pytest.raises(RemoteProtocolError):
@@ -59,17 +59,17 @@ def test_an_oversize_frame_is_refused_by_its_announcement_alone(length: int) -> 
 
 def test_a_raised_cap_holds_from_the_next_frame() -> None:
     reader = FrameReader(2)
-    assert reader.feed(frame(b"ab")) == [b"ab"]
+    assert reader.feed(frames([b"ab"])) == [b"ab"]
     reader.cap = 4
     assert reader.cap == 4
-    assert reader.feed(frame(b"abcd")) == [b"abcd"]
+    assert reader.feed(frames([b"abcd"])) == [b"abcd"]
 
 
 def test_the_buffer_is_bounded_by_one_frame() -> None:
     reader = FrameReader(100)
     for _ in range(1000):
-        reader.feed(frame(b"x" * 100) + frame(b"y" * 100)[:50])
-        reader.feed(frame(b"y" * 100)[50:])
+        reader.feed(frames([b"x" * 100]) + frames([b"y" * 100])[:50])
+        reader.feed(frames([b"y" * 100])[50:])
     assert len(reader._buffer) == 0
-    reader.feed(frame(b"x" * 100)[:-1])
+    reader.feed(frames([b"x" * 100])[:-1])
     assert len(reader._buffer) == 103

@@ -28,6 +28,7 @@ from protocol.variants.reports.one_report import Request
 from scenarios import EXECUTORS
 from tests.every_variant import NUMBERS
 from tests.protocol.sessions import answers, charter_of, holdings_of, rehearsed
+from tests.statistical import score_variance
 
 MECHANISMS: tuple[Mechanism, ...] = ("one-bit", "piecewise")
 EACH = pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -79,7 +80,7 @@ def test_mean_and_error_over_all_reports(
             stated += chance * found.standard_error**2
     truth = float(np.mean([20 + 10 * code for code in codes]))
     assert mean == pytest.approx(truth, rel=1e-9)
-    variance = sum(float(one.variance(code)) for code in codes) / 4 * 10.0**2
+    variance = sum(score_variance(one, code) for code in codes) / 4 * 10.0**2
     assert square - mean**2 == pytest.approx(variance, rel=1e-6)
     if mechanism == "one-bit":
         # What one bit does not tell: how far the answers are spread.
