@@ -40,7 +40,7 @@ Chunks = Callable[[], Iterable[bytes]]
 Verdict = Literal["sound", "broken", "unfinished"]
 """Of a record and its result; ``unfinished`` if not all could be read or judged."""
 
-UNTOLD = "whether the result follows cannot be told: it takes secrets that are not on record"
+UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
 """The finding where a result can be neither confirmed nor refuted."""
 
 _LISTED = 20

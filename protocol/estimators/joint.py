@@ -82,7 +82,7 @@ class Asked(NamedTuple):
     def collapsed(self, cells: NDArray[np.bool_]) -> Asked | None:
         """With two categories for each block, if the cells are a set of categories of each.
 
-        The set is the first category. None if the cells are no such product.
+        The set is the first category. None if the cells are not a product of such sets.
         """
         axes = range(cells.ndim)
         sets = [np.asarray(cells.any(axis=self._all_but([axis]))) for axis in axes]
@@ -351,7 +351,7 @@ class JointEstimate(Estimate):
     ) -> tuple[Floats, Scores] | None:
         """The estimated share of a set of categories of each block, and its scores.
 
-        None if the set is none such.
+        None if the set is not a product of such sets.
 
         Args:
             names: the attributes.

@@ -241,7 +241,7 @@ class Me:
         """Wait for one message of ``kind`` from ``sender``.
 
         A wait of the aggregator, or one that may run out, goes on record like a ``gather``: whether
-        an answer was in time cannot be told from the answer.
+        an answer was in time does not show in the answer.
 
         Raises:
             QuorumError: the sender is gone, or ``within`` seconds are over.

@@ -2,8 +2,8 @@
 
 ``docs/transcript-format.md``, section 5, has the rules by the names that faults carry (``RULES``).
 A file that breaks off, inside a record or without a last entry, breaks none of rules 1 to 18: it is
-incomplete. A wrapper that cannot be opened is no fault of the record either: nobody can tell what
-is in it. Whoever holds the file can write it afresh so that those rules hold, without the
+incomplete. A wrapper that cannot be opened is not a fault of the record either, whose content is
+unknown then. Whoever holds the file can write it afresh so that those rules hold, without the
 signatures; only what was published elsewhere (19, 20) tells it from a consistent forgery.
 """
 

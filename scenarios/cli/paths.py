@@ -45,7 +45,7 @@ class ReadPath(click.Path[Any]):
 
 
 class WrittenFile(click.Path[Any]):
-    """A file that the command writes; ``-`` is none where that is allowed."""
+    """A file that the command writes; where ``-`` is allowed, it means standard output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)

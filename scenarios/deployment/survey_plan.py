@@ -202,7 +202,7 @@ def _survey(path: Path, planned: Asked) -> Survey:
     """What a plan asks.
 
     Raises:
-        UsageError: an attribute is none, with the line on which it begins.
+        UsageError: an attribute is malformed, with the line on which it begins.
         SurveyError: as ``Asked.survey``.
     """
     for number, question in enumerate(planned.attributes):

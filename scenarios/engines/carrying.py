@@ -1,7 +1,7 @@
 """How a task travels to a worker, and what became of it back, both as bytes.
 
-Functions and classes travel by the names of their modules. Files that a person named are no
-installed modules, so their source travels with the task.
+Functions and classes travel by the names of their modules. Files that a person named are not
+installed as modules, so their source travels with the task.
 """
 
 from __future__ import annotations

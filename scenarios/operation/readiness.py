@@ -17,7 +17,7 @@ _SAID = {"listening": "READY=1", "stopping": "STOPPING=1"}
 def notify(event: str, fields: Mapping[str, Field]) -> None:
     """Tell the manager of an event that it waits for, if there is a manager.
 
-    One that cannot be told at once is left alone: it has its own deadline.
+    One that cannot be reached at once is left alone: it has its own deadline.
     """
     said, address = _SAID.get(event), os.environ.get(NOTIFY_SOCKET)
     if said is None or not address:

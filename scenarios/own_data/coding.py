@@ -127,7 +127,7 @@ def named_bins(edges: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def number_in(cell: str, decimal: str) -> float | None:
-    """The number in a tidied cell; None if it is none, or not a finite one.
+    """The number in a tidied cell; None if it has something else, or one that is not finite.
 
     Args:
         cell: its thousands may be set apart, by a comma or by a point, whichever is not the other.
@@ -294,7 +294,7 @@ class _Coder(dict[Cell, int]):
 
     def _ranges(self, cells: Sequence[Cell], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
         codes = np.searchsorted(self._question.edges, numbers, side="right")
-        # NaN is no answer or a text, infinity is refused, and a number can stand for no answer.
+        # Missing answers and texts are NaN here, infinity is refused, a number can mean missing.
         single = ~np.isfinite(numbers) | np.isin(numbers, self._numbers_for_none)
         for place in np.flatnonzero(single).tolist():
             codes[place] = self[cells[place]]

@@ -43,7 +43,7 @@ def text_sheet(path: Path, given: Format) -> Sheet:
     """Find out how a table is written, and read its header.
 
     Raises:
-        UsageError: the file is no text, is empty, or has a header with a name that is missing or
+        UsageError: the file is not text, is empty, or has a header with a name that is missing or
             there twice.
         OSError: it cannot be read.
     """

@@ -241,7 +241,7 @@ def _carried_out(
 ) -> tuple[Outcome | None, Iterator[list[Sample]]]:
     """The samples of all runs.
 
-    By messages the first of all leaves the transcript and its outcome, and is no piece of work.
+    By messages the first of all leaves the transcript and its outcome, and is not sent to workers.
     """
     pieces = [Piece(experiment.measure, one) for one in runs]
     if not context.by_messages:

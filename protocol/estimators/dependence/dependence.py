@@ -173,7 +173,7 @@ class Dependences:
         matrix: shape (m, m), symmetric and finite. In the diagonal stands 1, whatever the measure.
         deviations: shape (m, m), symmetric: the standard deviations of the matrix given the
             respondents' answers, 0 for exact counts and in the diagonal. They are about its own
-            mean: where that is not the true dependence they are no standard errors.
+            mean: where that is not the true dependence, they do not say how far off it is.
         epsilon: what it cost each respondent, by sequential composition; infinite for exact counts.
         biased: why the mean of the matrix is not the true dependence; empty if it is.
         law: given about whom the true dependences are, the law of their unbiased squares, in the

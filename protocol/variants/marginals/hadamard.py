@@ -167,7 +167,7 @@ class Coefficients:
             kappa -= 1 / self.n
             kappa *= self.n / (self.n - 1) if self.n > 1 else 0.0
         raw = share * noise + kappa * (joint - self.values[:, :, None] * self.values[:, None, :])
-        # From a single report, what it has of sampling cannot be told from its noise.
+        # In a single report, sampling cannot be distinguished from noise.
         least = 1 if self.n == 1 and not population else 2
         known = np.minimum(self.reports[:, :, None], self.reports[:, None, :]) >= least
         found: Floats = np.divide(raw, 1 - kappa, out=np.zeros_like(raw), where=known)

@@ -122,8 +122,8 @@ def published(verification: Verification) -> Answer:
     if verification.unopened is not None and verification.published == "differs":
         return (
             "open",
-            "Whether it fits the digest or the checkpoint that was published cannot be told: the "
-            "file could not be read to its end.",
+            "Whether it fits the digest or the checkpoint that was published is unknown: the file "
+            "could not be read to its end.",
         )
     return _PUBLISHED[verification.published]
 
@@ -238,7 +238,7 @@ def follows(judged: Judged) -> Answer:
             return "open", f"{SO_FAR}there is no published result; what is missing may hold one."
         return "bad", "No result was published."
     if replay.follows is None:
-        return "open", f"Whether the published result follows cannot be told: {replay.why}."
+        return "open", f"Whether the published result follows is unknown: {replay.why}."
     if not replay.follows:
         return "bad", "The published result does not follow from the reports on record."
     if estimate is None:
@@ -265,7 +265,7 @@ def replayed(judged: Judged) -> Answer | None:
     if False in found:
         return "bad", f"{says}; {found.count(False):,} did not."
     if None in found:
-        return "open", f"{says}; of {found.count(None):,} it cannot be told."
+        return "open", f"{says}; of {found.count(None):,} it is unknown."
     return "good", f"{says}."
 
 

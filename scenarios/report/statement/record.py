@@ -254,7 +254,7 @@ def _notes(judged: Judged) -> Iterator[str]:
 
 
 def _replays(replays: Sequence[Replay]) -> Grid:
-    answers = {True: "yes", False: "no", None: "cannot be told"}
+    answers = {True: "yes", False: "no", None: "unknown"}
     return Grid(
         key="replays",
         caption="Members whose messages were made again from what they were told",
@@ -264,7 +264,7 @@ def _replays(replays: Sequence[Replay]) -> Grid:
             "#Equal to the byte",
             "#But for last places of floats",
             "#Different",
-            "Why it cannot be told",
+            "Why it is unknown",
         ),
         rows=tuple(
             (

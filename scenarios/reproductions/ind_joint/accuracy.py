@@ -23,7 +23,7 @@ from scenarios.reproductions.laws import reported_pairs
 Keeps: TypeAlias = tuple[KeepUniform, KeepUniform]
 
 LARGEST_EPSILON = 60.0
-"""Beyond it a keep probability cannot be told from 1."""
+"""Beyond it a keep probability is rounded to 1."""
 
 _LEAST_BIAS = 1e-25
 """A squared bias that rounding errors alone can make."""

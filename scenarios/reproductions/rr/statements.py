@@ -313,7 +313,7 @@ SCENARIOS = scenarios_of(
         ),
         measure=_matrices,
         picture=Picture(
-            title="The printed diagonal is no probability",
+            title="The printed diagonal is not a probability",
             figures=("p_C", "p_C as printed"),
             axis="diagonal of the matrix",
         ),

@@ -371,7 +371,7 @@ def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
     path.write_bytes(run.content)
     said = sottovoce("audit", path)
     assert said.code == 3
-    assert "Whether the published result follows cannot be told" in said.out
+    assert "Whether the published result follows is unknown" in said.out
     folder = folder_of(run.setting, AGGREGATOR, tmp_path / "aggregator")
     said = sottovoce("audit", path, "--member", folder)
     assert said.code == 0, said.out

@@ -269,7 +269,7 @@ def test_without_a_seed_nobody_can_tell(rounds: Recorded, tmp_path: Path) -> Non
     path.write_bytes(forgery.write())
     said = sottovoce("audit", path, "--variant", ROLL_CALL)
     assert said.code == 1
-    assert "cannot be told" in said.out
+    assert "is unknown" in said.out
     assert "holds its seed" not in said.out
     found = json.loads(sottovoce("audit", path, "--variant", ROLL_CALL, "--json").out)
     assert (found["result"]["follows"], found["simulated"]) == (None, False)
