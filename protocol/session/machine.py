@@ -33,6 +33,7 @@ from protocol.messages import (
     SWITCH,
     Declined,
     Envelope,
+    Head,
     Message,
     PartyId,
     Wait,
@@ -46,6 +47,8 @@ from protocol.session.roster import Identity
 from protocol.session.variant import event_of, heeded
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
+
+_HEAD = Head.kind()
 
 
 class _Spending:
@@ -76,6 +79,8 @@ class _Spending:
             PrivacyError: not enough is left.
         """
         loss = self._accountant.judge(event)
+        if loss is NOTHING:
+            return self.spent
         spent = total((self.spent, loss))
         if self._budget is not None and spent.record > self._budget:
             what = "what is asked for" if kind is None else repr(kind)
@@ -395,7 +400,8 @@ class Machine:
         ]
         self._outbox += envelopes
         self._seq += len(recipients)
-        if self._identity is not None:
+        # A head is over what was said before it.
+        if self._identity is not None and kind != _HEAD:
             for envelope in envelopes:
                 self._said.append(encode_envelope(envelope))
 

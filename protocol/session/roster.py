@@ -306,6 +306,9 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
     def __len__(self) -> int:
         return self.size
 
+    def __contains__(self, name: object) -> bool:
+        return name == AGGREGATOR or name == self.members[1][0]
+
     def __repr__(self) -> str:
         return f"Excerpt({self.members[1][0]!r}, {self.size - 1} parties)"
 

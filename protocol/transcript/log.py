@@ -92,8 +92,9 @@ class Log:
 
     def add(self, content: bytes) -> None:
         """Add the header or an entry, encoded."""
-        self._waiting.append(_in_leaf(content))
-        if len(self._waiting) >= _BATCH:
+        waiting = self._waiting
+        waiting.append(content if len(content) <= LARGEST_LEAF else _in_leaf(content))
+        if len(waiting) >= _BATCH:
             self._hash()
 
     def root(self) -> bytes:

@@ -135,10 +135,12 @@ class Recorder:
         # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
         self._heads: dict[PartyId, tuple[int, int]] = {}
         self._wrapper = Wrapper()
-        self._content = bytearray()
-        self._pending = 0
+        # What waits to be written, and its bytes.
+        self._held: list[bytes] = []
+        self._bytes = 0
         self._open = not resumed
         self.ended = False
+        self._digest: bytes | None = None
         # Whether what was recorded last is to be followed by a checkpoint: the header is.
         self._unsigned = True
         self.checkpoint: SignedCheckpoint | None = None
@@ -172,7 +174,8 @@ class Recorder:
         if encoded is None:
             encoded = encode_envelope(envelope)
         entry = Sent(at=_microseconds(now), envelope=encoded)
-        self._note_head(envelope, entry)
+        if self._acknowledging:
+            self._note_head(envelope, entry)
         self._append(entry)
         self._note_sent(envelope, encoded)
         if self._signer is not None and _is_closing(envelope):
@@ -269,11 +272,11 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is waiting, so that a crash would not lose it."""
-        if self._pending:
-            content = bytes(self._content)
-            self._content.clear()
-            self._pending = 0
-            self._write(self._wrapper.wrap(content))
+        if self._held:
+            framed = [part for held in self._held for part in (_U32.pack(len(held)), held)]
+            self._held.clear()
+            self._bytes = 0
+            self._write(self._wrapper.wrap(b"".join(framed)))
 
     def acknowledge(self) -> dict[PartyId, Acknowledgement]:
         """Acknowledge the heads that have come since the last time, under one checkpoint.
@@ -329,7 +332,7 @@ class Recorder:
 
     def digest(self) -> bytes:
         """The canonical digest of what has been sent so far, 32 bytes."""
-        return self._canonical.digest()
+        return self._canonical.digest() if self._digest is None else self._digest
 
     def close(self, complete: bool = True, reason: str = "") -> bytes:
         """Write the last entry and its checkpoint; nothing can be recorded afterwards.
@@ -362,6 +365,7 @@ class Recorder:
         self.flush()
         self._open = False
         self.ended = True
+        self._digest = digest
         return digest
 
     def _check_sent(self, envelope: Envelope) -> None:
@@ -390,7 +394,7 @@ class Recorder:
 
     def _note_head(self, envelope: Envelope, entry: Sent) -> None:
         """Note a head that is to be acknowledged; its entry is the next."""
-        if self._acknowledging and envelope.kind == _HEAD:
+        if envelope.kind == _HEAD:
             self._heads[envelope.sender] = self._log.size, entry.at
 
     def _check_delivered(self, entry: Delivered) -> None:
@@ -410,7 +414,8 @@ class Recorder:
                 except RemoteProtocolError as error:
                     raise TranscriptError(str(error)) from error
                 self._check_sent(envelope)
-                self._note_head(envelope, item)
+                if self._acknowledging:
+                    self._note_head(envelope, item)
                 self._note_sent(envelope, item.envelope)
                 self._unsigned = _is_closing(envelope)
                 return
@@ -446,14 +451,12 @@ class Recorder:
         self._hold(encoded)
         if self._watch is not None:
             self._watch(entry)
-        if self._pending >= BLOCK_ENTRIES or len(self._content) >= BLOCK_BYTES:
+        if len(self._held) >= BLOCK_ENTRIES or self._bytes >= BLOCK_BYTES:
             self.flush()
 
     def _hold(self, encoded: bytes) -> None:
-        content = self._content
-        content += _U32.pack(len(encoded))
-        content += encoded
-        self._pending += 1
+        self._held.append(encoded)
+        self._bytes += _U32.size + len(encoded)
 
     def _write(self, wrapped: bytes) -> None:
         try:

@@ -238,9 +238,9 @@ def randomized(
     records: Records, blocks: tuple[Block, ...], stream: Stream
 ) -> NDArray[np.unsignedinteger]:
     """Answers drawn with these blocks, (k, b): one randomized cell per respondent and block."""
-    randomizers = tuple(block.randomizer for block in blocks)
-    cells = cells_of(records, blocks, tuple(randomizer.size for randomizer in randomizers))
-    return randomize_columns(randomizers, cells, stream)
+    # Lists, not generators: this is done once for every party.
+    randomizers = tuple([block.randomizer for block in blocks])
+    return randomize_columns(randomizers, cells_of(records, blocks), stream)
 
 
 def fits(codes: NDArray[np.unsignedinteger], blocks: tuple[Block, ...]) -> bool:
@@ -263,13 +263,11 @@ def pooled(survey: Survey, codes: Array, counts: Array) -> Counts:
     return Counts(survey.sizes, codes, totals, int(totals.sum()))
 
 
-def cells_of(
-    records: Records, blocks: tuple[Block, ...], sizes: tuple[int, ...]
-) -> NDArray[np.unsignedinteger]:
+def cells_of(records: Records, blocks: tuple[Block, ...]) -> NDArray[np.unsignedinteger]:
     """Records (k, m) as one cell per block, (k, b), of the dtype of reports."""
     survey = records.survey
-    dtype = smallest_dtype(max(sizes))
-    if tuple(block.attributes for block in blocks) == tuple((name,) for name in survey.names):
+    dtype = smallest_dtype(max([block.randomizer.size for block in blocks]))
+    if [block.attributes for block in blocks] == [(name,) for name in survey.names]:
         return records.codes.astype(dtype, copy=False)
     cells = np.empty((len(records), len(blocks)), dtype)
     for column, block in enumerate(blocks):
