@@ -48,7 +48,7 @@ SCALAR_BYTES = 4096
 """The most bytes of a message beside its arrays, where its kind says nothing else."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
     """What one role says to another. Subclasses are the kinds of message of a variant.
 
     A kind is named by its class. A kind that one party sends to another more than once carries an

@@ -98,6 +98,15 @@ class Seen:
         return message if type(message) is kind else None
 
 
+def _asked(question: Message) -> str:
+    """The hash of a question: whoever decodes it once for many parties hashes it once."""
+    known: str | None = question.__dict__.get("asked")
+    if known is None:
+        asked = question.kind().encode() + b"\0" + encode_message(question)
+        known = question.__dict__["asked"] = hashlib.sha256(asked).hexdigest()
+    return known
+
+
 class Me:
     """A role's own side: who it is, its keystream, and what it can do.
 
@@ -193,8 +202,7 @@ class Me:
         The same question gets the same randomness, however often it is asked, and another question
         gets independent randomness: what two answers have in common tells nothing.
         """
-        asked = question.kind().encode() + b"\0" + encode_message(question)
-        return self.stream.derive(f"{purpose} {hashlib.sha256(asked).hexdigest()}")
+        return self.stream.derive(f"{purpose} {_asked(question)}")
 
     async def send(self, recipient: PartyId, message: Message) -> None:
         """Hand a message to one member."""

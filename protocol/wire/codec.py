@@ -22,7 +22,7 @@ from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
 ENVELOPE_BYTES = 512
 """The most bytes of an envelope beside its body."""
 
-_REMEMBERED = 16
+_REMEMBERED = 64
 _REMEMBERED_BYTES = 1 << 25
 # A scalar of a few bytes is an object of some dozens.
 _AS_OBJECTS = 8

@@ -68,6 +68,13 @@ class Cells:
         uniform: Floats = 1.0 / self.sizes[self.group]
         return uniform
 
+    def largest(self, values: Floats) -> NDArray[np.int64]:
+        """Where every group's largest value is, the first of them, (g,)."""
+        tops = np.maximum.reduceat(values, self.starts)[self.group]
+        places = np.flatnonzero(values == tops)
+        _, first = np.unique(self.group[places], return_index=True)
+        return places[first]
+
     def projected(self, values: Floats) -> Floats:
         """Every group's nearest distribution in Euclidean distance, (c,)."""
         projected = np.empty_like(values)
@@ -92,15 +99,13 @@ def weights_of(cells: Cells, tables: Floats) -> NDArray[np.uint64]:
     """
     weights = np.floor(np.minimum(tables, 1.0) * 2.0**_MANTISSA).astype(np.uint64)
     weights <<= np.uint64(64 - _MANTISSA)
-    for start, size in zip(cells.starts.tolist(), cells.sizes.tolist(), strict=True):
-        part = weights[start : start + size]
-        largest = int(tables[start : start + size].argmax())
-        # Sums are modulo 2**64, and so is what is left of it.
-        left = -int(part.sum(dtype=np.uint64))
-        part[largest] = (int(part[largest]) + left) % WORDS
-        if not part.any():
-            part[largest] = WORDS - 1
-            part[largest - 1 if largest else 1] = 1
+    largest = cells.largest(tables)
+    # Sums are modulo 2**64, and so is what is left of it.
+    weights[largest] -= np.add.reduceat(weights, cells.starts)
+    alone = np.add.reduceat(weights > 0, cells.starts, dtype=np.int64) == 0
+    places, starts = largest[alone], cells.starts[alone]
+    weights[places] = WORDS - 1
+    weights[np.where(places > starts, places - 1, starts + 1)] = 1
     return weights
 
 

@@ -36,6 +36,10 @@ Stopping: TypeAlias = Literal["never", "pooled", "printed", "widened"]
 blocks; or by that with its interval widened by 1/p, as an estimate from reports is."""
 
 
+_FEW = 16
+"""Of parties of so many respondents the lots are remembered for a while."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     """What everybody knows of an RRBA survey before it begins.
 
@@ -91,6 +95,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
             return tuple(KeepUniform.with_keep(size, p=self.p).threshold for size in sizes)
         return tuple(self._threshold(size) for size in sizes)
 
+    @functools.cached_property
+    def least(self) -> tuple[int, ...]:
+        """The least weight that a category of every group can have."""
+        return tuple(least_weight(size, self.mix) for size in self.layout.groups)
+
     def _threshold(self, size: int) -> int:
         """The largest for which no table with this mix costs more than epsilon."""
         least = least_weight(size, self.mix)
@@ -104,21 +113,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     def lots(self, session: bytes, party: PartyId, respondents: int) -> NDArray[np.int64]:
         """The views of a party's respondents, (k,): drawn by lot, for everybody to see."""
-        seed = hashlib.sha256(b"sottovoce views 1\0" + session + party.encode()).digest()
-        return Stream(seed).integers(len(self.views), respondents).astype(np.int64)
+        draw = _lots if respondents <= _FEW else _lots.__wrapped__
+        return draw(session, party, len(self.views), respondents)
 
     def chosen(
         self, lots: NDArray[np.int64], stream: Stream
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which respondent answers about which group, one row per answer."""
-        lengths = np.array([len(view) for view in self.views])[lots]
-        table = self.view_table
+        lengths, table = self._lengths[lots], self.view_table
         if self.extent == "one":
             drawn = stream.integers(lengths).astype(np.int64)
             return np.arange(len(lots)), table[lots, drawn]
         respondents = np.repeat(np.arange(len(lots)), lengths)
         rows = table[lots]
         return respondents, rows[rows >= 0]
+
+    @functools.cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        """The number of groups of every view."""
+        return np.array([len(view) for view in self.views])
 
     @functools.cached_property
     def view_table(self) -> NDArray[np.int64]:
@@ -131,7 +144,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def asked(self, session: bytes, party: PartyId, most: int) -> tuple[int, ...]:
         """The groups that a party of at most so many respondents may answer about, rising."""
         lots = set(self.lots(session, party, most).tolist())
+        if len(lots) == 1:
+            return self._risen[lots.pop()]
         return tuple(sorted({group for lot in lots for group in self.views[lot]}))
+
+    @functools.cached_property
+    def _risen(self) -> tuple[tuple[int, ...], ...]:
+        """The groups of every view, rising."""
+        return tuple(tuple(sorted(view)) for view in self.views)
 
     def by_views(
         self, session: bytes, members: Iterable[PartyId], most: int
@@ -143,9 +163,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return found
 
     def places(self, groups: tuple[int, ...]) -> NDArray[np.int64]:
-        """Where the cells of some groups are, one group after the other."""
-        starts, sizes = self.cells.starts.tolist(), self.cells.sizes.tolist()
-        return np.concatenate([np.arange(starts[g], starts[g] + sizes[g]) for g in groups])
+        """Where the cells of some groups, which rise, are."""
+        asked = np.zeros(len(self.cells.sizes), np.bool_)
+        asked[list(groups)] = True
+        return np.flatnonzero(asked[self.cells.group])
 
     def tables(
         self, groups: NDArray[np.unsignedinteger], weights: NDArray[np.uint64]
@@ -195,6 +216,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
             return bool((np.diff(rows) > 0).all()) and bool(among.all())
         wanted = [group for lot in lots.tolist() for group in self.views[lot]]
         return bool(groups.tolist() == wanted)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lots(session: bytes, party: PartyId, views: int, respondents: int) -> NDArray[np.int64]:
+    # In a simulation both sides ask for them: before a block, in it and after it.
+    seed = hashlib.sha256(b"sottovoce views 1\0" + session + party.encode()).digest()
+    lots = Stream(seed).integers(views, respondents).astype(np.int64)
+    lots.flags.writeable = False
+    return lots
 
 
 @functools.lru_cache(maxsize=16)

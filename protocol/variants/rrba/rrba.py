@@ -35,7 +35,6 @@ from protocol.variants.rrba.blocks import (
     ReportLaw,
     Running,
     Update,
-    least_weight,
     quantile,
     steepest,
     weights_of,
@@ -49,7 +48,7 @@ MAX_BLOCKS = 10_000
 """The most blocks that respondents in cohorts are asked in."""
 
 _REMEMBERED = 256
-"""How many questions of one process are remembered as tables."""
+"""How many questions of one process are remembered as tables, and of each how many events."""
 
 
 class Question(Message, frozen=True):
@@ -72,20 +71,18 @@ class _Drawing:
     """How answers to a question are drawn.
 
     Args:
-        question: the question.
         tables: by group, rising.
         excess: which of them costs more than agreed; empty if none does.
 
     Attributes:
         together: all of them, in this order.
+        events: what answers of one respondent tell, by the groups that they are about.
     """
 
-    def __init__(
-        self, question: Question, tables: Mapping[int, KeepElseTable], excess: str
-    ) -> None:
-        self.question = question
+    def __init__(self, tables: Mapping[int, KeepElseTable], excess: str) -> None:
         self.tables = tables
         self.excess = excess
+        self.events: dict[bytes, PrivacyEvent] = {}
 
     @functools.cached_property
     def together(self) -> Tables:
@@ -267,18 +264,19 @@ class RRBA(Variant, frozen=True, kw_only=True):
         Raises:
             ValueError: the question's tables are malformed.
         """
-        known = self._known.get(id(question))
-        if known is None or known.question is not question:
+        asked = question.groups.tobytes(), question.weights.tobytes()
+        known = self._known.get(asked)
+        if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             tables = self.plan.tables(question.groups, question.weights)
-            known = self._known[id(question)] = _Drawing(question, tables, self._excess(tables))
+            known = self._known[asked] = _Drawing(tables, self._excess(tables))
         return known
 
     def _excess(self, tables: Mapping[int, KeepElseTable]) -> str:
         """Which of these tables costs more than agreed; empty if none does."""
         for group, table in tables.items():
-            least, agreed = min(table.weights), least_weight(table.size, self.mix)
+            least, agreed = min(table.weights), self.plan.least[group]
             if least < agreed:
                 return (
                     f"asked with a table of {self.plan.group_names[group]} with a probability "
@@ -287,8 +285,8 @@ class RRBA(Variant, frozen=True, kw_only=True):
         return ""
 
     @functools.cached_property
-    def _known(self) -> dict[int, _Drawing]:
-        # What reaches many parties of one process is one object.
+    def _known(self) -> dict[tuple[bytes, bytes], _Drawing]:
+        # Many parties of one process are asked the same.
         return {}
 
     async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Released:
@@ -403,7 +401,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             rows = answer.respondents.astype(np.int64)
             if self.plan.fits(session, party, rows, groups, answer.codes, most=self.max_records):
                 flat.append(self.plan.cells.starts[groups] + answer.codes)
-                heard += len(np.unique(rows))
+                heard += int(np.count_nonzero(np.bincount(rows)))
         cells = self.plan.layout.cells
         counts = np.bincount(np.concatenate(flat), minlength=cells).astype(np.int64)
         return counts, heard, len(flat) - 1
@@ -419,14 +417,31 @@ class RRBA(Variant, frozen=True, kw_only=True):
         if not len(answers.respondents) == len(answers.groups) == len(answers.codes):
             return Plain(self.survey.names)
         try:
-            tables = self._drawing(question).tables
-            asked = {
-                group: Randomized(tables[group], self.plan.group_names[group])
-                for group in np.unique(answers.groups).tolist()
-            }
+            drawing = self._drawing(question)
+            if len(answers.groups) > self.plan.view_table.shape[1] or answers.respondents.any():
+                return self._told(answers, drawing.tables)
+            # Of one respondent: whoever has the same view tells as much.
+            groups = answers.groups.tobytes()
+            event = drawing.events.get(groups)
+            if event is None:
+                if len(drawing.events) >= _REMEMBERED:
+                    drawing.events.clear()
+                event = drawing.events[groups] = self._told(answers, drawing.tables)
+            return event
         except (ValueError, KeyError):
             # No table that this could have been drawn with: it may be anything.
             return Plain(self.survey.names)
+
+    def _told(self, answers: Answers, tables: Mapping[int, KeepElseTable]) -> PrivacyEvent:
+        """What answers tell that were drawn with these tables.
+
+        Raises:
+            KeyError: an answer about a group that has none.
+        """
+        asked = {
+            group: Randomized(tables[group], self.plan.group_names[group])
+            for group in np.unique(answers.groups).tolist()
+        }
         if not asked:
             return Public()
         order = np.argsort(answers.respondents, kind="stable")
