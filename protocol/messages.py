@@ -79,7 +79,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 Name = Annotated[PartyId, msgspec.Meta(max_length=NAME_CHARACTERS)]
 
 
-class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
     """One encoded message under way.
 
     ``seq`` counts the sender's envelopes from 0, whoever they go to, so gaps and repeats show.

@@ -229,7 +229,7 @@ class Tables:
         tables: at least one.
     """
 
-    __slots__ = ("_bounds", "_largest", "_lengths", "_sizes", "_starts", "_thresholds")
+    __slots__ = ("_bounds", "_largest", "_lengths", "_sizes", "_starts", "_steps", "_thresholds")
 
     def __init__(self, tables: Sequence[KeepElseTable]) -> None:
         bounds = [table._bounds for table in tables]
@@ -238,8 +238,10 @@ class Tables:
         self._largest = int(self._sizes.max())
         self._lengths = np.array([len(each) for each in bounds])
         self._starts = np.cumsum(self._lengths) - self._lengths
-        # One more, for a search that has ended looks there.
-        self._bounds = np.concatenate([*bounds, np.zeros(1, np.uint64)])
+        longest = int(self._lengths.max())
+        self._steps = tuple(1 << bit for bit in reversed(range(longest.bit_length())))
+        # More of them, for a search looks past the last before it takes a shorter step.
+        self._bounds = np.concatenate([*bounds, np.zeros(2 * longest, np.uint64)])
 
     def randomize(
         self, codes: NDArray[Codes], which: NDArray[np.int64], stream: Stream
@@ -258,21 +260,21 @@ class Tables:
         if np.count_nonzero(codes >= self._sizes[which]):
             raise ValueError("a code is not below the size of its randomizer")
         words = np.empty((len(codes), 2), np.uint64)
-        words[np.argsort(which, kind="stable")] = stream.words(words.size).reshape(-1, 2)
-        faked = np.flatnonzero(words[:, 0] >= self._thresholds[which])
+        words[which.argsort(kind="stable")] = stream.words(words.size).reshape(-1, 2)
+        (faked,) = (words[:, 0] >= self._thresholds[which]).nonzero()
         randomized = codes.copy()
         randomized[faked] = self._fakes(which[faked], words[faked, 1])
         return randomized
 
     def _fakes(self, which: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """How many of its randomizer's bounds each word reaches, by one binary search for all."""
-        starts, left = self._starts[which], self._lengths[which]
+        starts = self._starts[which]
+        ends = starts + self._lengths[which]
         found = starts.copy()
-        while np.count_nonzero(left):
-            half = left >> 1
-            reached = (left > 0) & (self._bounds[found + half] <= words)
-            found = np.where(reached, found + half + 1, found)
-            left = np.where(reached, left - half - 1, half)
+        for step in self._steps:
+            further = found + step
+            reached = (further <= ends) & (self._bounds[further - 1] <= words)
+            np.copyto(found, further, where=reached)
         places: NDArray[np.int64] = found - starts
         return places
 

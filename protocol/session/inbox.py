@@ -231,7 +231,7 @@ class Inbox:
             raise RemoteProtocolError("not a kind that members send each other", field="kind")
         if envelope.kind == Declined.kind() and self._me != AGGREGATOR:
             raise RemoteProtocolError("a refusal is sent to the aggregator", field="kind")
-        return self._charter.codec.decode(envelope.kind, envelope.body)
+        return self._charter.codec.open(envelope)
 
     def _check(self, effect: Gather) -> None:
         kind = effect.kind

@@ -389,15 +389,17 @@ class Machine:
                 raise LocalProtocolError(
                     f"recipient {recipient!r} is not another member of the roster"
                 )
-        kind, seq = send.message.kind(), self._seq
+        kind = send.message.kind()
         if self._records is not None:
             event = event_of(charter.variant, send.message, self._seen)
             self._spending.spent = self._spending.afford(event, kind)
-        body = charter.codec.encode(send.message)
-        envelopes = [
-            Envelope(charter.session, self.me, recipient, seq + i, kind, body)
-            for i, recipient in enumerate(recipients)
-        ]
+        envelopes = charter.codec.enclose(
+            send.message,
+            session=charter.session,
+            sender=self.me,
+            recipients=recipients,
+            seq=self._seq,
+        )
         self._outbox += envelopes
         self._seq += len(recipients)
         # A head is over what was said before it.

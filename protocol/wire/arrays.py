@@ -29,6 +29,8 @@ DType = Literal["u1", "u2", "u4", "u8", "i8", "f8"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype("<" + name) for name in get_args(DType)}
 
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
 Size = int | str
 """A number, or the name of what has it."""
 
@@ -221,10 +223,13 @@ def pack(value: Any) -> Any:
     """Encode an array as ``[dtype, shape, bytes]`` (msgspec's ``enc_hook``)."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError(f"messages cannot carry {type(value).__name__}")
-    name = name_of(value.dtype)
-    if name not in _DTYPES:
-        raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
-    return name, value.shape, value.astype(_DTYPES[name], copy=False).tobytes()
+    name = _NAMES.get(value.dtype)
+    if name is None:
+        name = name_of(value.dtype)
+        if name not in _DTYPES:
+            raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
+        value = value.astype(_DTYPES[name])
+    return name, value.shape, value.tobytes()
 
 
 encode_message = msgspec.msgpack.Encoder(enc_hook=pack).encode

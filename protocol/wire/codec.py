@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,14 @@ import numpy as np
 from msgspec.structs import FieldInfo
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import CLOSING_MEMBERS, KERNEL_KINDS, SCALAR_BYTES, Envelope, Message
+from protocol.messages import (
+    CLOSING_MEMBERS,
+    KERNEL_KINDS,
+    SCALAR_BYTES,
+    Envelope,
+    Message,
+    PartyId,
+)
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
 from protocol.wire.canonical import canonical
 from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
@@ -27,6 +34,9 @@ _REMEMBERED_BYTES = 1 << 25
 # A scalar of a few bytes is an object of some dozens.
 _AS_OBJECTS = 8
 _WORTH_REMEMBERING = 64
+# Beside an envelope's fields, never on the wire: the codec that made it, and what it says.
+_ENCLOSED = "enclosed"
+_UNKNOWN = (None, None)
 _UNENCODABLE = (
     NotImplementedError,
     TypeError,
@@ -195,18 +205,43 @@ class Codec:
         Raises:
             LocalProtocolError: a kind that the variant does not declare, or a forbidden value.
         """
-        kind = self._kinds.get(message.kind())
-        if kind is None or type(message) is not kind.message:
-            raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
-        try:
-            body = encode_message(message)
-            # What a recipient would refuse is refused here, where it can be put right.
-            self._decode(kind, body)
-        except (RemoteProtocolError, *_UNENCODABLE) as error:
-            raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error
-        if len(body) > kind.max_bytes:
-            raise LocalProtocolError(f"{kind.name!r} takes {len(body)} B, over {kind.max_bytes}")
-        return body
+        return self._encoded(message)[0]
+
+    def enclose(
+        self,
+        message: Message,
+        *,
+        session: bytes,
+        sender: PartyId,
+        recipients: Sequence[PartyId],
+        seq: int,
+    ) -> list[Envelope]:
+        """Encode a message once, and put it into an envelope for each recipient.
+
+        Args:
+            seq: the number of the first envelope.
+
+        Raises:
+            LocalProtocolError: as ``encode``.
+        """
+        body, decoded = self._encoded(message)
+        envelopes = [
+            Envelope(session, sender, recipient, number, message.kind(), body)
+            for number, recipient in enumerate(recipients, seq)
+        ]
+        if len(envelopes) == 1:
+            # What goes to many is remembered by its body.
+            envelopes[0].__dict__[_ENCLOSED] = self, decoded
+        return envelopes
+
+    def open(self, envelope: Envelope) -> Message:
+        """What an envelope's body says; it is decoded unless this very codec has enclosed it.
+
+        Raises:
+            RemoteProtocolError: as ``decode``.
+        """
+        codec, message = envelope.__dict__.get(_ENCLOSED, _UNKNOWN)
+        return message if codec is self else self.decode(envelope.kind, envelope.body)
 
     def check_size(self, name: str, size: int) -> None:
         """Refuse a kind that is not declared, or a body too large for it, without decoding.
@@ -252,6 +287,21 @@ class Codec:
         """About how many bytes a decoded message takes, whose arrays are views of its body."""
         kind = self._kinds[message.kind()]
         return len(body) if kind.arrays else _AS_OBJECTS * len(body)
+
+    def _encoded(self, message: Message) -> tuple[bytes, Message]:
+        """A message's encoding, and what its recipient decodes from that."""
+        kind = self._kinds.get(message.kind())
+        if kind is None or type(message) is not kind.message:
+            raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
+        try:
+            body = encode_message(message)
+            # What a recipient would refuse is refused here, where it can be put right.
+            decoded = self._decode(kind, body)
+        except (RemoteProtocolError, *_UNENCODABLE) as error:
+            raise LocalProtocolError(f"cannot send {kind.name!r}: {error}") from error
+        if len(body) > kind.max_bytes:
+            raise LocalProtocolError(f"{kind.name!r} takes {len(body)} B, over {kind.max_bytes}")
+        return body, decoded
 
     def _decode(self, kind: Kind, body: bytes) -> Message:
         try:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import Left, Message, PartyId
+from protocol.messages import Envelope, Left, Message, PartyId
 from protocol.variants import RRIndependent, RRJoint
 from protocol.variants.reports.reports import Report
 from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
-from protocol.wire.codec import Codec, Kind
+from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
 from tests.protocol.samples import (
     BOMB,
     CODEC,
@@ -93,6 +93,39 @@ def test_a_broadcast_is_decoded_once_and_kinds_are_not_confused() -> None:
     assert type(codec.decode("Left", body)) is Left
     assert type(codec.decode("Other", body)) is Other
     assert type(codec.decode("Left", body)) is Left
+
+
+def enclosed(*recipients: str, message: Message = GOOD) -> list[Envelope]:
+    to = [PartyId(name) for name in recipients]
+    return CODEC.enclose(message, session=bytes(32), sender=PartyId("anna"), recipients=to, seq=3)
+
+
+def test_what_was_enclosed_here_is_not_decoded_again() -> None:
+    # Too short to be remembered by its body.
+    short = Left(PartyId("ben"), "gone")
+    (envelope,) = enclosed("ben", message=short)
+    assert (envelope.recipient, envelope.seq, envelope.kind) == ("ben", 3, "Left")
+    opened = CODEC.open(envelope)
+    assert opened == short
+    assert CODEC.open(envelope) is opened
+    assert CODEC.open(decode_envelope(encode_envelope(envelope))) is not opened
+    assert [item.seq for item in enclosed("ben", "carl")] == [3, 4]
+
+
+def test_what_was_enclosed_is_what_came_of_its_bytes() -> None:
+    opened = CODEC.open(enclosed("ben")[0])
+    assert isinstance(opened, Sample)
+    assert same(opened, GOOD)
+    assert not opened.cells.flags.writeable
+
+
+def test_an_envelope_of_another_body_or_codec_is_decoded() -> None:
+    (envelope,) = enclosed("ben")
+    altered = msgspec.structs.replace(envelope, body=envelope.body + b"\0")
+    with pytest.raises(RemoteProtocolError, match="trailing"):
+        CODEC.open(altered)
+    with pytest.raises(RemoteProtocolError, match="not a kind of this variant"):
+        Codec((), members=2).open(envelope)
 
 
 @pytest.mark.parametrize(
