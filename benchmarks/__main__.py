@@ -27,8 +27,8 @@ from benchmarks import (
     workers,
 )
 from benchmarks.costs.series import UP_TO, measure_costs
+from benchmarks.peers.beside import compare_all, compare_oracles
 from benchmarks.peers.clients import attack_clients
-from benchmarks.peers.oracles import compare_oracles
 from benchmarks.timing import Benchmark, measure, report
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
@@ -98,7 +98,7 @@ LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
 """Benchmarks of minutes, or with an extra, which run only by name."""
 
 BESIDE_OTHERS: Mapping[str, Callable[[], bool]] = MappingProxyType(
-    {"clients": attack_clients, "oracles": compare_oracles}
+    {"clients": attack_clients, "oracles": compare_oracles, "peers": compare_all}
 )
 """What needs other libraries, in environments of their own: whether all is as expected."""
 

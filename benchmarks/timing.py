@@ -41,6 +41,7 @@ class Benchmark:
         beside: other floors, each with a ratio of its own.
         aim: the least ratio that is aimed for; None if it is only to be known.
         repeats: how often all sides run by default.
+        against: what the floors are, for the report.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Benchmark:
     beside: tuple[Side, ...] = ()
     aim: float | None = None
     repeats: int = 7
+    against: str = "floor"
 
 
 class Spread(NamedTuple):
@@ -130,9 +132,8 @@ def report(benchmark: Benchmark, measured: Measured) -> list[str]:
     lines = [f"  {benchmark.title}"]
     sides = _sides(benchmark)
     width = max(len(side.name) for side in sides)
-    for role, side, spread in zip(
-        ("product", *("floor" for _ in sides[1:])), sides, measured.seconds, strict=True
-    ):
+    roles = ("product", *(benchmark.against for _ in sides[1:]))
+    for role, side, spread in zip(roles, sides, measured.seconds, strict=True):
         each = Spread(*(seconds / benchmark.units for seconds in spread))
         weight = f"  x {side.weight:g}" if side.weight != 1.0 else ""
         lines.append(
@@ -145,8 +146,8 @@ def report(benchmark: Benchmark, measured: Measured) -> list[str]:
     wanted = "no aim" if benchmark.aim is None else f"aim: at least {benchmark.aim:.2f}"
     short = benchmark.aim is not None and median < benchmark.aim
     lines.append(
-        f"    ratio   {median:.3g} of the floor's rate ({low:.3g} to {high:.3g}), {wanted}"
-        f"{' - SHORT OF IT' if short else ''}"
+        f"    ratio   {median:.3g} of the {benchmark.against}'s rate "
+        f"({low:.3g} to {high:.3g}), {wanted}{' - SHORT OF IT' if short else ''}"
     )
     for side, ratio in zip(benchmark.beside, measured.beside, strict=True):
         lines.append(

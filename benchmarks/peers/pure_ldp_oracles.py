@@ -7,13 +7,13 @@ pure-ldp. Both libraries' clients report on the same values, in turn.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.rates import heading, measure_rates
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import (
     HadamardResponse,
@@ -28,10 +28,6 @@ SIZE = 100
 REPORTS = 5_000
 """The reports that are estimated from, and that a client makes one by one."""
 
-TOGETHER = 40
-"""How many times as many reports the project makes together, to be timed well."""
-
-REPEATS = 7
 CLOSE = 1e-9
 AIM = 10.0
 
@@ -135,32 +131,6 @@ def difference(oracle: Oracle, codes: NDArray[np.uint8], stream: Stream) -> floa
     return float(np.abs(ours - theirs).max())
 
 
-def rates(oracle: Oracle, codes: NDArray[np.uint8], stream: Stream) -> tuple[float, float, float]:
-    """Reports a second: of the project together, and one by one, and of pure-ldp's client."""
-    many = np.tile(codes, TOGETHER)
-    alone = [codes[place : place + 1] for place in range(len(codes))]
-    values = [int(code) + 1 for code in codes]
-
-    def together() -> int:
-        return len(oracle.ours.randomize(many, stream))
-
-    def singly() -> int:
-        return sum(len(oracle.ours.randomize(one, stream)) for one in alone)
-
-    def theirs() -> int:
-        return sum(oracle.client.privatise(value) is not None for value in values)
-
-    timed: dict[Callable[[], int], list[float]] = {run: [] for run in (together, singly, theirs)}
-    for _ in range(REPEATS):
-        for run, found in timed.items():
-            started = time.perf_counter()
-            done = run()
-            found.append(done / (time.perf_counter() - started))
-    # The fastest, which other jobs of the machine slowed down least.
-    one, other, third = (max(found) for found in timed.values())
-    return one, other, third
-
-
 def main() -> None:
     """Print both comparisons; fails if two estimates differ."""
     stream = Stream(secret_of(7))
@@ -169,21 +139,17 @@ def main() -> None:
     )
     right = True
     print(
-        f"  {SIZE} values, epsilon {EPSILON:g}, {REPORTS:,} reports, the fastest of {REPEATS}\n\n"
-        f"  {'':26}{'largest':>12}{'project, reports a second':>28}{'pure-ldp,':>12}\n"
-        f"  {'':26}{'difference':>12}{'together':>16}{'one by one':>12}{'one by one':>12}"
-        f"{'ratio':>8}",
+        f"  {SIZE} values, epsilon {EPSILON:g}, {REPORTS:,} reports\n\n"
+        f"{heading('pure-ldp')}{'largest difference':>20}",
         flush=True,
     )
     for oracle in oracles():
         apart = difference(oracle, codes, stream)
-        together, singly, theirs = rates(oracle, codes, stream)
+        # Values are counted from 1 there.
+        measured = measure_rates(oracle.ours, oracle.client.privatise, codes, stream, first=1)
         right &= apart <= CLOSE
-        print(
-            f"  {oracle.name:26}{apart:12.1e}{together:16,.0f}{singly:12,.0f}{theirs:12,.0f}"
-            f"{together / theirs:8.0f}{'' if together >= AIM * theirs else '  below the aim'}",
-            flush=True,
-        )
+        short = "" if measured.ratio.median >= AIM else "  below the aim"
+        print(f"{measured.line(oracle.name)}{apart:20.1e}{short}", flush=True)
     print(
         f"\n  aims: shares within {CLOSE:g}; ratio (together to pure-ldp) at least {AIM:g}\n"
         "  not compared: Hadamard response beyond epsilon 1, where pure-ldp takes that of many\n"
