@@ -137,9 +137,8 @@ class WorkerShard:
         """Whether so much waits to be written that nobody may add to it."""
         return self._waiting_bytes >= WAITING_BYTES
 
-    @asynccontextmanager
-    async def connect(self, member: PartyId) -> AsyncGenerator[Link]:
-        """A party's link, for as long as the block runs."""
+    def connect(self, member: PartyId) -> Link:
+        """A party's link, to be used in an ``async with`` block, which closes it."""
         place = self._charter.roster.position.get(member, 0)
         if not self._shard.first <= place <= self._shard.last:
             raise ConnectionError(f"{member!r} is not of this shard")
@@ -149,10 +148,7 @@ class WorkerShard:
                 f"{member!r} is connected already" if link.given else f"{member!r} is gone"
             )
         link.given = True
-        try:
-            yield link
-        finally:
-            link.close()
+        return link
 
     def say(self, payload: bytes) -> None:
         """Add a frame to what is to be written."""
