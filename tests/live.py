@@ -20,7 +20,7 @@ from parties.session import run_session
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
-from protocol.session.fates import FateRule, deliver_all
+from protocol.session.fates import FateRule
 from protocol.session.roster import Identity
 from protocol.session.run import Run
 from protocol.session.variant import Variant
@@ -180,7 +180,7 @@ class Live:
     digest: bytes
 
     def __init__(
-        self, where: Setting, *, fate: FateRule = deliver_all, exchange: type[Exchange] = Exchange
+        self, where: Setting, *, fate: FateRule | None = None, exchange: type[Exchange] = Exchange
     ) -> None:
         self.charter = where.charter
         self._parts: list[bytes] = []
@@ -228,7 +228,7 @@ async def run_live(
     limits: Limits | None = None,
     within: float = 120.0,
     live: Live | None = None,
-    fate: FateRule = deliver_all,
+    fate: FateRule | None = None,
     adversaries: Mapping[PartyId, Disguise] | None = None,
     **options: Any,
 ) -> Live:

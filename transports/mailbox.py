@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Mailbox(Generic[T]):
     """A queue that is read in batches.
 
-    ``put`` never waits: writers look at ``full`` first and wait for ``room``. So one item too many
+    ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
     Args:
@@ -46,16 +46,21 @@ class Mailbox(Generic[T]):
         return len(self._items)
 
     @property
+    def space(self) -> int:
+        """How many more items there is room for. What is put into a closed mailbox is dropped."""
+        return self._capacity - (0 if self.closed else len(self._items))
+
+    @property
     def full(self) -> bool:
         """Whether writers should wait."""
-        return len(self._items) >= self._capacity and not self.closed
+        return self.space <= 0
 
-    def put(self, item: T) -> None:
-        """Add an item; dropped if the mailbox is closed."""
+    def put(self, *items: T) -> None:
+        """Add items; dropped if the mailbox is closed."""
         if not self.closed:
-            self._items.append(item)
+            self._items += items
             if self._readers:
-                self._readers.unpark()
+                self._readers.unpark(count=len(items))
             if self.watcher is not None:
                 self.watcher()
 

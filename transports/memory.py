@@ -26,20 +26,15 @@ class MemoryLink(MailboxLink[Delivery]):
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         self._check()
         try:
-            for sent, envelope in enumerate(envelopes):
-                if self._switch.relay_nowait(self._member, envelope) is not None:
-                    return sent
+            return self._switch.relay_nowait(self._member, envelopes)
         except RemoteProtocolError as refusal:
             raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
-        return len(envelopes)
 
     async def send_many(self, envelopes: Sequence[Envelope]) -> None:
         self._check()
         await trio.lowlevel.checkpoint()
         try:
-            for envelope in envelopes:
-                if self._switch.relay_nowait(self._member, envelope) is not None:
-                    await self._switch.relay(self._member, envelope)
+            await self._switch.relay(self._member, envelopes)
         except RemoteProtocolError as refusal:
             raise trio.BrokenResourceError(f"refused: {refusal}") from refusal
         except trio.BrokenResourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import trio
 
@@ -77,7 +77,7 @@ class Switch:
             self._tell_emptied()
         now = self.now
         for notice in self.exchange.leave(member, reason, now=now):
-            self._dispatch(notice, now)
+            self._dispatch((notice,), now)
         self._came(member)
 
     def lose(self, member: PartyId) -> None:
@@ -108,9 +108,9 @@ class Switch:
         """Go on with a run: this was sent and has not been delivered. Notices come after it."""
         now = self.now
         for envelope in waiting:
-            self._dispatch(Delivery(envelope), now)
+            self._dispatch((Delivery(envelope),), now)
         for notice in self.exchange.reminders():
-            self._dispatch(notice, now)
+            self._dispatch((notice,), now)
 
     async def emptied(self) -> None:
         """Wait until nobody is connected."""
@@ -119,55 +119,77 @@ class Switch:
             await self._empty.wait()
 
     def relay_nowait(
-        self, member: PartyId, envelope: Envelope, encoded: bytes | None = None
-    ) -> PartyId | None:
-        """Relay an envelope, or return whose mailbox has no room for it.
+        self, member: PartyId, envelopes: Sequence[Envelope], encoded: Sequence[bytes] | None = None
+    ) -> int:
+        """Relay envelopes, in order, until there is no room for one in its recipient's mailbox.
+
+        Args:
+            encoded: their encodings, if they are at hand.
+
+        Returns:
+            How many were relayed.
 
         Raises:
-            RemoteProtocolError: it was refused; the member's link has ended.
+            RemoteProtocolError: one was refused; the member's link has ended.
             trio.BrokenResourceError: the member's link has ended.
         """
-        if member not in self._ports:
-            raise trio.BrokenResourceError(f"the link of {member!r} has ended")
-        recipient = envelope.recipient
-        port = self._ports.get(recipient)
-        if port is None:
-            port = self._port_of(recipient)
-        if port is not None and port.full:
-            return recipient
-        now = self._clock() - self._start
-        try:
-            if envelope.seq >= self._allowance and member != AGGREGATOR:
-                reason = f"more than {self._allowance} envelopes of one party"
-                self.exchange.refuse(member, reason, now=now)
-                raise RemoteProtocolError(reason)
-            ruling = self.exchange.accept(member, envelope, now=now, encoded=encoded)
-        except RemoteProtocolError as refusal:
-            self.detach(member, f"refused: {refusal}")
-            raise
-        for delivery in ruling.deliveries:
-            # Mostly there is nothing to put in order, and the mailbox is at hand.
-            simple = delivery.due <= now and not self._delayed and delivery.envelope is envelope
-            if simple and port is not None:
-                port.put(delivery)
-            else:
-                self._dispatch(delivery, now)
-        if ruling.ends is not None:
-            self.detach(member, ruling.ends)
-            raise trio.BrokenResourceError(f"the link of {member!r} has ended: {ruling.ends}")
-        return None
+        relayed = 0
+        while relayed < len(envelopes):
+            if member not in self._ports:
+                raise trio.BrokenResourceError(f"the link of {member!r} has ended")
+            first = envelopes[relayed]
+            port = self._ports.get(first.recipient)
+            if port is None:
+                port = self._port_of(first.recipient)
+            space = self.limits.mailbox if port is None else port.space
+            if space <= 0:
+                break
+            now = self._clock() - self._start
+            try:
+                if member != AGGREGATOR:
+                    # What is taken at once has consecutive numbers.
+                    space = min(space, self._allowance - first.seq)
+                if space <= 0:
+                    reason = f"more than {self._allowance} envelopes of one party"
+                    self.exchange.refuse(member, reason, now=now)
+                    raise RemoteProtocolError(reason)
+                ruling = self.exchange.accept(
+                    member, envelopes, now=now, encoded=encoded, start=relayed, most=space
+                )
+            except RemoteProtocolError as refusal:
+                self.detach(member, f"refused: {refusal}")
+                raise
+            deliveries = ruling.deliveries
+            if deliveries:
+                # Mostly there is nothing to put in order, and the mailbox is at hand.
+                due = deliveries[0].due <= now and not self._delayed
+                if due and port is not None and deliveries[0].envelope is first:
+                    port.put(*deliveries)
+                else:
+                    self._dispatch(deliveries, now)
+            if ruling.ends is not None:
+                self.detach(member, ruling.ends)
+                raise trio.BrokenResourceError(f"the link of {member!r} has ended: {ruling.ends}")
+            relayed += ruling.taken
+        return relayed
 
     async def relay(
-        self, member: PartyId, envelope: Envelope, encoded: bytes | None = None
+        self, member: PartyId, envelopes: Sequence[Envelope], encoded: Sequence[bytes] | None = None
     ) -> None:
-        """Relay an envelope, waiting for room. Who does not make room for too long is cut off.
+        """Relay envelopes, waiting for room. Who does not make room for too long is cut off.
+
+        Args:
+            encoded: their encodings, if they are at hand.
 
         Raises:
             RemoteProtocolError, trio.BrokenResourceError: as ``relay_nowait``.
         """
         waited: Mailbox[Delivery] | None = None
         try:
-            while (reluctant := self.relay_nowait(member, envelope, encoded)) is not None:
+            while (relayed := self.relay_nowait(member, envelopes, encoded)) < len(envelopes):
+                envelopes = envelopes[relayed:]
+                encoded = None if encoded is None else encoded[relayed:]
+                reluctant = envelopes[0].recipient
                 waited = self._port_of(reluctant)
                 if waited is None:
                     continue
@@ -188,9 +210,7 @@ class Switch:
 
     def taken(self, deliveries: Iterable[Delivery]) -> None:
         """Record that these have been handed to their recipient's link."""
-        now = self.now
-        for delivery in deliveries:
-            self.exchange.delivered(delivery, now=now)
+        self.exchange.delivered(deliveries, now=self.now)
 
     async def run(self) -> None:
         """Deliver what was delayed when it is due; runs until cancelled."""
@@ -230,20 +250,22 @@ class Switch:
 
     def _deliver_due(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:
-            self._put(heapq.heappop(self._delayed)[2])
+            self._put(heapq.heappop(self._delayed)[2:])
 
-    def _dispatch(self, delivery: Delivery, now: float) -> None:
+    def _dispatch(self, deliveries: Sequence[Delivery], now: float) -> None:
+        """Deliver what is to one recipient and due at one time."""
         if self._delayed:
             # What is due by now goes first: nothing that is sent now may overtake it.
             self._deliver_due(now)
-        if delivery.due > now:
+        if deliveries[0].due <= now:
+            self._put(deliveries)
+            return
+        for delivery in deliveries:
             self._order += 1
             heapq.heappush(self._delayed, (delivery.due, self._order, delivery))
-            self._wake.set()
-        else:
-            self._put(delivery)
+        self._wake.set()
 
-    def _put(self, delivery: Delivery) -> None:
-        port = self._port_of(delivery.envelope.recipient)
+    def _put(self, deliveries: Sequence[Delivery]) -> None:
+        port = self._port_of(deliveries[0].envelope.recipient)
         if port is not None:
-            port.put(delivery)
+            port.put(*deliveries)

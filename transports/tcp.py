@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import decode_envelopes, encode_envelope
 from transports import handshake
 from transports.base import Limits, Link
 from transports.connection import Connection
@@ -168,16 +168,17 @@ class _Party(Caller):
             except RemoteProtocolError as error:
                 switch.exchange.refuse(member, str(error), now=switch.now)
                 raise
-            for payload in connection.take():
-                if payload == GOODBYE:
-                    return
-                try:
-                    envelope = decode_envelope(payload)
-                except RemoteProtocolError as error:
-                    switch.exchange.refuse(member, str(error), now=switch.now)
-                    raise
-                if switch.relay_nowait(member, envelope, payload) is not None:
-                    await switch.relay(member, envelope, payload)
+            payloads = connection.take()
+            ended = GOODBYE in payloads
+            if ended:
+                del payloads[payloads.index(GOODBYE) :]
+            envelopes, malformed = decode_envelopes(payloads)
+            await switch.relay(member, envelopes, payloads)
+            if malformed is not None:
+                switch.exchange.refuse(member, str(malformed), now=switch.now)
+                raise malformed
+            if ended:
+                return
 
     async def _outgoing(self, connection: Connection) -> None:
         most, port = self._switch.limits.write, self._port

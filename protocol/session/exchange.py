@@ -6,7 +6,7 @@ Memory transport, TCP switch and local executor differ only in how they carry ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Declined, Envelope, Head, Left, PartyId
 from protocol.session.charter import Charter
-from protocol.session.fates import PASS, FateRule, Verdict, deliver_all
+from protocol.session.fates import PASS, FateRule, Verdict
 from protocol.wire.codec import encode_envelope
 
 KEPT_ENCODING = 4096
@@ -57,15 +57,22 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What follows from an envelope: deliveries, and whether the sender's link ends here."""
+    """What follows from the first envelopes of a batch, ``taken`` of them.
 
-    deliveries: tuple[Delivery, ...]
+    All ``deliveries`` are to one recipient and due at one time. ``ends`` says why the sender's
+    link ends here, if it does.
+    """
+
+    deliveries: Sequence[Delivery] = ()
     ends: str | None = None
+    taken: int = 1
 
 
-_NOTHING = Ruling(())
 _HEAD = Head.kind()
 _DECLINED = Declined.kind()
+_LAST = (_HEAD, _DECLINED)
+# Looking one up in an enum costs as much as all else that is decided about an envelope.
+_CRASH, _CUT, _DROP, _DUPLICATE = Verdict.CRASH, Verdict.CUT, Verdict.DROP, Verdict.DUPLICATE
 
 
 class Exchange:
@@ -74,7 +81,7 @@ class Exchange:
     Args:
         charter: the session, variant and roster.
         recorder: where everything is recorded, or None.
-        fate: decides per envelope what becomes of it.
+        fate: decides per envelope what becomes of it; without it, all are delivered.
     """
 
     def __init__(
@@ -82,7 +89,7 @@ class Exchange:
         charter: Charter,
         *,
         recorder: Recorder | None = None,
-        fate: FateRule = deliver_all,
+        fate: FateRule | None = None,
     ) -> None:
         self.charter = charter
         self.messages = 0
@@ -135,63 +142,92 @@ class Exchange:
         self._next.setdefault(member, 0)
 
     def accept(
-        self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+        self,
+        link: PartyId,
+        envelopes: Sequence[Envelope],
+        *,
+        now: float,
+        encoded: Sequence[bytes] | None = None,
+        start: int = 0,
+        most: int | None = None,
     ) -> Ruling:
-        """Take what came over a member's link.
+        """Take what came over a member's link: one envelope, and those after it that are ruled
+        alike.
 
         Args:
             link: the member that the link belongs to.
-            encoded: the envelope's encoding, if it is at hand.
+            envelopes: in order.
+            encoded: their encodings, if they are at hand.
+            start: the place of the one.
+            most: how many may be taken, at least one; by default all from ``start`` on.
+
+        Returns:
+            What follows, and from how many.
 
         Raises:
-            RemoteProtocolError: it is refused, and recorded as such; the link should end.
+            RemoteProtocolError: the first is refused, and recorded as such; the link should end.
         """
         expected = self._next.get(link)
         if expected is None or link in self._left:
-            return _NOTHING
+            return Ruling(taken=len(envelopes) - start)
+        first = envelopes[start]
         try:
-            self._check(link, envelope, expected)
+            self._check(link, first, expected)
         except RemoteProtocolError as refusal:
             self.refuse(link, str(refusal), now=now)
             raise
-        recipient = envelope.recipient
-        fate = PASS if recipient == RECORD else self._fate(envelope)
-        # Most envelopes just pass; looking their fate up in an enum would cost as much as the rest.
-        if fate is not PASS and fate.verdict is Verdict.CRASH:
-            return Ruling((), "crashed")
-        self._next[link] = expected + 1
-        encoded = encoded or encode_envelope(envelope)
-        self.messages += 1
-        self.bytes += len(encoded)
-        if self._recorder is not None:
-            self._recorder.sent(envelope, now=now, encoded=encoded)
+        recipient, fate, stop = first.recipient, PASS, start + 1
+        if self._fate is None:
+            last = len(envelopes) if most is None else min(len(envelopes), start + most)
+            if stop < last and first.kind not in _LAST:
+                stop = _alike(envelopes, start, last)
+        elif recipient != RECORD:
+            fate = self._fate(first)
+        verdict = fate.verdict
+        if verdict is _CRASH:
+            return Ruling(ends="crashed")
+        taken = stop - start
+        self._next[link] = expected + taken
+        self.messages += taken
+        deliveries = []
+        for place in range(start, stop):
+            envelope = envelopes[place]
+            encoding = encode_envelope(envelope) if encoded is None else encoded[place]
+            size = len(encoding)
+            self.bytes += size
+            if self._recorder is not None:
+                self._recorder.sent(envelope, now=now, encoded=encoding)
+            # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
+            at_hand = encoding if size <= KEPT_ENCODING else None
+            deliveries.append(Delivery(envelope, 0.0, False, at_hand))
         if recipient == RECORD:
-            return _NOTHING
-        # Large ones wait in mailboxes by the ten thousand: their bytes are not kept twice.
-        at_hand = encoded if len(encoded) <= KEPT_ENCODING else None
+            return Ruling(taken=taken)
         if link != AGGREGATOR != recipient:
             self._acquaint(link, recipient)
-        if fate is not PASS and fate.verdict is Verdict.CUT:
-            return Ruling((), "link cut")
+        if verdict is _CUT:
+            return Ruling(ends="link cut")
         if recipient in self._left:
             # Once is enough: notices must not pile up before a sender that does not read.
             notified = (recipient, link) in self._notified
-            return _NOTHING if notified else Ruling((self._notice(recipient, to=link),))
-        if fate is PASS and not self._held:
-            return Ruling((Delivery(envelope, 0.0, False, at_hand),))
-        if fate.verdict is Verdict.DROP:
-            return _NOTHING
-        due = self._due(link, recipient, now, fate.delay)
-        delivery = Delivery(envelope, due, False, at_hand)
-        if fate.verdict is Verdict.DUPLICATE:
-            return Ruling((delivery, msgspec.structs.replace(delivery, repeat=True)))
-        return Ruling((delivery,))
+            notices = () if notified else (self._notice(recipient, to=link),)
+            return Ruling(notices, taken=taken)
+        if verdict is _DROP:
+            return Ruling()
+        if self._held or fate.delay:
+            due = self._due(link, recipient, now, fate.delay)
+            deliveries = [msgspec.structs.replace(each, due=due) for each in deliveries]
+        if verdict is _DUPLICATE:
+            deliveries.append(msgspec.structs.replace(deliveries[0], repeat=True))
+        return Ruling(deliveries, None, taken)
 
-    def delivered(self, delivery: Delivery, *, now: float) -> None:
-        """An envelope has been handed to its recipient's link."""
-        envelope = delivery.envelope
-        if self._recorder is not None and envelope.sender != SWITCH:
-            self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
+    def delivered(self, deliveries: Iterable[Delivery], *, now: float) -> None:
+        """These have been handed to their recipients' links."""
+        if self._recorder is None:
+            return
+        for delivery in deliveries:
+            envelope = delivery.envelope
+            if envelope.sender != SWITCH:
+                self._recorder.delivered(envelope, now=now, repeat=delivery.repeat)
 
     def refuse(self, link: str, reason: str, *, now: float) -> None:
         """Record that something was refused, of a member's link or of a connection without one.
@@ -306,3 +342,27 @@ class Exchange:
         self._notices += 1
         self._notified.add((member, to))
         return Delivery(envelope, self._held.get((member, to), 0.0))
+
+
+def _alike(envelopes: Sequence[Envelope], start: int, stop: int) -> int:
+    """Where the first envelope stands, up to ``stop``, that may be refused though the one at
+    ``start`` is not.
+
+    Those before it differ in nothing but their numbers, which go on, and their bodies, none of
+    which is longer.
+    """
+    first = envelopes[start]
+    session, sender, recipient = first.session, first.sender, first.recipient
+    kind, longest, offset = first.kind, len(first.body), first.seq - start
+    for place in range(start + 1, stop):
+        envelope = envelopes[place]
+        if (
+            envelope.recipient != recipient
+            or envelope.seq != offset + place
+            or envelope.kind != kind
+            or envelope.sender != sender
+            or envelope.session != session
+            or len(envelope.body) > longest
+        ):
+            return place
+    return stop

@@ -34,8 +34,3 @@ class Fate(msgspec.Struct, frozen=True):
 PASS = Fate()
 
 FateRule = Callable[[Envelope], Fate]
-
-
-def deliver_all(envelope: Envelope) -> Fate:
-    """The rule of a network without faults."""
-    return PASS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from protocol.crypto.randomness import Streams
@@ -139,7 +139,7 @@ class Loop:
         machine = self._machines[recipient]
         if recipient in self._exchange.departed:
             return
-        self._exchange.delivered(delivery, now=self._now)
+        self._exchange.delivered((delivery,), now=self._now)
         machine.receive(delivery.envelope, self._now)
         self._post(machine)
 
@@ -148,12 +148,14 @@ class Loop:
         exchange, name = self._exchange, machine.me
         if name in exchange.departed:
             return
-        for envelope in machine.take():
+        said, taken = machine.take(), 0
+        while taken < len(said):
             try:
-                ruling = exchange.accept(name, envelope, now=self._now)
+                ruling = exchange.accept(name, said, now=self._now, start=taken)
             except RemoteProtocolError as refusal:
                 self._end(machine, f"refused: {refusal}")
                 return
+            taken += ruling.taken
             self._queue(ruling.deliveries)
             if ruling.ends is not None:
                 self._end(machine, ruling.ends)
@@ -165,7 +167,7 @@ class Loop:
         machine.abandon(f"its link has ended: {reason}")
         self._queue(self._exchange.leave(machine.me, reason, now=self._now))
 
-    def _queue(self, deliveries: tuple[Delivery, ...] | list[Delivery]) -> None:
+    def _queue(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
             if delivery.due > self._now:
                 self._order += 1

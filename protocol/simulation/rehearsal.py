@@ -13,7 +13,7 @@ from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
-from protocol.session.fates import FateRule, deliver_all
+from protocol.session.fates import FateRule
 from protocol.session.local import run_locally
 from protocol.session.machine import Machine
 from protocol.session.variant import event_of
@@ -53,7 +53,7 @@ class Rehearsal:
         self,
         setting: Setting,
         *,
-        fate: FateRule = deliver_all,
+        fate: FateRule | None = None,
         exchange: type[Exchange] = Exchange,
         budget: float | None = None,
         seeded: bool = True,

@@ -8,6 +8,8 @@ import msgspec
 
 T = TypeVar("T")
 
+MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""What a decoder, or encoding again what it has decoded, may raise."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -26,7 +28,7 @@ def canonical(content: bytes, decoder: msgspec.msgpack.Decoder[T], *, what: str)
     try:
         value = decoder.decode(content)
         again = _encode(value)
-    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+    except MALFORMED as error:
         raise ValueError(f"malformed {what}: {error}") from error
     if again != content:
         raise ValueError(f"the {what}'s encoding is not canonical")

@@ -23,7 +23,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.wire.arrays import ArraySpec, encode_message, unpack
-from protocol.wire.canonical import canonical
+from protocol.wire.canonical import MALFORMED, canonical
 from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
 
 ENVELOPE_BYTES = 512
@@ -319,6 +319,30 @@ class Codec:
 def encode_envelope(envelope: Envelope) -> bytes:
     """The one encoding of an envelope: what travels in a frame and what a digest is taken of."""
     return _encode_envelope(envelope)
+
+
+def encode_envelopes(envelopes: Iterable[Envelope]) -> list[bytes]:
+    """The encodings of several envelopes."""
+    return [*map(_encode_envelope, envelopes)]
+
+
+def decode_envelopes(
+    encoded: list[bytes],
+) -> tuple[list[Envelope], RemoteProtocolError | None]:
+    """Decode envelopes up to the first that ``decode_envelope`` refuses; with what it raises."""
+    try:
+        envelopes = [*map(_envelopes.decode, encoded)]
+        if [*map(_encode_envelope, envelopes)] == encoded:
+            return envelopes, None
+    except MALFORMED:
+        pass
+    envelopes = []
+    for each in encoded:
+        try:
+            envelopes.append(decode_envelope(each))
+        except RemoteProtocolError as error:
+            return envelopes, error
+    return envelopes, None
 
 
 def decode_envelope(encoded: bytes) -> Envelope:

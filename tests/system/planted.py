@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -205,22 +205,19 @@ def _two_survivor_sets() -> Generator[None]:
     """The aggregator names others to the last party, as one that has forgotten might."""
     real = Exchange.accept
 
-    def accept(self: Exchange, member: str, envelope: Any, **named: Any) -> Any:
-        ruling = real(self, member, envelope, **named)
-        if envelope.kind == Survivors.kind() and envelope.recipient.endswith("4"):
-            changed = envelope.body[:-1] + bytes([envelope.body[-1] ^ 4])
-            other = type(envelope)(*_with_body(envelope, changed))
-            deliveries = [replace(one, envelope=other, encoded=None) for one in ruling.deliveries]
-            return replace(ruling, deliveries=tuple(deliveries))
-        return ruling
+    def accept(self: Exchange, member: str, envelopes: Any, **named: Any) -> Any:
+        ruling = real(self, member, envelopes, **named)
+        return replace(ruling, deliveries=[*map(changed, ruling.deliveries)])
+
+    def changed(delivery: Any) -> Any:
+        envelope = delivery.envelope
+        if envelope.kind != Survivors.kind() or not envelope.recipient.endswith("4"):
+            return delivery
+        body = envelope.body[:-1] + bytes([envelope.body[-1] ^ 4])
+        return replace(delivery, envelope=replace(envelope, body=body), encoded=None)
 
     with mock.patch.object(Exchange, "accept", accept):
         yield
-
-
-def _with_body(envelope: Any, body: bytes) -> Iterator[Any]:
-    for name in envelope.__struct_fields__:
-        yield body if name == "body" else getattr(envelope, name)
 
 
 def _failing(self: Outcome) -> dict[str, object]:

@@ -21,8 +21,9 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import Identity
 from protocol.simulation.setting import setting_of
-from protocol.transcript.entries import Refused
+from protocol.transcript.entries import Refused, Sent
 from protocol.variants import RRIndependent
+from protocol.wire.codec import encode_envelope
 from scenarios.datasets.town import TOWN, town
 from scenarios.running.simulation import _open_tcp
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
@@ -404,6 +405,16 @@ async def test_junk_ends_the_link_and_is_recorded(junk: bytes, reason: str) -> N
     [refused] = [entry for entry in post.entries() if isinstance(entry, Refused)]
     assert refused.link == A
     assert refused.excerpt == b""
+
+
+async def test_what_came_before_junk_in_one_write_counts() -> None:
+    async with listening() as (post, hub), inside(hub) as wire:
+        good = [encode_envelope(parcel) for parcel in post.parcels(A, AGGREGATOR, [0, 1, 2])]
+        await wire.send_all(b"".join(map(framed, [*good[:2], b"\xc1", good[2]])))
+        assert "envelope" in await until_gone(post.switch)
+    entries = post.entries()
+    assert [entry.envelope for entry in entries if isinstance(entry, Sent)] == good[:2]
+    assert sum(isinstance(entry, Refused) for entry in entries) == 1
 
 
 async def test_ending_inside_a_frame_is_no_goodbye() -> None:

@@ -557,8 +557,7 @@ class Visit(Caller):
             return
         if not isinstance(frame, Envelope):
             raise unexpected(frame, Alive, Goodbye)
-        if line.switch.relay_nowait(line.name, frame, payload) is not None:
-            await line.switch.relay(line.name, frame, payload)
+        await line.switch.relay(line.name, (frame,), (payload,))
         self.news.set()
 
     async def _outgoing(self, connection: Connection) -> None:

@@ -207,10 +207,10 @@ class _Worker(Caller):
         if envelope is None:
             return
         try:
-            reluctant = switch.relay_nowait(member.name, envelope, content)
+            relayed = switch.relay_nowait(member.name, (envelope,), (content,))
         except (RemoteProtocolError, trio.BrokenResourceError):
             return  # It is detached.
-        if reluctant is None:
+        if relayed:
             self._relayed(member)
         else:
             member.parked = deque()
@@ -225,7 +225,7 @@ class _Worker(Caller):
         assert parked is not None
         try:
             while envelope is not None:
-                await self._switch.relay(member.name, envelope, content)
+                await self._switch.relay(member.name, (envelope,), (content,))
                 self._relayed(member)
                 if not parked:
                     break

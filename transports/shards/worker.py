@@ -12,7 +12,7 @@ import trio
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
 from protocol.session.charter import Charter
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import decode_envelopes, encode_envelope
 from transports import handshake
 from transports.background import running
 from transports.base import Limits, Link
@@ -101,10 +101,10 @@ class ShardLink(MailboxLink[bytes]):
         if self._read >= self._enough and not self.mail.closed:
             self._shard.say(self._prefix + self._read.to_bytes(COUNT_BYTES, "big"))
             self._read = 0
-        try:
-            return [decode_envelope(content) for content in taken]
-        except RemoteProtocolError as error:
+        envelopes, error = decode_envelopes(taken)
+        if error is not None:
             raise trio.BrokenResourceError(f"the hub sent a malformed envelope: {error}") from error
+        return envelopes
 
 
 class WorkerShard:

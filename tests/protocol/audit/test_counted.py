@@ -7,7 +7,7 @@ import pytest
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, Envelope
-from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
@@ -22,7 +22,7 @@ from tests.recorded.runs import fate_of
 EXAMPLES = examples()
 
 
-def run(variant: Variant, fate: FateRule = deliver_all) -> Rehearsal:
+def run(variant: Variant, fate: FateRule | None = None) -> Rehearsal:
     """One party per respondent."""
     return Rehearsal(setting_of(variant, answers(variant.survey, PARTIES), seed=1), fate=fate)
 

@@ -312,10 +312,8 @@ ADAPTIVE = RRBA(survey=SURVEY, p=0.5, mix=0.3, block=8)
 class TwoTables(Exchange):
     """Puts a table on record, and hands out another one that tells more."""
 
-    def accept(
-        self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
-    ) -> Ruling:
-        ruling = super().accept(link, envelope, now=now)
+    def accept(self, link: PartyId, envelopes: Sequence[Envelope], **rest: Any) -> Ruling:
+        ruling = super().accept(link, envelopes, **rest)
         told = tuple(
             msgspec.structs.replace(each, envelope=self.told(each.envelope))
             for each in ruling.deliveries

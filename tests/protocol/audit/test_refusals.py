@@ -32,16 +32,16 @@ def test_a_refusal_is_for_the_aggregator(to: PartyId) -> None:
     exchange = Exchange(charter)
     exchange.attach(ONE)
     with pytest.raises(RemoteProtocolError, match="a refusal is sent to the aggregator"):
-        exchange.accept(ONE, envelope(charter, ONE, 0, Declined("terms"), to=to), now=0.0)
+        exchange.accept(ONE, [envelope(charter, ONE, 0, Declined("terms"), to=to)], now=0.0)
 
 
 def test_nothing_comes_after_a_refusal() -> None:
     charter = charter_of(VARIANT)
     exchange = Exchange(charter)
     exchange.attach(ONE)
-    exchange.accept(ONE, envelope(charter, ONE, 0, Declined("terms")), now=0.0)
+    exchange.accept(ONE, [envelope(charter, ONE, 0, Declined("terms"))], now=0.0)
     with pytest.raises(RemoteProtocolError, match="an envelope other than a head after a refusal"):
-        exchange.accept(ONE, envelope(charter, ONE, 1, Declined("terms")), now=0.0)
+        exchange.accept(ONE, [envelope(charter, ONE, 1, Declined("terms"))], now=0.0)
 
 
 def refusing_first(entries: list[Entry], charter: object, *, to: PartyId) -> list[Entry]:

@@ -12,7 +12,7 @@ from protocol.audit.disclosure import Disclosure, WithheldError, WithheldStream
 from protocol.audit.replay import Replay, _alike
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Closed, Envelope, Message, PartyId
-from protocol.session.fates import PASS, Fate, FateRule, Verdict, deliver_all
+from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
@@ -27,7 +27,7 @@ TWO = PartyId("party-2")
 
 
 def run(
-    variant: Variant, *, fate: FateRule = deliver_all, parties: int = 3
+    variant: Variant, *, fate: FateRule | None = None, parties: int = 3
 ) -> tuple[Setting, list[Entry]]:
     """A run: its setting, and its record."""
     done = recorded(variant, answers(SURVEY, parties), fate=fate, seeded=False)

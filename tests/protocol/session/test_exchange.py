@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Refu
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
+from protocol.wire.codec import encode_envelope
 from tests.protocol.sessions import Word, charter_of, envelope, talk
 
 CHARTER = charter_of(talk(), parties=4)
@@ -39,7 +41,7 @@ class Hub:
 
     def send(
         self, sender: PartyId, recipient: PartyId, *, now: float = 0.0, fate: Fate = PASS
-    ) -> tuple[Delivery, ...]:
+    ) -> Sequence[Delivery]:
         ruling = self.rule(sender, recipient, now=now, fate=fate)
         assert ruling.ends is None
         return ruling.deliveries
@@ -51,7 +53,7 @@ class Hub:
         self.seqs[sender] = seq + 1
         self.fates[seq] = fate
         return self.exchange.accept(
-            sender, envelope(CHARTER, sender, seq, Word("x"), to=recipient), now=now
+            sender, [envelope(CHARTER, sender, seq, Word("x"), to=recipient)], now=now
         )
 
     def entries(self) -> list[Any]:
@@ -59,7 +61,7 @@ class Hub:
         return list(TranscriptReader(b"".join(self.parts)))
 
 
-def notices_of(deliveries: list[Delivery] | tuple[Delivery, ...]) -> list[tuple[PartyId, Left]]:
+def notices_of(deliveries: Sequence[Delivery]) -> list[tuple[PartyId, Left]]:
     """To whom, and what, notices say."""
     notices = []
     for delivery in deliveries:
@@ -75,11 +77,11 @@ GOOD = envelope(CHARTER, ONE, 0, Word("x"), to=TWO)
 
 def test_what_is_good_is_delivered_and_recorded() -> None:
     hub = Hub()
-    ruling = hub.exchange.accept(ONE, GOOD, now=1.0)
+    ruling = hub.exchange.accept(ONE, [GOOD], now=1.0)
     (delivery,) = ruling.deliveries
     assert delivery.envelope is GOOD
     assert (delivery.due, delivery.repeat, ruling.ends) == (0.0, False, None)
-    hub.exchange.delivered(delivery, now=2.0)
+    hub.exchange.delivered(ruling.deliveries, now=2.0)
     sent, delivered = hub.entries()
     assert isinstance(sent, Sent)
     assert sent.envelope == delivery.encoded
@@ -109,7 +111,7 @@ def test_what_is_good_is_delivered_and_recorded() -> None:
 def test_refusals_are_named_and_recorded(change: dict[str, Any], field: str) -> None:
     hub = Hub()
     with pytest.raises(RemoteProtocolError) as caught:
-        hub.exchange.accept(ONE, msgspec.structs.replace(GOOD, **change), now=0.0)
+        hub.exchange.accept(ONE, [msgspec.structs.replace(GOOD, **change)], now=0.0)
     assert caught.value.field == field
     (refused,) = hub.entries()
     assert isinstance(refused, Refused)
@@ -117,23 +119,23 @@ def test_refusals_are_named_and_recorded(change: dict[str, Any], field: str) -> 
     # It may be an honest party's report, and the record is for others to read.
     assert refused.excerpt == b""
     assert (hub.exchange.messages, hub.exchange.bytes) == (0, 0)
-    assert hub.exchange.accept(ONE, GOOD, now=0.0).deliveries
+    assert hub.exchange.accept(ONE, [GOOD], now=0.0).deliveries
 
 
 def test_a_repeated_number_is_refused() -> None:
     hub = Hub()
-    hub.exchange.accept(ONE, GOOD, now=0.0)
+    hub.exchange.accept(ONE, [GOOD], now=0.0)
     with pytest.raises(RemoteProtocolError, match="seq: 0, expected 1"):
-        hub.exchange.accept(ONE, GOOD, now=0.0)
+        hub.exchange.accept(ONE, [GOOD], now=0.0)
     with pytest.raises(RemoteProtocolError, match="seq: 2, expected 1"):
-        hub.exchange.accept(ONE, msgspec.structs.replace(GOOD, seq=2), now=0.0)
+        hub.exchange.accept(ONE, [msgspec.structs.replace(GOOD, seq=2)], now=0.0)
 
 
 def test_long_foreign_text_is_cut() -> None:
     hub = Hub()
     for change in ({"sender": "x" * 10_000}, {"recipient": "x" * 10_000}, {"kind": "x" * 10_000}):
         with pytest.raises(RemoteProtocolError) as caught:
-            hub.exchange.accept(ONE, msgspec.structs.replace(GOOD, **change), now=0.0)
+            hub.exchange.accept(ONE, [msgspec.structs.replace(GOOD, **change)], now=0.0)
         assert len(str(caught.value)) < 200
     assert all(len(entry.excerpt) <= EXCERPT_BYTES for entry in hub.entries())
 
@@ -160,10 +162,10 @@ def test_connecting() -> None:
 
 def test_who_is_not_connected_is_not_heard() -> None:
     hub = Hub(AGGREGATOR)
-    assert hub.exchange.accept(ONE, GOOD, now=0.0) == Ruling(())
+    assert hub.exchange.accept(ONE, [GOOD], now=0.0) == Ruling()
     hub.exchange.attach(ONE)
     hub.exchange.leave(ONE, "x", now=0.0)
-    assert hub.exchange.accept(ONE, GOOD, now=0.0) == Ruling(())
+    assert hub.exchange.accept(ONE, [GOOD], now=0.0) == Ruling()
     assert [type(entry) for entry in hub.entries()] == [Departed]
 
 
@@ -201,8 +203,7 @@ def test_writing_to_who_is_gone_brings_a_notice() -> None:
 
 def test_notices_are_not_on_record_as_messages() -> None:
     hub = Hub()
-    for notice in hub.exchange.leave(ONE, "crashed", now=0.0):
-        hub.exchange.delivered(notice, now=0.0)
+    hub.exchange.delivered(hub.exchange.leave(ONE, "crashed", now=0.0), now=0.0)
     assert [type(entry) for entry in hub.entries()] == [Departed]
 
 
@@ -270,7 +271,7 @@ def test_a_bare_exchange_keeps_no_record() -> None:
     exchange.attach(ONE)
     exchange.refuse("10.0.0.9:4000", "not a frame", now=0.0)
     with pytest.raises(RemoteProtocolError):
-        exchange.accept(ONE, msgspec.structs.replace(GOOD, seq=3), now=0.0)
+        exchange.accept(ONE, [msgspec.structs.replace(GOOD, seq=3)], now=0.0)
     assert notices_of(exchange.leave(ONE, "x", now=0.0)) == [(AGGREGATOR, Left(ONE, "x"))]
     assert exchange.messages == 0
 
@@ -279,4 +280,75 @@ def test_a_member_cannot_pass_for_the_switch() -> None:
     hub = Hub()
     forged = Envelope(CHARTER.session, SWITCH, TWO, 0, "Left", b"")
     with pytest.raises(RemoteProtocolError, match="sender"):
-        hub.exchange.accept(ONE, forged, now=0.0)
+        hub.exchange.accept(ONE, [forged], now=0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session": bytes(32)},
+        {"sender": TWO},
+        {"recipient": AGGREGATOR},
+        {"recipient": RECORD},
+        {"recipient": FOUR},
+        {"recipient": ONE},
+        {"seq": 0},
+        {"seq": 3},
+        {"kind": "Ask"},
+        {"kind": "Declined"},
+        {"kind": "Declined", "recipient": AGGREGATOR},
+        {"kind": "Head"},
+        {"body": CHARTER.codec.encode(Word("longer"))},
+        {"body": bytes(5000)},
+        {},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_batches_are_ruled_as_envelope_by_envelope(change: dict[str, Any], at_hand: bool) -> None:
+    said = [msgspec.structs.replace(GOOD, seq=seq) for seq in range(5)]
+    said[2] = msgspec.structs.replace(said[2], **change)
+    encoded = [*map(encode_envelope, said)] if at_hand else None
+    outcomes = []
+    for most in (1, 4, None):
+        parts: list[bytes] = []
+        recorder = Recorder(parts.append, header_of(CHARTER, seed=1))
+        exchange = Exchange(CHARTER, recorder=recorder)
+        exchange.attach(ONE)
+        exchange.leave(FOUR, "x", now=0.0)
+        deliveries: list[Delivery] = []
+        taken, refusal = 0, ""
+        while taken < len(said) and not refusal:
+            try:
+                ruling = exchange.accept(
+                    ONE, said, now=0.0, encoded=encoded, start=taken, most=most
+                )
+            except RemoteProtocolError as error:
+                refusal = str(error)
+            else:
+                taken += ruling.taken
+                deliveries += ruling.deliveries
+        recorder.flush()
+        entries = list(TranscriptReader(b"".join(parts)))
+        counts = exchange.messages, exchange.bytes, exchange.accepted(ONE)
+        outcomes.append((taken, refusal, deliveries, entries, counts))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_envelopes_alike_are_ruled_at_once() -> None:
+    exchange = Exchange(CHARTER)
+    exchange.attach(ONE)
+    said = [msgspec.structs.replace(GOOD, seq=seq) for seq in range(4)]
+    ruling = exchange.accept(ONE, said, now=0.0, most=3)
+    assert (ruling.taken, [d.envelope for d in ruling.deliveries]) == (3, said[:3])
+
+
+@pytest.mark.parametrize(("kind", "to"), [("Declined", AGGREGATOR), ("Head", RECORD)])
+def test_last_words_are_ruled_alone(kind: str, to: PartyId) -> None:
+    exchange = Exchange(CHARTER)
+    exchange.attach(ONE)
+    last = msgspec.structs.replace(GOOD, kind=kind, recipient=to)
+    said = [last, msgspec.structs.replace(last, seq=1)]
+    assert exchange.accept(ONE, said, now=0.0).taken == 1
+    with pytest.raises(RemoteProtocolError, match=r"an envelope (after|other than)"):
+        exchange.accept(ONE, said, now=0.0, start=1)

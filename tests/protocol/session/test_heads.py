@@ -270,15 +270,15 @@ class Hub:
     def ask(self, seq: int, to: PartyId, *, delivered: bool = True) -> tuple[int, int, bytes]:
         ask = Ask(VARIANT.survey.digest, VARIANT.blocks)
         item = envelope(self.charter, AGGREGATOR, seq, ask, to=to)
-        ruling = self.exchange.accept(AGGREGATOR, item, now=0.0)
+        ruling = self.exchange.accept(AGGREGATOR, [item], now=0.0)
         if delivered:
-            self.exchange.delivered(ruling.deliveries[0], now=0.0)
+            self.exchange.delivered(ruling.deliveries, now=0.0)
         return 0, seq, leaf_hash(encode_envelope(item))
 
     def send(self, message: Message, *, to: PartyId = RECORD) -> None:
         seq = self.said.count
         item = envelope(self.charter, ONE, seq, message, to=to)
-        self.exchange.accept(ONE, item, now=0.0)
+        self.exchange.accept(ONE, [item], now=0.0)
         self.said.append(encode_envelope(item))
 
     def head(self, *waits: Waited, by: PartyId = ONE) -> Head:

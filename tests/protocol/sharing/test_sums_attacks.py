@@ -47,12 +47,13 @@ def rewriting(codec: Codec, rewrite: Rewrite) -> type[Exchange]:
 
     class Rewriting(Exchange):
         def accept(
-            self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+            self, link: PartyId, envelopes: Sequence[Envelope], *, start: int = 0, **rest: Any
         ) -> Ruling:
-            other = rewrite(envelope, codec.decode(envelope.kind, envelope.body))
+            said = envelopes[start]
+            other = rewrite(said, codec.decode(said.kind, said.body))
             if other is not None:
-                envelope = msgspec.structs.replace(envelope, body=codec.encode(other))
-            return super().accept(link, envelope, now=now)
+                said = msgspec.structs.replace(said, body=codec.encode(other))
+            return super().accept(link, [said], now=rest["now"])
 
     return Rewriting
 

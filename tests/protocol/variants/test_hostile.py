@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -280,11 +280,12 @@ def test_a_report_of_more_records_than_agreed_does_not_count(place: int) -> None
 
     class Forging(Exchange):
         def accept(
-            self, link: PartyId, envelope: Envelope, *, now: float, encoded: bytes | None = None
+            self, link: PartyId, envelopes: Sequence[Envelope], *, start: int = 0, **rest: Any
         ) -> Ruling:
-            if envelope.kind == contribution.kind() and link == ONE:
-                envelope = msgspec.structs.replace(envelope, body=body)
-            return super().accept(link, envelope, now=now)
+            said = envelopes[start]
+            if said.kind == contribution.kind() and link == ONE:
+                said = msgspec.structs.replace(said, body=body)
+            return super().accept(link, [said], now=rest["now"])
 
     found = run(EXAMPLES[place], exchange=Forging)
     everybody = sum(map(len, trial.setting.holdings.values()))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, PartyId
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import decode_envelope, decode_envelopes, encode_envelope
 from tests.protocol.samples import CODEC, MESSAGES, words
 
 pack = msgspec.msgpack.encode
@@ -120,5 +120,17 @@ def test_envelopes_round_trip(envelope: Envelope) -> None:
     ],
 )
 def test_malformed_envelopes(encoded: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="envelope"):
+    with pytest.raises(RemoteProtocolError, match="envelope") as caught:
         decode_envelope(encoded)
+    good = encode_envelope(ENVELOPE)
+    envelopes, malformed = decode_envelopes([good, good, encoded, good])
+    assert envelopes == [ENVELOPE, ENVELOPE]
+    assert str(malformed) == str(caught.value)
+
+
+def test_envelopes_of_a_batch_end_where_they_say() -> None:
+    good = encode_envelope(ENVELOPE)
+    assert decode_envelopes([good, good]) == ([ENVELOPE, ENVELOPE], None)
+    envelopes, malformed = decode_envelopes([good, good + good[:5], good[5:]])
+    assert envelopes == [ENVELOPE]
+    assert malformed is not None

@@ -44,9 +44,8 @@ class Watched:
         body = charter.codec.encode(message)
         seq = self._said.get(sender, 0)
         self._said[sender] = seq + 1
-        self.switch.relay_nowait(
-            sender, Envelope(charter.session, sender, recipient, seq, message.kind(), body)
-        )
+        said = Envelope(charter.session, sender, recipient, seq, message.kind(), body)
+        self.switch.relay_nowait(sender, [said])
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from protocol.accounting.events import Plain, PrivacyEvent, Public
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.session.fates import Fate, Verdict, deliver_all
+from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import Seen
 from protocol.session.roster import Identity
 from protocol.session.variant import Variant
@@ -73,7 +73,7 @@ def run_of(
     signed: bool = True,
     lossy: bool = False,
 ) -> Run:
-    fate = fate_of(Fate(Verdict.DROP), LOST, "Report") if lossy else deliver_all
+    fate = fate_of(Fate(Verdict.DROP), LOST, "Report") if lossy else None
     return recorded(variant, seed=seed, seeded=seeded, unsigned=unsigned, signed=signed, fate=fate)
 
 

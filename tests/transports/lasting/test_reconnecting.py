@@ -257,7 +257,7 @@ async def test_who_had_ended_before_a_restart_comes_back_after_it_was_given_up()
         declined, (head, *_) = refusal(post.charter, A)
         exchange.attach(A)
         for envelope in (declined, head):
-            exchange.accept(A, envelope, now=0.0)
+            exchange.accept(A, [envelope], now=0.0)
         hub.hub.expect({A: []}, within=0.0)
         while A not in exchange.departed:
             await trio.testing.wait_all_tasks_blocked(0.01)

@@ -392,7 +392,7 @@ async def test_who_has_received_more_than_there_was_is_lost(
             await liar.receive()
         assert A not in post.switch.exchange.departed
         [parcel] = post.parcels(AGGREGATOR, A, [0])
-        post.switch.relay_nowait(AGGREGATOR, parcel)
+        post.switch.relay_nowait(AGGREGATOR, [parcel])
         again = at.visit()
         await again.receive()
         await again.send([encode(Received(0))])
@@ -423,7 +423,7 @@ async def test_small_deliveries_are_kept_at_the_size_that_they_take(
         await party.receive()
         await party.send([encode(Received(0))])
         for parcel in post.parcels(AGGREGATOR, A, range(40)):
-            post.switch.relay_nowait(AGGREGATOR, parcel)
+            post.switch.relay_nowait(AGGREGATOR, [parcel])
             assert await party.receive() == encode_envelope(parcel)
         assert at.line.end == 40
         assert at.line.first() >= 20
@@ -434,7 +434,7 @@ async def test_a_party_that_reads_nothing_is_handed_nothing_more(autojump_clock:
     async with visited(post) as at:
         party = at.visit(mute=True)
         for parcel in post.parcels(AGGREGATOR, A, range(20)):
-            post.switch.relay_nowait(AGGREGATOR, parcel)
+            post.switch.relay_nowait(AGGREGATOR, [parcel])
         for _ in range(10):
             await party.receive()
             await party.send([encode(Received(0))])
@@ -458,7 +458,7 @@ async def test_a_party_that_comes_and_goes_and_reads_nothing_is_given_up(
             await trio.sleep(1.0)
 
     async with visited(post) as at, running(at.hub.watch):
-        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0])[0])
+        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0]))
         began = trio.current_time()
         with pytest.raises(RemoteProtocolError, match="has left this session"):
             await come_and_go(at)
@@ -479,7 +479,7 @@ async def test_a_party_that_loses_its_connection_now_and_then_is_not_given_up(
                 await trio.sleep(post.switch.limits.alive)
                 await party.aclose()
                 await trio.sleep(GRACE - 1)
-            post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [number])[0])
+            post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [number]))
             party = at.visit()
             await party.receive()
             await party.send([encode(Received(number))])
@@ -535,7 +535,7 @@ async def test_nothing_is_kept_for_who_is_cut_off(
         party = at.visit()
         await party.receive()
         await party.send([encode(Received(0))])
-        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0])[0])
+        post.switch.relay_nowait(AGGREGATOR, post.parcels(AGGREGATOR, A, [0]))
         await party.receive()
         assert at.hub.crowded
         await party.send([b"?"])
