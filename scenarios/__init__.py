@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scenarios.datasets import DatasetError
     from scenarios.datasets.adult import adult, adult_with_age
     from scenarios.datasets.correlated import correlated
-    from scenarios.datasets.keyvalue import synthetic
+    from scenarios.datasets.key_populations import synthetic
     from scenarios.datasets.networks import alarm_network, child_network, survey_network
     from scenarios.datasets.ratings import movielens
     from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
@@ -101,7 +101,7 @@ _HOMES = {
     "scenarios.datasets": ("DatasetError",),
     "scenarios.datasets.adult": ("adult", "adult_with_age"),
     "scenarios.datasets.correlated": ("correlated",),
-    "scenarios.datasets.keyvalue": ("synthetic",),
+    "scenarios.datasets.key_populations": ("synthetic",),
     "scenarios.datasets.networks": ("alarm_network", "child_network", "survey_network"),
     "scenarios.datasets.ratings": ("movielens",),
     "scenarios.datasets.taxi": ("taxi", "taxi_distribution", "taxi_trips"),

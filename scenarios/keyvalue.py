@@ -23,7 +23,7 @@ from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.keyvalue import Synthetic, synthetic
+from scenarios.datasets.key_populations import Synthetic, synthetic
 from scenarios.datasets.ratings import Ratings, clothing, movielens
 from scenarios.errors import UsageError
 from scenarios.report.formatting import cut

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.datasets.sources import VARIABLE
+from scenarios.datasets.raw_files import VARIABLE
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scenarios.datasets.sources import SHA256, VARIABLE
+from scenarios.datasets.raw_files import SHA256, VARIABLE
 from scenarios.report.page.respondent import respondent_page
 
 ROOT = Path(__file__).parents[1]

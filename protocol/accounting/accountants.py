@@ -19,7 +19,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers.asking import epsilon_of
+from protocol.randomizers.vetting import epsilon_of
 
 
 class Loss(msgspec.Struct, frozen=True):

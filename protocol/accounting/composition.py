@@ -28,7 +28,7 @@ from protocol.accounting.events import (
 from protocol.accounting.losses import LossDistribution
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers import ThreePoint
-from protocol.randomizers.asking import dominating_of
+from protocol.randomizers.vetting import dominating_of
 
 RELATION = "any two records of one respondent (replace one)"
 """The neighbouring relation: the local one, as of the pure accountant."""

@@ -17,7 +17,7 @@ import numpy as np
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.attack.bounds import clopper_pearson, epsilon_of_counts, trials_to_exceed
 from protocol.attack.probes import Probe, probe_of
-from protocol.attack.rows import aligned_fields, rows_of_parties
+from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.trials import (
     Pair,
     Study,
@@ -32,7 +32,7 @@ from protocol.audit.ledger import Account
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD, PartyId
-from protocol.randomizers.asking import known, refusing
+from protocol.randomizers.vetting import known, refusing
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one

@@ -14,8 +14,8 @@ from protocol.attack.columns import Codes
 from protocol.errors import UnsupportedEventError
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import known, refusing
 from protocol.randomizers.exact import Floats
+from protocol.randomizers.vetting import known, refusing
 from protocol.surveys.survey import Survey
 
 Guesses: TypeAlias = NDArray[np.int8]

@@ -15,7 +15,7 @@ from protocol.attack.bounds import provable
 from protocol.attack.probes import Probe, Tried, proved
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.randomizers import OutputClass, Randomizer
-from protocol.randomizers.asking import check_stated, epsilon_of, known
+from protocol.randomizers.vetting import check_stated, epsilon_of, known
 from protocol.wire.arrays import smallest_dtype
 
 TRIALS = 1_000_000

@@ -2,7 +2,7 @@
 
 Which of the two a trial has is drawn by a fair coin of its own. There are two sorts here: whole
 runs, in which everything that the observer sees is looked at, and many parties in one run, of whom
-each is a trial and what it says is looked at. Rows of arrays are in ``protocol.attack.rows``.
+each is a trial and what it says is looked at. Rows of arrays are in ``protocol.attack.row_trials``.
 """
 
 from __future__ import annotations

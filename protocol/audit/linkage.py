@@ -21,7 +21,7 @@ from protocol.accounting.events import (
 )
 from protocol.audit.ledger import Ledger
 from protocol.messages import PartyId
-from protocol.randomizers.asking import best_guess_of
+from protocol.randomizers.vetting import best_guess_of
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from protocol.randomizers.matrix import MatrixRandomizer
 from protocol.randomizers.means.means import Mean, MeanRandomizer
 from protocol.randomizers.means.one_bit import OneBitMean
 from protocol.randomizers.means.piecewise import PiecewiseMean
-from protocol.randomizers.oracles.hadamard import HadamardResponse
+from protocol.randomizers.oracles.hadamard_response import HadamardResponse
 from protocol.randomizers.oracles.hashing import LocalHashing
 from protocol.randomizers.oracles.subset import SubsetSelection
 from protocol.randomizers.oracles.unary import UnaryEncoding

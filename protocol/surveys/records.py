@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
-from protocol.surveys.frames import Frame, is_missing, text_of
+from protocol.surveys.dataframes import Frame, is_missing, text_of
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS
 

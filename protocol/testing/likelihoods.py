@@ -28,7 +28,7 @@ from protocol.accounting.events import (
 )
 from protocol.attack.declared import log_ratios
 from protocol.attack.probes import probe_of
-from protocol.attack.rows import aligned_fields, rows_of_parties
+from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.trials import Pair, Study
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import REFUSED, Account
@@ -36,9 +36,9 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import check_stated, gives, is_randomizer, refusing, some_pairs
 from protocol.randomizers.exact import log_of
 from protocol.randomizers.randomizer import MOST_INPUTS
+from protocol.randomizers.vetting import check_stated, gives, is_randomizer, refusing, some_pairs
 from protocol.session.variant import Variant, settled
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.surveys.records import Records

@@ -34,14 +34,14 @@ from scipy import stats
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, UnsupportedEventError
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import (
+from protocol.randomizers.exact import Floats, log_of
+from protocol.randomizers.vetting import (
     checked_law,
     held_dominating,
     held_epsilon,
     known,
     some_pairs,
 )
-from protocol.randomizers.exact import Floats, log_of
 from protocol.testing.collected import as_test
 from protocol.wire.arrays import smallest_dtype
 

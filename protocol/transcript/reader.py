@@ -26,7 +26,7 @@ from protocol.transcript.entries import (
 )
 from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.wrapper import UnopenedError, Unwrapped
-from protocol.wire.values import has_more_values
+from protocol.wire.msgpack_values import has_more_values
 
 RULES = (
     "magic",

@@ -17,7 +17,7 @@ from protocol.errors import SurveyError
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.sources import packaged, raw_file
+from scenarios.datasets.raw_files import packaged, raw_file
 
 FILE = "adult.data"
 """The raw file, as UCI has it."""

@@ -27,7 +27,7 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.bif import Variable, read_bif
-from scenarios.datasets.sources import packaged, raw_file
+from scenarios.datasets.raw_files import packaged, raw_file
 
 MAX_BYTES = 2**24
 """The longest file that is read from a folder, unpacked."""

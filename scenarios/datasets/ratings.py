@@ -22,8 +22,8 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
-from scenarios.datasets.keyvalue import KeyPopulation
-from scenarios.datasets.sources import VARIABLE, raw_file
+from scenarios.datasets.key_populations import KeyPopulation
+from scenarios.datasets.raw_files import VARIABLE, raw_file
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"

@@ -21,7 +21,6 @@ from protocol.session.run import ending_of
 from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
 from scenarios.deployment.attempts import Account, nats_of, open_account
-from scenarios.deployment.drawing import mark_of, role_stream, session_key
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt
@@ -42,6 +41,7 @@ from scenarios.deployment.repeating import (
     noted_given,
 )
 from scenarios.deployment.respondents import coding_for, read_respondents
+from scenarios.deployment.session_keys import mark_of, role_stream, session_key
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits

@@ -9,10 +9,10 @@ from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from scenarios.deployment.drawing import known_session_key, role_stream
 from scenarios.deployment.members import read_member
 from scenarios.deployment.repeating import noted_given
 from scenarios.deployment.respondents import coding_for
+from scenarios.deployment.session_keys import known_session_key, role_stream
 from scenarios.errors import UsageError
 from scenarios.own_data.coding import Coding
 

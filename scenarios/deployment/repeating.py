@@ -22,10 +22,10 @@ from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport
 from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.deployment.attempts import account_in
-from scenarios.deployment.drawing import known_session_key, mark_of, role_stream
 from scenarios.deployment.members import Member
 from scenarios.deployment.purse import Release
 from scenarios.deployment.remembered import noted_in
+from scenarios.deployment.session_keys import known_session_key, mark_of, role_stream
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming, write_once
 

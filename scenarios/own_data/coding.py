@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
-from protocol.surveys.frames import Cell, number_text, text_of
+from protocol.surveys.dataframes import Cell, number_text, text_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.errors import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from protocol.surveys.frames import Cell
+from protocol.surveys.dataframes import Cell
 from scenarios.own_data.sheets import Sheet
 from scenarios.running.collecting import collector_paused
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.errors import SurveyError
-from protocol.surveys.frames import Cell, Frame, cells_of
+from protocol.surveys.dataframes import Cell, Frame, cells_of
 from scenarios.errors import UsageError
 from scenarios.files.parquet import load_pyarrow
 from scenarios.own_data.sheets import BLOCK, Format, Sheet, Source, sheet_of

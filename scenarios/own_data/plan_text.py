@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from protocol.surveys.frames import number_text
+from protocol.surveys.dataframes import number_text
 from protocol.surveys.limits import MAX_RECORDS
 from scenarios.errors import printable
 from scenarios.own_data.coding import Question

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from protocol.errors import SurveyError
-from protocol.surveys.frames import number_text, text_of
+from protocol.surveys.dataframes import number_text, text_of
 from protocol.surveys.survey import Attribute, listed
 from scenarios.errors import UsageError
 from scenarios.own_data.coding import Question, alike, named_bins, number_in

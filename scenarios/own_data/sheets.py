@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocol.surveys.frames import Cell, text_of
+from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.survey import listed, shown
 from scenarios.errors import UsageError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from protocol.surveys.frames import Cell
+from protocol.surveys.dataframes import Cell
 from scenarios.errors import UsageError
 from scenarios.own_data.sheets import BLOCK, Format, Sheet, sheet_of
 from scenarios.report.formatting import count

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.randomizers import Randomizer
-from protocol.randomizers.asking import is_randomizer
+from protocol.randomizers.vetting import is_randomizer
 from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.transcript.entries import Header

@@ -14,7 +14,7 @@ from protocol.estimators.inference.laws import DeferredLaw
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
-from protocol.estimators.releases.errors import Combination
+from protocol.estimators.releases.combined_errors import Combination
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
 from protocol.randomizers.exact import Floats

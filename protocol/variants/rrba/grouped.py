@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
-from protocol.estimators.consistency import Overlaps
 from protocol.estimators.dependence.association import TestResult, noise_aware_test
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Estimate
@@ -31,6 +30,7 @@ from protocol.estimators.inference.scores import (
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
+from protocol.estimators.overlapping import Overlaps
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
     Estimated,

@@ -13,7 +13,7 @@ from protocol.accounting.events import (
     Randomized,
 )
 from protocol.audit.audit import Audit
-from protocol.randomizers.asking import redrawn_of
+from protocol.randomizers.vetting import redrawn_of
 
 
 def records_unproved(audit: Audit) -> str:

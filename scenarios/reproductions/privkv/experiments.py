@@ -21,7 +21,7 @@ from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
 from protocol.variants.keyvalue.em import em, table_1
 from protocol.variants.keyvalue.moments import maximum_likelihood, moment
 from protocol.variants.keyvalue.privkv import PrivKVVariant
-from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
+from scenarios.datasets.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
 from scenarios.errors import UsageError
 from scenarios.reproductions.driver import scenarios_of

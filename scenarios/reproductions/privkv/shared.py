@@ -16,7 +16,7 @@ from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.em import EMEstimate, em
 from protocol.variants.keyvalue.moments import KeyValueEstimate, moment
-from scenarios.datasets.keyvalue import KeyPopulation
+from scenarios.datasets.key_populations import KeyPopulation
 from scenarios.reproductions.laws import expected_inverse
 
 Counts: TypeAlias = NDArray[np.int64]

@@ -20,9 +20,9 @@ from protocol.randomizers import (
     Randomizer,
     UnaryEncoding,
 )
-from protocol.randomizers.asking import dominating_of
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS
 from protocol.randomizers.pairs import ThreePoint
+from protocol.randomizers.vetting import dominating_of
 from tests.enumeration import ROWS, matrix
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ import pytest
 from protocol.attack.attack import CROWDS, HELD, PARTIES, Attack, attack
 from protocol.attack.bounds import epsilon_of_guesses
 from protocol.attack.probes import Probe, probe_of
-from protocol.attack.rows import aligned_fields, seen_rows
+from protocol.attack.row_trials import aligned_fields, seen_rows
 from protocol.attack.trials import (
     Pair,
     Study,

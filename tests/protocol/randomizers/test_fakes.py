@@ -12,7 +12,7 @@ import pytest
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers import FakeData, Randomizer
-from protocol.randomizers.asking import held_dominating, held_epsilon, known
+from protocol.randomizers.vetting import held_dominating, held_epsilon, known
 from protocol.testing import lawful
 
 test_two_attributes = lawful(

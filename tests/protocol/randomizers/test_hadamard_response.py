@@ -12,7 +12,7 @@ from scipy import stats
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.randomizers import HadamardResponse
-from protocol.randomizers.oracles import hadamard
+from protocol.randomizers.oracles import hadamard_response
 from protocol.testing import check_randomizer
 from tests.statistical import spread_ratio
 
@@ -102,7 +102,7 @@ def test_the_covariance_is_that_of_the_law(size: int) -> None:
 def test_variances_of_sums_are_those_of_the_covariance(
     number: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hadamard, "_TRANSFORMED_AT_ONCE", at_once)
+    monkeypatch.setattr(hadamard_response, "_TRANSFORMED_AT_ONCE", at_once)
     randomizer = HadamardResponse.with_epsilon(60, epsilon=1.0)
     rng = np.random.default_rng(number)
     shares, weights = rng.dirichlet(np.ones(60)), rng.normal(size=60)

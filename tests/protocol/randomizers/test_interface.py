@@ -26,7 +26,9 @@ from protocol.randomizers import (
     Support,
     UnaryEncoding,
 )
-from protocol.randomizers.asking import (
+from protocol.randomizers.means.means import MeanRandomizer
+from protocol.randomizers.pairs import ThreePoint, dominating_of_laws, excess
+from protocol.randomizers.vetting import (
     best_guess_of,
     check_stated,
     dominating_of,
@@ -36,8 +38,6 @@ from protocol.randomizers.asking import (
     redrawn_of,
     some_pairs,
 )
-from protocol.randomizers.means.means import MeanRandomizer
-from protocol.randomizers.pairs import ThreePoint, dominating_of_laws, excess
 from protocol.testing import check_randomizer
 from protocol.wire.arrays import ArraySpec
 from tests.enumeration import ROWS, matrix

@@ -12,8 +12,8 @@ import pytest
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.randomizers import MeanRandomizer, OneBitMean, PiecewiseMean
-from protocol.randomizers.asking import held_dominating
 from protocol.randomizers.pairs import distance_of, ratio_of
+from protocol.randomizers.vetting import held_dominating
 from protocol.testing import check_randomizer
 from tests.statistical import score_variance
 

@@ -21,7 +21,7 @@ from protocol.crypto.randomness import WORDS
 from protocol.errors import QuorumError, UnsupportedEventError
 from protocol.messages import PartyId
 from protocol.randomizers import KeepUniform, UnaryEncoding
-from protocol.randomizers.asking import dominating_of
+from protocol.randomizers.vetting import dominating_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios import simulate

@@ -20,7 +20,7 @@ from scenarios.datasets.correlated import (
     correlated_margin,
     correlated_survey,
 )
-from scenarios.datasets.sources import VARIABLE
+from scenarios.datasets.raw_files import VARIABLE
 
 SHARES = st.floats(0, 1)
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.errors import SurveyError
-from scenarios.datasets import DatasetError, sources
+from scenarios.datasets import DatasetError, raw_files
 from scenarios.datasets import town as town_module
 from scenarios.datasets.adult import ADULT, FILE, adult, adult_with_age, packed
 from scenarios.datasets.networks import alarm_network, child_network, survey_network
-from scenarios.datasets.sources import VARIABLE, packaged
+from scenarios.datasets.raw_files import VARIABLE, packaged
 from scenarios.datasets.town import AGE, CLINIC, DISTRICT, SMOKES, TOWN, town, town_distribution
 from tests.raw_data import RAW, needs
 from tests.scenarios.command import ROOT, complaint, sottovoce
@@ -180,9 +180,9 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the packaged files, which is read in their place."""
     folder = tmp_path / "packaged"
     folder.mkdir()
-    for name in sources.SHA256:
-        (folder / name).write_bytes((sources.PACKAGED / name).read_bytes())
-    monkeypatch.setattr(sources, "PACKAGED", folder)
+    for name in raw_files.SHA256:
+        (folder / name).write_bytes((raw_files.PACKAGED / name).read_bytes())
+    monkeypatch.setattr(raw_files, "PACKAGED", folder)
     assert packaged("child.bif") == (folder / "child.bif").read_bytes()
     return folder
 
@@ -213,7 +213,7 @@ def test_damaged_files_are_refused(
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     said = refused(load)
     assert said.startswith(f"{path} is damaged: its SHA-256 is {sha256(content).hexdigest()}, ")
-    assert sources.SHA256[name] in said
+    assert raw_files.SHA256[name] in said
     path.write_bytes(b"")
     assert refused(load).startswith(f"{path} is damaged: ")
     path.unlink()
@@ -226,7 +226,7 @@ def test_packing_keeps_records_and_categories(
     content = packed(folder / FILE)
     (copied / "adult.codes.gz").write_bytes(content)
     digest = sha256(gzip.decompress(content)).hexdigest()
-    monkeypatch.setitem(sources.SHA256, "adult.codes.gz", digest)
+    monkeypatch.setitem(raw_files.SHA256, "adult.codes.gz", digest)
     assert adult(None) == adult(folder)
     assert adult_with_age(None) == adult_with_age(folder)
     assert adult_with_age(None).codes[:, 0].tolist() == [1, 2, 1]
@@ -248,10 +248,10 @@ def test_a_damaged_file_is_one_line_on_the_command_line(copied: Path) -> None:
 
 
 def test_the_readme_of_the_files_has_their_checksums_and_licences() -> None:
-    text = (sources.PACKAGED / "README.md").read_text(encoding="utf-8")
+    text = (raw_files.PACKAGED / "README.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\S+)` \|(.*)\|$", text, re.MULTILINE))
-    assert rows.keys() == sources.SHA256.keys()
-    for name, digest in sources.SHA256.items():
+    assert rows.keys() == raw_files.SHA256.keys()
+    for name, digest in raw_files.SHA256.items():
         assert f"`{digest}`" in rows[name]
         assert "https://creativecommons.org/licenses/by" in rows[name]
     assert SHA256_OF_RAW in text

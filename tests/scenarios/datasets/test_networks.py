@@ -21,7 +21,7 @@ from protocol.errors import SurveyError
 from scenarios.datasets import DatasetError
 from scenarios.datasets.bif import Variable, read_bif
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
-from scenarios.datasets.sources import VARIABLE, packaged
+from scenarios.datasets.raw_files import VARIABLE, packaged
 from tests.raw_data import RAW, needs
 from tests.scripted import Scripted, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value

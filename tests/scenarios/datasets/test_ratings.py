@@ -30,7 +30,7 @@ from scenarios.datasets.ratings import (
     movielens,
     read_movielens,
 )
-from scenarios.datasets.sources import VARIABLE
+from scenarios.datasets.raw_files import VARIABLE
 from tests.raw_data import RAW, needs
 
 NAN = math.nan

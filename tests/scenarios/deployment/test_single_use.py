@@ -13,9 +13,9 @@ import pytest
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.sharing.messages import Begin, Graph, Join
-from scenarios.deployment.drawing import known_session_key, session_key
 from scenarios.deployment.members import read_member
 from scenarios.deployment.respondents import read_records
+from scenarios.deployment.session_keys import known_session_key, session_key
 from scenarios.errors import UsageError
 from tests.scenarios.command import sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import SurveyError
-from protocol.surveys.frames import Cell, Frame
+from protocol.surveys.dataframes import Cell, Frame
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.deployment.survey_plan import read_plan

@@ -12,9 +12,9 @@ from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment, tally
 from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets import ratings as data
-from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, synthetic
+from scenarios.datasets.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.datasets.ratings import movielens
-from scenarios.datasets.sources import VARIABLE
+from scenarios.datasets.raw_files import VARIABLE
 from scenarios.errors import UsageError
 from scenarios.reproductions.printed import printed
 from scenarios.reproductions.privkv import experiments

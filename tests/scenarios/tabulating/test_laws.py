@@ -9,7 +9,7 @@ import pytest
 
 from protocol import Population, Stream, secret_of
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.keyvalue import KeyPopulation
+from scenarios.datasets.key_populations import KeyPopulation
 from scenarios.datasets.networks import survey_network
 from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_population
 from scenarios.datasets.town import town, town_distribution, town_population

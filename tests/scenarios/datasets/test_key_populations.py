@@ -10,7 +10,7 @@ from scipy import stats
 
 from protocol.errors import SurveyError
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.keyvalue import SYNTHETIC, KeyPopulation, Synthetic, synthetic
+from scenarios.datasets.key_populations import SYNTHETIC, KeyPopulation, Synthetic, synthetic
 from tests.statistical import ALPHA, WRONG
 
 NAN = math.nan

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.wire.values import has_more_values
+from protocol.wire.msgpack_values import has_more_values
 
 LEAVES = (
     st.none()
@@ -31,7 +31,7 @@ def count(value: Any) -> int:
     return 1 + (sum(map(count, value)) if isinstance(value, list) else 0)
 
 
-@settings(max_examples=30)
+@settings(deadline=None, max_examples=30)
 @given(VALUES)
 def test_all_values_count_and_nothing_else(value: Any) -> None:
     content, there = msgspec.msgpack.encode(value), count(value)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from protocol.estimators import consistency
-from protocol.estimators.consistency import Names, Overlaps
+from protocol.estimators import overlapping
+from protocol.estimators.overlapping import Names, Overlaps
 from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import Floats, summing, survey_of
 
@@ -226,7 +226,7 @@ def test_tables_agree_however_early_one_stops(
     """With Dykstra's steps alone it takes 802, with momentum that is never restarted 577."""
     one = case((3, 3, 3, 3), ("abc", "bcd", "cda", "dab"), 5, noise=0.3)
     best = flat(overlaps_of(one).nearest())
-    monkeypatch.setattr(consistency, "ITERATIONS", most)
+    monkeypatch.setattr(overlapping, "ITERATIONS", most)
     found = overlaps_of(one).nearest()
     assert_proper(found, 1e-12)
     assert bool(np.abs(flat(found) - best).max() < 1e-9) is converged
