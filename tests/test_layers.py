@@ -58,7 +58,7 @@ FACE = PROJECT / "protocol" / "__init__.py"
 """What users import from. It imports a room when it is asked, and no room uses it."""
 
 MOST_FILES = 16
-"""The most modules in one folder, its ``__init__`` aside."""
+"""The most files in one folder, its ``__init__`` aside."""
 
 CALLS = {"open", "input", "print", "exec", "eval", "__import__"}
 MODULES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
@@ -168,9 +168,19 @@ def test_rooms_are_few_and_small() -> None:
     assert at_the_root == FLOORS[0]
     for package in (*PACKAGES, "tests"):
         for folder in (PROJECT / package, *(PROJECT / package).rglob("*/")):
-            modules = [path for path in folder.glob("*.py") if path.stem != "__init__"]
-            assert len(modules) <= MOST_FILES, folder
+            files = [path for path in folder.iterdir() if path.is_file()]
+            beside = [path for path in files if path.name not in ("__init__.py", "py.typed")]
+            assert len(beside) <= MOST_FILES, folder
     assert len(list((PROJECT / "scenarios").glob("*.py"))) <= 10
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_tests_lie_in_folders_of_the_rooms(package: str) -> None:
+    rooms, tested = (
+        {path.parent.name for path in (folder / package).glob("*/*.py")}
+        for folder in (PROJECT, PROJECT / "tests")
+    )
+    assert tested <= rooms
 
 
 def test_every_package_has_modules() -> None:

@@ -9,7 +9,7 @@ from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import report
-from scenarios.report.page.replay import replay, script
+from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.rounds import Round
@@ -58,7 +58,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
         rounds,
         [*wrong, *shown, *others, said, agreed, integrity],
         extras,
-        script=script() if extras.get("replay") else "",
+        script="replay.js" if extras.get("replay") else "",
         source=(
             ("Variant", cut(judged.header.variant)),
             ("File", cut(judged.file, 120)),

@@ -29,6 +29,9 @@ from scenarios.report.statement.parts import WORDS, Bar, Section
 from scenarios.report.statement.statement import Statement
 from scenarios.report.statement.verdicts import SCALE_SAYS
 
+TEMPLATES = files("scenarios.report.page") / "templates"
+"""The templates, style sheets and scripts of pages."""
+
 _INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")
 
 
@@ -60,18 +63,19 @@ def report(
         rounds: as from ``rounds_of``.
         sections: in their order.
         extras: what is drawn besides, by the section's key.
-        script: the only one that the page runs; by default none.
+        script: the file of the only one that the page runs; by default none.
         values: what else the template takes.
     """
-    style = (files("scenarios.report") / "page" / "style.css").read_text(encoding="utf-8")
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    source = (TEMPLATES / script).read_text(encoding="utf-8") if script else ""
     rendered: str = (
         environment()
         .get_template(template)
         .render(
             title=cut(judged.audit.charter.variant.survey.title, 120),
             style=Markup(style),
-            script=Markup(script),
-            policy=_policy(style, script),
+            script=Markup(source),
+            policy=_policy(style, source),
             facts=_facts(judged, rounds),
             statement=statement,
             ruler=diagrams.ruler(statement.privacy),
@@ -111,7 +115,7 @@ def kind_of(audit: Audit) -> str:
 @functools.cache
 def environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("scenarios.report", "page"),
+        loader=PackageLoader("scenarios.report.page"),
         autoescape=True,
         finalize=_shown,
         trim_blocks=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from itertools import groupby
 from typing import NamedTuple
 
@@ -50,11 +49,6 @@ class _Panel(NamedTuple):
     name: str
     picture: Markup
     grid: Grid
-
-
-def script() -> str:
-    """What moves the slider."""
-    return (files("scenarios.report") / "page" / "replay.js").read_text(encoding="utf-8")
 
 
 def replay(

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from markupsafe import Markup
 
-from scenarios.report.page.page import environment, hashed
+from scenarios.report.page.page import TEMPLATES, environment, hashed
 
 _SCRIPT = "respondent.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+\.js)";$', re.MULTILINE)
@@ -23,9 +21,8 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.
 
 def respondent_page() -> str:
     """The page as HTML. It allows its own style sheet and script alone."""
-    folder = _folder()
     style = "".join(
-        (folder / name).read_text(encoding="utf-8") for name in ("style.css", "respondent.css")
+        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "respondent.css")
     )
     script = _bundle()
     policy = f"script-src {hashed(script)}; style-src {hashed(style)}"
@@ -42,13 +39,9 @@ def respondent_page() -> str:
     return rendered
 
 
-def _folder() -> Traversable:
-    return files("scenarios.report") / "page"
-
-
 def _source(name: str) -> str:
     """A module by its file's name: a wheel has those of the verifier beside the page's own."""
-    beside = _folder() / name
+    beside = TEMPLATES / name
     if not beside.is_file():
         beside = Path(__file__).parents[3] / "docs" / "verifier" / name
     return beside.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.audit.completeness import OTHER_REASONS, REASONS, CompletenessWriter
@@ -74,6 +74,7 @@ def survey_of(*sizes: int) -> Survey:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=6), st.integers(1, 6))
 def test_groups_are_reckoned_as_they_are_laid_out(sizes: list[int], k: int) -> None:
     groups = list(itertools.combinations(sizes, k))

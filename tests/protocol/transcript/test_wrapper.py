@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.transcript.verification import verify
@@ -23,6 +23,7 @@ def options(**terms: bool | int) -> Callable[[bytes], bytes]:
     return zstandard.ZstdCompressor(compression_params=parameters).compress
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.integers(1, 50))
 def test_what_was_wrapped_comes_out(parts: list[bytes], cut: int) -> None:
     wrapper = Wrapper()

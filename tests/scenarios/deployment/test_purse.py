@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import PrivacyError
@@ -89,6 +89,7 @@ PAYMENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(PAYMENTS, PEOPLE)
 def test_everybody_pays_once_for_each_release(
     payments: list[tuple[int, set[int] | None, int]], asked: set[int]
@@ -292,6 +293,7 @@ def test_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         assert usual_purse() == tmp_path / "home" / ".local" / "state" / "sottovoce" / "purse"
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.none() | PEOPLE, st.integers(0, 3)), max_size=6),
     PEOPLE,
@@ -350,6 +352,7 @@ def test_without_ids_everybody_may_have_paid(tmp_path: Path) -> None:
         purse.check(ALL, digest("four"), budget=6.0, most=2.0)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 8), min_size=1, max_size=3),
     st.integers(0, 8),

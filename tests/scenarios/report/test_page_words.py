@@ -53,7 +53,7 @@ def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
     assert len(re.findall(r"\d\.\d % unknown", read.said)) == shown
     assert "or where the error of the estimate is not known." in read.said
     assert "whisker" not in [line["class"] for line in read.tags("line")]
-    assert "unknown" not in Page(page_of(independent())).said
+    assert "% unknown" not in Page(page_of(independent())).said
 
 
 @pytest.mark.parametrize("name", ["privkv", "numeric-mean"])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_wheel_has_all_that_the_page_is_made_of() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         build = tomllib.load(file)["tool"]["hatch"]["build"]
-    folder = "scenarios/report/page"
+    folder = "scenarios/report/page/templates"
     names = re.findall(r'^modules\["(.*)"\] = ', respondent_page(), re.MULTILINE)
     expected = {
         f"docs/verifier/{name}": f"{folder}/{name}"

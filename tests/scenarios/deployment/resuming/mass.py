@@ -1,4 +1,6 @@
-"""``python -m tests.scenarios.resuming.mass``: many parties over TLS, and a killed aggregator.
+"""Many parties over TLS, and a killed aggregator.
+
+Run it by ``python -m tests.scenarios.deployment.resuming.mass``.
 
 The aggregator is a program of its own, killed once a share of the reports is on disk, and started
 again with ``--resume``. The parties are the real ones, as tasks of this process.

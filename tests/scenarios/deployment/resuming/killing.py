@@ -1,4 +1,6 @@
-"""``python -m tests.scenarios.resuming.killing --trials 200``: aggregators that are killed.
+"""Aggregators that are killed.
+
+Run it by ``python -m tests.scenarios.deployment.resuming.killing --trials 200``.
 
 Each trial is a survey among processes over TLS. Its aggregator is killed, stopped or left without
 room on its disk at drawn moments, and goes on with ``--resume``; nobody touches the parties. The

@@ -1,4 +1,4 @@
-"""Many parties over TLS and a killed aggregator, as ``python -m tests.scenarios.resuming.mass``."""
+"""Many parties over TLS and a killed aggregator: ``mass``, smaller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 from protocol.messages import DONE
 from scenarios.running.simulation import allow_connections
 from tests.scenarios.command import sottovoce
-from tests.scenarios.resuming.mass import COUNTED, Mass
+from tests.scenarios.deployment.resuming.mass import COUNTED, Mass
 
 PARTIES = 200
 

@@ -61,7 +61,7 @@ HEAD = """
 import sys
 from pathlib import Path
 from scenarios.engines.opening import open_engine
-from tests.scenarios.tabulating.test_tabulating_on_engines import tabulated
+from tests.scenarios.running.tabulating.test_tabulating_on_engines import tabulated
 """
 
 ALONE = """
@@ -81,7 +81,7 @@ def test_ray_has_the_same_digest_even_if_a_worker_dies(tmp_path: Path) -> None:
 CLUSTER = """
 from ray.cluster_utils import Cluster
 from scenarios import tabulate
-from tests.scenarios.tabulating.test_tabulating_on_engines import TABLE, VARIANT
+from tests.scenarios.running.tabulating.test_tabulating_on_engines import TABLE, VARIANT
 
 def progress(done, total):
     global node

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.resuming.killing import tried
+from tests.scenarios.deployment.resuming.killing import tried
 
 
 @pytest.mark.slow

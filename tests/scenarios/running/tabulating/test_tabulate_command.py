@@ -14,7 +14,7 @@ import pytest
 from scenarios.engines import sweep
 from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
 
-LAWS = Path(__file__).parents[1] / "law_scenarios.py"
+LAWS = Path(__file__).parents[2] / "law_scenarios.py"
 
 
 def test_a_scenario_is_drawn_from_its_law() -> None:

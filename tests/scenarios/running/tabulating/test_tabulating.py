@@ -190,7 +190,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from scenarios.running import tabulating
-from tests.scenarios.tabulating import test_tabulating as tests
+from tests.scenarios.running.tabulating import test_tabulating as tests
 
 tabulating.WRITTEN_EVERY = 0.0
 tabulating._SHARE_OF_WRITING = 1e9
