@@ -58,7 +58,11 @@ async def run_machine(
             await _say(machine, link, unsaid)
         await _speak(machine, link)
         while not machine.finished:
-            await _listen(machine, link)
+            # Awaited right here: thousands of parties wait at a time.
+            if machine.deadline is None:
+                _hear(machine, await link.receive_many())
+            else:
+                _hear(machine, await _receive_until(machine.deadline, link))
             await _speak(machine, link)
     except trio.EndOfChannel:
         machine.abandon("its link has ended")
@@ -67,21 +71,20 @@ async def run_machine(
     return machine
 
 
-async def _listen(machine: Machine, link: Channel) -> None:
-    deadline = machine.deadline
-    if deadline is None:
-        received = await link.receive_many()
-    else:
-        received = []
-        with trio.move_on_at(deadline):
-            received = await link.receive_many()
-        if not received:
-            # What has come by the deadline counts, even if nobody has looked at it yet.
-            received = link.receive_nowait()
+def _hear(machine: Machine, received: Sequence[Envelope]) -> None:
     now = trio.current_time()
     for envelope in received:
         machine.receive(envelope, now)
     machine.expire(now)
+
+
+async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
+    """What has come by the deadline."""
+    received: list[Envelope] = []
+    with trio.move_on_at(deadline):
+        received = await link.receive_many()
+    # What has come counts, even if nobody has looked at it yet.
+    return received or link.receive_nowait()
 
 
 async def _speak(machine: Machine, link: Channel) -> None:
