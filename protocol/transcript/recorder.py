@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 
@@ -121,7 +122,7 @@ class Recorder:
         self._signer = signer
         self._session = header.session
         self._longest = header.longest
-        self._roster = Roster(header.roster)
+        self._members = header.roster
         self._canonical = CanonicalDigest(header)
         self._trees = self._canonical.trees
         self._words: dict[str, Words] = {}
@@ -153,6 +154,11 @@ class Recorder:
         if signer is not None:
             self._check_in(signer)
             self.flush()
+
+    @functools.cached_property
+    def _roster(self) -> Roster:
+        """For proofs of who is on it: not every recorder makes any."""
+        return Roster(self._members)
 
     @property
     def size(self) -> int:

@@ -225,8 +225,9 @@ class Codec:
             LocalProtocolError: as ``encode``.
         """
         body, decoded = self._encoded(message)
+        kind = message.kind()
         envelopes = [
-            Envelope(session, sender, recipient, number, message.kind(), body)
+            Envelope(session, sender, recipient, number, kind, body)
             for number, recipient in enumerate(recipients, seq)
         ]
         if len(envelopes) == 1:
