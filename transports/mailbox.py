@@ -21,6 +21,9 @@ class Mailbox(Generic[T]):
     ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
+    There are as many as parties: what holds items is there only while there are any, and what
+    holds those who wait from the first of them on.
+
     Args:
         capacity: from how many items on it is full.
 
@@ -35,20 +38,20 @@ class Mailbox(Generic[T]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._items: deque[T] = deque()
+        self._items: deque[T] | None = None
         self.closed = False
         self.takes = 0
         self.watcher: Callable[[], object] | None = None
-        self._readers = trio.lowlevel.ParkingLot()
-        self._writers = trio.lowlevel.ParkingLot()
+        self._readers: trio.lowlevel.ParkingLot | None = None
+        self._writers: trio.lowlevel.ParkingLot | None = None
 
     def __len__(self) -> int:
-        return len(self._items)
+        return 0 if self._items is None else len(self._items)
 
     @property
     def space(self) -> int:
         """How many more items there is room for. What is put into a closed mailbox is dropped."""
-        return self._capacity - (0 if self.closed else len(self._items))
+        return self._capacity - (0 if self.closed else len(self))
 
     @property
     def full(self) -> bool:
@@ -58,7 +61,10 @@ class Mailbox(Generic[T]):
     def put(self, *items: T) -> None:
         """Add items; dropped if the mailbox is closed."""
         if not self.closed:
-            self._items += items
+            if self._items is None:
+                self._items = deque(items)
+            else:
+                self._items += items
             if self._readers:
                 self._readers.unpark(count=len(items))
             if self.watcher is not None:
@@ -67,28 +73,33 @@ class Mailbox(Generic[T]):
     async def room(self) -> None:
         """Wait until the mailbox is not full. As many writers are woken as there is room for."""
         while self.full:
+            if self._writers is None:
+                self._writers = trio.lowlevel.ParkingLot()
             await self._writers.park()
 
     def take_nowait(self, most: int | None = None) -> list[T]:
         """Everything that is there, or the first ``most`` items."""
         items = self._items
+        if items is None:
+            return []
         if most is None or most >= len(items):
             taken = list(items)
             items.clear()
         else:
             taken = [items.popleft() for _ in range(most)]
-        self._took(taken)
+        self._took()
         return taken
 
     def take_until(self, enough: Callable[[T], bool]) -> list[T]:
         """Items from the front, up to the first of which ``enough`` says so, that one included."""
         items = self._items
-        taken = []
+        taken: list[T] = []
         while items:
             taken.append(items.popleft())
             if enough(taken[-1]):
                 break
-        self._took(taken)
+        if taken:
+            self._took()
         return taken
 
     def pass_on(self) -> None:
@@ -106,26 +117,29 @@ class Mailbox(Generic[T]):
             if self.closed:
                 await trio.lowlevel.checkpoint()
                 raise trio.EndOfChannel
+            if self._readers is None:
+                self._readers = trio.lowlevel.ParkingLot()
             await self._readers.park()
 
     def end(self) -> None:
         """Take nothing more in. What is there can still be taken."""
         self.closed = True
-        self._readers.unpark_all()
-        self._writers.unpark_all()
+        for waiting in (self._readers, self._writers):
+            if waiting:
+                waiting.unpark_all()
         if self.watcher is not None:
             self.watcher()
 
     def close(self) -> None:
         """Take nothing more in, and drop what is there."""
-        self._items.clear()
+        self._items = None
         self.end()
 
-    def _took(self, taken: list[T]) -> None:
-        if taken:
-            self.takes += 1
-            if self._writers:
-                self._writers.unpark(count=max(0, self._capacity - len(self._items)))
+    def _took(self) -> None:
+        self._items = self._items or None
+        self.takes += 1
+        if self._writers:
+            self._writers.unpark(count=max(0, self._capacity - len(self)))
 
 
 class MailboxLink(Link, Generic[T]):
