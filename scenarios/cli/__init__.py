@@ -39,7 +39,7 @@ COMMANDS = {
     "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
     "admit": Place("surveys.enrolling", "Admit the parties that ask with an unused invitation."),
     "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
-    "answer": Place("surveys.holding", "Answer a survey as a party."),
+    "answer": Place("surveys.answering", "Answer a survey as a party."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
     "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
     "check": Place("receipts", "Check a receipt or a proof; before a survey, a plan or a folder."),

@@ -30,7 +30,6 @@ from scenarios.cli.paths import (
 )
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_note
-from scenarios.files.kept_records import TRANSCRIPT, make_way
 from scenarios.files.toml import read_toml
 from scenarios.running.budget import (
     BYTES_PER_BYTE,
@@ -332,6 +331,9 @@ def clear(out: Path, *, force: bool) -> None:
     Raises:
         UsageError: it holds the record of a real survey, or another program writes there.
     """
+    # Imported late: commands of parties need nothing that reads whole records.
+    from scenarios.files.kept_records import TRANSCRIPT, make_way
+
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
         click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)

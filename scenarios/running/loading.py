@@ -6,7 +6,7 @@ import importlib
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from protocol.randomizers import Randomizer
 from protocol.randomizers.vetting import is_randomizer
@@ -18,7 +18,24 @@ from protocol.variants.oracles.names import ORACLES
 from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
-from scenarios.running.scenario import Scenario, scenarios_in
+
+if TYPE_CHECKING:
+    from scenarios.running.scenario import Scenario
+
+
+def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
+    """The scenarios that a file defines: what it calls ``SCENARIOS``.
+
+    Raises:
+        UsageError: it does not define any.
+    """
+    # Imported late: whoever takes part in a survey looks for variants alone.
+    from scenarios.running.scenario import Scenario
+
+    found = getattr(module, "SCENARIOS", None)
+    if not isinstance(found, tuple) or not all(isinstance(s, Scenario) for s in found) or not found:
+        raise UsageError(f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.Scenario")
+    return found
 
 
 def all_scenarios() -> tuple[Scenario[Any], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -323,15 +322,3 @@ class Scenario(Generic[P]):
             said = description(info.type) or helps.get(info.name, "")
             described.append((info.encode_name, default, said))
         return described
-
-
-def scenarios_in(module: types.ModuleType) -> tuple[Scenario[Any], ...]:
-    """The scenarios that a file defines: what it calls ``SCENARIOS``.
-
-    Raises:
-        UsageError: it does not define any.
-    """
-    found = getattr(module, "SCENARIOS", None)
-    if not isinstance(found, tuple) or not all(isinstance(s, Scenario) for s in found) or not found:
-        raise UsageError(f"{module.__file__}: expected SCENARIOS, a tuple of scenarios.Scenario")
-    return found

@@ -1,19 +1,17 @@
-"""``sottovoce aggregate``, ``close``, ``abandon`` and ``answer``: a survey for real."""
+"""``sottovoce aggregate``, ``close``, ``abandon`` and ``rehearse``: a survey for real."""
 
 from __future__ import annotations
 
-import functools
 import shlex
 from pathlib import Path
 from typing import Any
 
 import click
-import trio
 
 from protocol.errors import ProtocolError
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
-from protocol.messages import AGGREGATOR, DONE
+from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
@@ -35,31 +33,26 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
+from scenarios.cli.surveys.answering import folder_argument, member_in
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
+from scenarios.deployment.members import Member
 from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import STOPPED, UsageError, printable
+from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
-from scenarios.report.announced import described
 from scenarios.report.beside import Beside
-from scenarios.running.budget import within_usual_budget
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
-from transports.lasting.link import PATIENCE
-
-_folder = click.argument("folder", type=READ_FOLDER)
 
 
 @click.command()
-@_folder
+@folder_argument
 @own_variant_option
 @click.option(
     "--listen",
@@ -141,7 +134,7 @@ def aggregate(
     needed = len(asked) if witnesses is None else witnesses
     if needed > len(asked):
         raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
-    member = _member_in(folder, variant)
+    member = member_in(folder, variant)
     host, port = address_of(listen)
     beside.check()
     calibration.check(member.charter.variant.survey)
@@ -220,7 +213,7 @@ def reported(
 
 
 @click.command()
-@_folder
+@folder_argument
 def close(folder: Path) -> None:
     """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet."""
     close_joining(folder)
@@ -228,7 +221,7 @@ def close(folder: Path) -> None:
 
 
 @click.command()
-@_folder
+@folder_argument
 @own_variant_option
 @click.option(
     "--out",
@@ -247,7 +240,7 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     Its record stays, and says so under the aggregator's signature. The survey can be held once
     more then, as another attempt.
     """
-    member = _member_in(folder, variant)
+    member = member_in(folder, variant)
     attempt = abandon_survey(member, out / TRANSCRIPT, lost=lost)
     click.echo(f"attempt {attempt} is abandoned; {_cost_of(attempt + 1, member)}")
 
@@ -259,122 +252,6 @@ def _cost_of(attempt: int, member: Member) -> str:
         f"attempt {attempt}: whoever answered an earlier one pays again, epsilon "
         f"{nats(member.charter.variant.most())} per respondent at most, if its budget allows"
     )
-
-
-@click.command()
-@_folder
-@own_variant_option
-@click.option(
-    "--connect",
-    metavar="HOST:PORT",
-    required=True,
-    help="The address at which the aggregator waits.",
-)
-@click.option(
-    "--records",
-    type=READ_FILE,
-    required=True,
-    help="A CSV or Parquet file with a row for each respondent and a column for each attribute.",
-)
-@click.option(
-    "--plan",
-    type=READ_FILE,
-    help="The plan of the survey, which says how the file is read. By default its cells are the "
-    "categories.",
-)
-@click.option(
-    "--budget",
-    type=Amount(min=0),
-    help="The most epsilon, in nats, that a respondent may have spent in all surveys: the party "
-    "does not answer if somebody has too little left, and declines if asked for more. By default "
-    "all attempts at this survey may cost what one does at most.",
-)
-@click.option(
-    "--id",
-    "ids",
-    metavar="NAME",
-    help="The column of the records that says who a respondent is: each pays from a purse of their "
-    "own. It is not handed over. By default the whole file pays as one.",
-)
-@click.option(
-    "--purse",
-    type=READ_FOLDER,
-    help="The folder that keeps what was spent, over all surveys. By default, that of the user: "
-    "$XDG_STATE_HOME/sottovoce/purse.",
-)
-@click.option(
-    "--repeat",
-    type=READ_FOLDER,
-    metavar="FOLDER",
-    help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
-    "with the same question. It costs nothing again, and shows that both are from one party.",
-)
-@click.option(
-    "--crowd",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Decline unless the survey promises at least N other parties in every secure sum, not "
-    "counting those that may be corrupt. By default the survey's promise is enough.",
-)
-@click.option(
-    "--waiting",
-    type=Amount(min=0),
-    default=PATIENCE,
-    show_default=True,
-    help="Seconds to try to reach the aggregator, at the start and whenever the connection is "
-    "lost.",
-)
-def answer(
-    folder: Path,
-    variant: str | None,
-    connect: str,
-    records: Path,
-    plan: Path | None,
-    budget: float | None,
-    ids: str | None,
-    purse: Path | None,
-    repeat: Path | None,
-    crowd: int | None,
-    waiting: float,
-) -> int:
-    """Answer, as the party whose keys are in FOLDER, with the records of a table.
-
-    It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
-    answer is on its disk.
-    """
-    host, port = address_of(connect)
-    member = _member_in(folder, variant)
-    if member.charter.analysis is not None:
-        click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
-    answering = functools.partial(
-        answer_survey,
-        member,
-        host=host,
-        port=port,
-        records=records,
-        budget=budget,
-        crowd=crowd,
-        waiting=waiting,
-        heeds_signals=True,
-        purse=purse,
-        ids=ids,
-        repeat=None if repeat is None else _member_in(repeat, variant),
-        plan=plan,
-    )
-    answered = trio.run(answering)
-    spent = f"epsilon {answered.spent:.6g} spent per respondent"
-    if answered.attempt > 1:
-        spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
-    if answered.repeated:
-        spent += "; it was the report given before, so both can be linked"
-    click.echo(printable(f"{answered.ending}; {spent}"))
-    if answered.receipt is not None:
-        kept = "kept as evidence" if answered.receipt.problems else "receipt"
-        click.echo(printable(f"{kept}: {answered.receipt.receipt}"))
-        click.echo(printable(f"check it with: {answered.receipt.check}"))
-    if answered.stopped:
-        return STOPPED
-    return 0 if answered.ending == DONE else 1
 
 
 @click.command()
@@ -458,9 +335,3 @@ def rehearse(
         command = shlex.join(map(str, ("sottovoce", "audit", record, *named)))
         click.echo(f"to audit it: {command}", err=True)
     return rehearsed.code or (1 if rehearsed.endings else 0)
-
-
-def _member_in(folder: Path, variant: str | None) -> Member:
-    # Whoever made the folder may have put anything into it.
-    with within_usual_budget(folder / CHARTER, folder / ROSTER):
-        return read_member(folder, variant)

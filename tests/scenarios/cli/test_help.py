@@ -8,8 +8,8 @@ import click
 import pytest
 
 from scenarios.cli import COMMANDS
+from scenarios.running.loading import scenarios_in
 from scenarios.running.names import MODULES
-from scenarios.running.scenario import scenarios_in
 from tests.scenarios.command import command_of, python, sottovoce
 
 LARGE = ("numpy", "scipy", "trio", "cryptography", "rich", "sqlite3", "ssl")

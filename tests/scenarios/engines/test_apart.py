@@ -122,6 +122,12 @@ def test_a_real_survey_imports_no_engine() -> None:
     assert (said.code, said.out) == (0, "set()\n"), said.err
 
 
+def test_a_party_does_not_import_what_judges_records() -> None:
+    program = "import sys, scenarios.cli.surveys.answering; print('protocol.audit' in sys.modules)"
+    said = python("-c", program)
+    assert (said.code, said.out) == (0, "False\n"), said.err
+
+
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from scenarios.engines.opening import open_engine
 

@@ -1,0 +1,151 @@
+"""``sottovoce answer``: a party of a survey, with as few imports as it needs."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import click
+import trio
+
+from protocol.messages import DONE
+from scenarios.cli.numbers import Amount
+from scenarios.cli.options import address_of, own_variant_option
+from scenarios.cli.paths import READ_FILE, READ_FOLDER
+from scenarios.deployment.answering import answer_survey
+from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
+from scenarios.errors import STOPPED, printable
+from scenarios.report.announced import described
+from scenarios.running.budget import within_usual_budget
+from transports.lasting.link import PATIENCE
+
+folder_argument = click.argument("folder", type=READ_FOLDER)
+"""The folder of a member."""
+
+
+def member_in(folder: Path, variant: str | None) -> Member:
+    """What the member knows whose folder this is.
+
+    Raises:
+        CannotFinishError: it asks for more time or memory than is allowed.
+        UsageError: it does not fit.
+    """
+    # Whoever made the folder may have put anything into it.
+    with within_usual_budget(folder / CHARTER, folder / ROSTER):
+        return read_member(folder, variant)
+
+
+@click.command()
+@folder_argument
+@own_variant_option
+@click.option(
+    "--connect",
+    metavar="HOST:PORT",
+    required=True,
+    help="The address at which the aggregator waits.",
+)
+@click.option(
+    "--records",
+    type=READ_FILE,
+    required=True,
+    help="A CSV or Parquet file with a row for each respondent and a column for each attribute.",
+)
+@click.option(
+    "--plan",
+    type=READ_FILE,
+    help="The plan of the survey, which says how the file is read. By default its cells are the "
+    "categories.",
+)
+@click.option(
+    "--budget",
+    type=Amount(min=0),
+    help="The most epsilon, in nats, that a respondent may have spent in all surveys: the party "
+    "does not answer if somebody has too little left, and declines if asked for more. By default "
+    "all attempts at this survey may cost what one does at most.",
+)
+@click.option(
+    "--id",
+    "ids",
+    metavar="NAME",
+    help="The column of the records that says who a respondent is: each pays from a purse of their "
+    "own. It is not handed over. By default the whole file pays as one.",
+)
+@click.option(
+    "--purse",
+    type=READ_FOLDER,
+    help="The folder that keeps what was spent, over all surveys. By default, that of the user: "
+    "$XDG_STATE_HOME/sottovoce/purse.",
+)
+@click.option(
+    "--repeat",
+    type=READ_FOLDER,
+    metavar="FOLDER",
+    help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
+    "with the same question. It costs nothing again, and shows that both are from one party.",
+)
+@click.option(
+    "--crowd",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Decline unless the survey promises at least N other parties in every secure sum, not "
+    "counting those that may be corrupt. By default the survey's promise is enough.",
+)
+@click.option(
+    "--waiting",
+    type=Amount(min=0),
+    default=PATIENCE,
+    show_default=True,
+    help="Seconds to try to reach the aggregator, at the start and whenever the connection is "
+    "lost.",
+)
+def answer(
+    folder: Path,
+    variant: str | None,
+    connect: str,
+    records: Path,
+    plan: Path | None,
+    budget: float | None,
+    ids: str | None,
+    purse: Path | None,
+    repeat: Path | None,
+    crowd: int | None,
+    waiting: float,
+) -> int:
+    """Answer, as the party whose keys are in FOLDER, with the records of a table.
+
+    It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
+    answer is on its disk.
+    """
+    host, port = address_of(connect)
+    member = member_in(folder, variant)
+    if member.charter.analysis is not None:
+        click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
+    answering = functools.partial(
+        answer_survey,
+        member,
+        host=host,
+        port=port,
+        records=records,
+        budget=budget,
+        crowd=crowd,
+        waiting=waiting,
+        heeds_signals=True,
+        purse=purse,
+        ids=ids,
+        repeat=None if repeat is None else member_in(repeat, variant),
+        plan=plan,
+    )
+    answered = trio.run(answering)
+    spent = f"epsilon {answered.spent:.6g} spent per respondent"
+    if answered.attempt > 1:
+        spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
+    if answered.repeated:
+        spent += "; it was the report given before, so both can be linked"
+    click.echo(printable(f"{answered.ending}; {spent}"))
+    if answered.receipt is not None:
+        kept = "kept as evidence" if answered.receipt.problems else "receipt"
+        click.echo(printable(f"{kept}: {answered.receipt.receipt}"))
+        click.echo(printable(f"check it with: {answered.receipt.check}"))
+    if answered.stopped:
+        return STOPPED
+    return 0 if answered.ending == DONE else 1
