@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,8 @@ import trio
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import counting
 from scenarios.deployment.members import Member
-from tests.scenarios.command import ROOT, environment, sottovoce
+from tests.scenarios.command import sottovoce
+from tests.scenarios.programs import Program
 
 PLAN = """
 title = "Health"
@@ -123,29 +122,17 @@ def answer_alone(member: Member, **options: Any) -> Answered:
     return trio.run(functools.partial(answer_survey, member, **options))
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scenarios", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment(),
-    )
-
-
 @contextmanager
 def aggregating(
     keys: Path, out: Path, *options: object, over: bool = True
-) -> Generator[tuple[subprocess.Popen[str], str, str]]:
+) -> Generator[tuple[Program, str, str]]:
     """An aggregator that listens, where, and what it said before; killed when the block ends.
 
     Args:
         over: whether its attempt is over then, so that the next one may begin.
     """
     listen = ("--listen", "127.0.0.1:0", "--out", out, "--json", *options)
-    aggregator = start("aggregate", keys / "aggregator", *listen)
-    assert aggregator.stderr is not None
+    aggregator = Program("aggregate", keys / "aggregator", *listen)
     before = ""
     try:
         while not (line := aggregator.stderr.readline()).startswith("listening on "):

@@ -38,12 +38,12 @@ from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import sottovoce
+from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
     aggregating,
     answer_alone,
     make_folders,
-    start,
     table,
 )
 from transports.lasting.link import connect_lasting
@@ -262,7 +262,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
 
     def answering(where: str, **budgets: float | None) -> list[str]:
         programs = [
-            start(
+            Program(
                 *("answer", keys / name, "--connect", where, "--records", records),
                 *("--purse", keys / f"{name}.purse"),
                 *(() if budget is None else ("--budget", budget)),

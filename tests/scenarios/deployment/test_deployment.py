@@ -30,12 +30,12 @@ from scenarios.deployment.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from scenarios.errors import STOPPED, UsageError
 from scenarios.files.transcripts import open_transcript
 from tests.scenarios.command import complaint, python, sottovoce
+from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
     aggregating,
     answer_alone,
     make_folders,
-    start,
     table,
 )
 
@@ -74,7 +74,7 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         with aggregating(keys, out) as (aggregator, where, told):
             assert told == ("" if attempt == 1 else AGAIN)
             answering = [
-                start(
+                Program(
                     *("answer", keys / name, "--connect", where),
                     *("--purse", keys / f"{name}.purse"),
                     *("--records", table(out / f"{name}.csv", *rows), "--budget", 2.1 * attempt),

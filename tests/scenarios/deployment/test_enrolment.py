@@ -33,6 +33,7 @@ from scenarios.deployment.enrolment.organising import seal
 from scenarios.deployment.members import read_member
 from scenarios.files import writing
 from tests.scenarios.command import Said, complaint, sottovoce
+from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ANALYSIS,
     PLAN,
@@ -41,7 +42,6 @@ from tests.scenarios.survey_folders import (
     ROWS,
     aggregating,
     plan_file,
-    start,
     table,
 )
 
@@ -107,7 +107,7 @@ def test_parties_with_their_own_keys_hold_a_survey(tmp_path: Path) -> None:
         assert sottovoce("accept", tmp_path / name, admission(organiser, name)) == said
     with aggregating(organiser / "sealed", tmp_path / "out") as (aggregator, where, _):
         answering = [
-            start(
+            Program(
                 *("answer", tmp_path / name, "--connect", where),
                 *("--records", table(tmp_path / f"{name}.csv", *ROWS)),
             )
@@ -766,7 +766,7 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
     """Every step is a process of its own; parties and organiser share nothing but files."""
 
     def ran(*arguments: object) -> str:
-        program = start(*arguments)
+        program = Program(*arguments)
         said, complained = program.communicate(timeout=120)
         assert program.returncode == 0, complained
         return said
@@ -791,7 +791,7 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
             records = tmp_path / f"{party}.csv"
             records.write_text(f"{header}\n{row}\n")
             connect = ("--connect", where, "--records", records)
-            answering.append(start("answer", tmp_path / party, *connect))
+            answering.append(Program("answer", tmp_path / party, *connect))
         for program in answering:
             said, complained = program.communicate(timeout=120)
             assert program.returncode == 0, complained

@@ -31,12 +31,12 @@ from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written
 from tests.recorded.signed import signed_run
 from tests.scenarios.command import OWN, Said, complaint, sottovoce
+from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
     aggregating,
     make_folders,
     plan_file,
-    start,
     table,
 )
 
@@ -98,7 +98,7 @@ def everybody_answers(keys: Path, where: str) -> None:
     connect = ("--connect", where, "--waiting", 3)
     records = table(keys / "records.csv", *ROWS)
     for answering in [
-        start("answer", keys / name, *connect, "--records", records, "--budget", 100)
+        Program("answer", keys / name, *connect, "--records", records, "--budget", 100)
         for name in ("anna", "bert", "carl")
     ]:
         answering.communicate(timeout=60)
@@ -804,7 +804,7 @@ def piped(path: Path) -> None:
 
 def said_alone(*arguments: object) -> tuple[int, str]:
     """A command in a program of its own, that is ended if it waits at a pipe."""
-    with start(*arguments) as asked:
+    with Program(*arguments) as asked:
         try:
             _, complained = asked.communicate(timeout=20)
         finally:

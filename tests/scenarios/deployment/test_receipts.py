@@ -23,7 +23,8 @@ from tests.recorded.signed import ONE, setting
 from tests.scenarios.command import sottovoce
 from tests.scenarios.deployment.test_attempts import silent
 from tests.scenarios.operation.held import hold
-from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, start, table
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, table
 from transports.lasting.link import LastingLink
 
 CHARTER = setting().charter
@@ -129,7 +130,7 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
     def answering(where: str, *names: str) -> None:
         purses = [("--purse", tmp_path / f"{name}.purse") for name in names]
         said = [
-            start("answer", keys / name, "--connect", where, "--records", records, *purse)
+            Program("answer", keys / name, "--connect", where, "--records", records, *purse)
             for name, purse in zip(names, purses, strict=True)
         ]
         for each in said:

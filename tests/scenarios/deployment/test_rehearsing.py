@@ -22,7 +22,15 @@ from scenarios.deployment.rehearsing import Rehearsed
 from scenarios.deployment.survey_plan import read_plan
 from tests.scenarios.command import Said, complaint, python, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
-from tests.scenarios.survey_folders import PLAN, PLANS, RECORDS, ROWS, plan_file, start, table
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import (
+    PLAN,
+    PLANS,
+    RECORDS,
+    ROWS,
+    plan_file,
+    table,
+)
 
 
 def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
@@ -174,7 +182,7 @@ def members_of(out: Path) -> list[int]:
 def test_no_member_outlives_a_rehearsal_that_is_ended(number: int, tmp_path: Path) -> None:
     records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
     named = ("--records", records, "--parties", 3, "--out", out)
-    rehearsal = start("rehearse", plan_file(tmp_path, PLAN), *named)
+    rehearsal = Program("rehearse", plan_file(tmp_path, PLAN), *named)
     while not members_of(out):
         assert rehearsal.poll() is None
         time.sleep(0.01)

@@ -26,7 +26,14 @@ from scenarios.operation.signals import heeding
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import ROOT, environment
 from tests.scenarios.operation.held import entries, hold, until
-from tests.scenarios.survey_folders import PLAN, ROWS, aggregating, make_folders, start, table
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import (
+    PLAN,
+    ROWS,
+    aggregating,
+    make_folders,
+    table,
+)
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -223,7 +230,7 @@ def test_a_party_that_is_stopped_says_what_it_spent(
     """Its processes: the aggregator is stopped in the end, too."""
     records = table(tmp_path / "r.csv", *ROWS)
     with aggregating(keys, tmp_path / "out", "--joining", 600) as (aggregator, where, _):
-        party = start("answer", keys / "anna", "--connect", where, "--records", records)
+        party = Program("answer", keys / "anna", "--connect", where, "--records", records)
         try:
             heard = [*keys.glob("anna/heard-*")]
             while not heard:
@@ -264,14 +271,14 @@ def test_parties_outlive_an_aggregator_that_is_stopped(
 
     def answer(name: str) -> None:
         said = ("answer", keys / name, "--connect", where, "--records", records)
-        parties.append(start(*said))
+        parties.append(Program(*said))
 
     def joined(count: int) -> None:
         while f'"joined": {count},' not in (tmp_path / "log").read_text():
             assert aggregator.poll() is None, aggregator.communicate()
 
     (tmp_path / "log").touch()
-    aggregator = start(*command, *options)
+    aggregator = Program(*command, *options)
     try:
         answer("anna")
         answer("bert")
@@ -279,7 +286,7 @@ def test_parties_outlive_an_aggregator_that_is_stopped(
         aggregator.send_signal(number)
         aggregator.communicate(timeout=60)
         assert aggregator.returncode == STOPPED
-        aggregator = start(*command, *options)
+        aggregator = Program(*command, *options)
         answer("carl")
         out, complained = aggregator.communicate(timeout=60)
         assert aggregator.returncode == 0, complained
@@ -299,7 +306,7 @@ def test_a_party_that_is_stopped_before_it_is_let_in(keys: Path, tmp_path: Path)
     records = table(tmp_path / "r.csv", *ROWS)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         where = f"127.0.0.1:{mute.getsockname()[1]}"
-        party = start("answer", keys / "anna", "--connect", where, "--records", records)
+        party = Program("answer", keys / "anna", "--connect", where, "--records", records)
         try:
             caller, _ = mute.accept()
             with caller:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,7 +32,14 @@ from scenarios.files.kept_records import TRANSCRIPT, partial_path
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.simulation import allow_connections
 from tests.scenarios.command import sottovoce
-from tests.scenarios.survey_folders import PLAN, ROWS, aggregating, plan_file, start, table
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import (
+    PLAN,
+    ROWS,
+    aggregating,
+    plan_file,
+    table,
+)
 
 COUNTED = 0.99
 """The share of the parties that must be counted."""
@@ -92,7 +98,7 @@ class Mass:
                 # In a thread: the tasks of so many parties leave the loop little time.
                 after = await trio.to_thread.run_sync(self._kill_in_time, aggregator)
                 died = time.perf_counter()
-                again = start(
+                again = Program(
                     *("aggregate", self.keys / "aggregator", "--resume", "--json"),
                     *("--listen", where, "--out", self.transcript.parent, *options),
                 )
@@ -119,7 +125,7 @@ class Mass:
         self.endings[answered.ending] += 1
         self.ended.append(time.perf_counter())
 
-    def _kill_in_time(self, aggregator: subprocess.Popen[str]) -> float:
+    def _kill_in_time(self, aggregator: Program) -> float:
         """Kill the aggregator once enough reports are on disk; its memory by then, in KiB."""
         while self._reports() < self.killed * self.parties:
             trio.from_thread.check_cancelled()
@@ -139,7 +145,7 @@ class Mass:
         return sum(decode_envelope(envelope).kind == Report.kind() for envelope in sent)
 
 
-def _kib(program: subprocess.Popen[str]) -> float:
+def _kib(program: Program) -> float:
     """The memory of a program, in KiB."""
     status = Path(f"/proc/{program.pid}/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
