@@ -337,8 +337,13 @@ class Exchange:
         return due
 
     def _notice(self, member: PartyId, *, to: PartyId) -> Delivery:
-        body = self.charter.codec.encode(Left(member, self._left[member]))
-        envelope = Envelope(self.charter.session, SWITCH, to, self._notices, Left.kind(), body)
+        (envelope,) = self.charter.codec.enclose(
+            Left(member, self._left[member]),
+            session=self.charter.session,
+            sender=SWITCH,
+            recipients=(to,),
+            seq=self._notices,
+        )
         self._notices += 1
         self._notified.add((member, to))
         return Delivery(envelope, self._held.get((member, to), 0.0))

@@ -130,7 +130,7 @@ class Inbox:
     def notice(self, envelope: Envelope) -> Left | None:
         """Decode a notice of the switch; None, and kept, if it is not of a departure."""
         try:
-            notice = self._charter.codec.decode(envelope.kind, envelope.body)
+            notice = self._charter.codec.open(envelope)
         except RemoteProtocolError as refusal:
             self.keep(envelope, str(refusal))
             return None

@@ -195,8 +195,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         self,
         session: bytes,
         party: PartyId,
-        rows: NDArray[np.int64],
-        groups: NDArray[np.int64],
+        rows: NDArray[np.integer],
+        groups: NDArray[np.integer],
         codes: NDArray[np.unsignedinteger],
         *,
         most: int,
@@ -213,7 +213,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         if self.extent == "one":
             view = self.view_table[lots[rows]]
             among = (view == groups[:, np.newaxis]).any(axis=1)
-            return bool((np.diff(rows) > 0).all()) and bool(among.all())
+            return bool((rows[1:] > rows[:-1]).all()) and bool(among.all())
         wanted = [group for lot in lots.tolist() for group in self.views[lot]]
         return bool(groups.tolist() == wanted)
 

@@ -395,16 +395,24 @@ class RRBA(Variant, frozen=True, kw_only=True):
 
         Unfit answers do not count.
         """
-        flat, heard = [np.zeros(0, np.int64)], 0
+        fitting, heard = [], 0
         for party, answer in answers.items():
-            groups = answer.groups.astype(np.int64)
-            rows = answer.respondents.astype(np.int64)
-            if self.plan.fits(session, party, rows, groups, answer.codes, most=self.max_records):
-                flat.append(self.plan.cells.starts[groups] + answer.codes)
-                heard += int(np.count_nonzero(np.bincount(rows)))
-        cells = self.plan.layout.cells
-        counts = np.bincount(np.concatenate(flat), minlength=cells).astype(np.int64)
-        return counts, heard, len(flat) - 1
+            if self.plan.fits(
+                session,
+                party,
+                answer.respondents,
+                answer.groups,
+                answer.codes,
+                most=self.max_records,
+            ):
+                fitting.append(answer)
+                heard += int(np.count_nonzero(np.bincount(answer.respondents)))
+        none = np.zeros(0, np.int64)
+        groups = np.concatenate([none, *(answer.groups for answer in fitting)])
+        codes = np.concatenate([none, *(answer.codes for answer in fitting)])
+        cells = self.plan.cells.starts[groups] + codes
+        counts = np.bincount(cells, minlength=self.plan.layout.cells).astype(np.int64)
+        return counts, heard, len(fitting)
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """An answer's randomizer is the table that it was asked with."""
