@@ -21,7 +21,6 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
-    NO_ROUND,
     Closed,
     Declined,
     Envelope,
@@ -302,7 +301,7 @@ class _Role:
 
     def _awaited(self, waiting: Gather) -> Envelope | None:
         """What was delivered first of what the role waits for; it is taken out, others stay."""
-        topic = _topic(waiting)
+        topic = waiting.topic
         queues = (self._heard.get(sender, []) for sender in waiting.senders)
         return next((e for queue in queues if (e := _find(topic, queue)) is not None), None)
 
@@ -345,7 +344,7 @@ class _Role:
         closed = self._closed
         if isinstance(closed, str):
             raise RemoteProtocolError(closed)
-        topic = _topic(waiting)
+        topic = waiting.topic
         if (closed.of, closed.round) != topic:
             raise RemoteProtocolError("the record has another closing here")
         found = []
@@ -391,11 +390,6 @@ class _Role:
             return _alike(decode(one.kind, one.body), decode(other.kind, other.body))
         except RemoteProtocolError:
             return False
-
-
-def _topic(waiting: Gather) -> Topic:
-    """What a gather is about."""
-    return waiting.kind.kind(), NO_ROUND if waiting.round is None else waiting.round
 
 
 def _find(topic: Topic, heard: list[_Heard]) -> Envelope | None:

@@ -10,7 +10,6 @@ from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
-    NO_ROUND,
     Closed,
     Declined,
     Envelope,
@@ -180,7 +179,7 @@ class Inbox:
             LocalProtocolError: the role may not wait for this.
         """
         self._check(effect)
-        topic = (effect.kind.kind(), NO_ROUND if effect.round is None else effect.round)
+        topic = effect.topic
         asked = self._asked.setdefault(topic, set())
         waiting = Waiting(effect, topic, _deadline(effect, now), signed=self._signed)
         senders = waiting.pending

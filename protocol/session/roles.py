@@ -63,6 +63,11 @@ class Gather(msgspec.Struct, frozen=True):
     at_least: int
     noted: bool
 
+    @property
+    def topic(self) -> Topic:
+        """What it waits for."""
+        return self.kind.kind(), NO_ROUND if self.round is None else self.round
+
 
 Effect = Send | Gather
 

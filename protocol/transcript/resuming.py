@@ -15,7 +15,6 @@ from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptE
 from protocol.messages import (
     AGGREGATOR,
     CLOSING_MEMBERS,
-    NO_ROUND,
     RECORD,
     Closed,
     Envelope,
@@ -25,7 +24,7 @@ from protocol.session.charter import Charter
 from protocol.session.closings import check_range
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
-from protocol.session.roles import Gather, Topic, topic_of
+from protocol.session.roles import Topic, topic_of
 from protocol.transcript.entries import (
     MAGIC,
     Checkpoint,
@@ -313,7 +312,7 @@ class _Rerun:
                 return
             closing = closings[number]
             if number != self._open:
-                self._open, self._awaited = number, _topic_awaited(waiting)
+                self._open, self._awaited = number, waiting.topic
                 if self._awaited != closing.topic:
                     self._fail(f"it waits for {self._awaited[0]!r}, not for {closing.topic[0]!r}")
                 self._missing = set(closing.counted - self._given.get(closing.topic, set()))
@@ -357,7 +356,3 @@ class _Rerun:
             "the record was not begun by this program with these keys and secrets: the aggregator "
             f"does not say again what is on record ({why})"
         )
-
-
-def _topic_awaited(waiting: Gather) -> Topic:
-    return waiting.kind.kind(), NO_ROUND if waiting.round is None else waiting.round

@@ -147,7 +147,7 @@ def _sums_of(variant: Variant) -> SecureSum | None:
 def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
     """The epsilon of a respondent's reports at a delta; None where that is not known beforehand."""
     try:
-        event = _told(variant, shares)
+        event = _event_of(variant, shares)
         if event is None:
             return None
         return min(ExactAccountant(delta).judge([event]).epsilon, variant.most())
@@ -155,7 +155,7 @@ def epsilon_at(variant: Variant, delta: float, shares: Shares) -> float | None:
         return None
 
 
-def _told(variant: Variant, shares: Shares) -> PrivacyEvent | None:
+def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
     """What a respondent's reports tell, if they are drawn as agreed."""
     if isinstance(variant, Blockwise):
         return variant.report_event
@@ -174,8 +174,8 @@ def _told(variant: Variant, shares: Shares) -> PrivacyEvent | None:
 def trust_in(variant: Variant) -> str:
     """Who must be trusted with what, in one sentence."""
     if math.isfinite(variant.most()):
-        told = "before they are summed" if isinstance(variant, Tallied) else "before they are sent"
-        return f"nobody, as answers are randomized {told}"
+        when = "before they are summed" if isinstance(variant, Tallied) else "before they are sent"
+        return f"nobody, as answers are randomized {when}"
     sums = _sums_of(variant)
     if sums is None:
         return "the aggregator with whatever it asks: this variant promises no bound"

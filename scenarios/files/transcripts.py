@@ -62,12 +62,12 @@ class Transcript(msgspec.Struct, frozen=True):
     Args:
         path: its file, if it has one.
         unfiled: its bytes, if it has no file.
-        told: is told how many bytes are read from the file, each time some are.
+        progress: is told how many bytes are read from the file, each time some are.
     """
 
     path: Path | None = None
     unfiled: Unfiled | None = None
-    told: Callable[[int], object] | None = None
+    progress: Callable[[int], object] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.path, str):
@@ -155,8 +155,8 @@ class Transcript(msgspec.Struct, frozen=True):
         try:
             with path.open("rb") as file:
                 while chunk := file.read(CHUNK):
-                    if self.told is not None:
-                        self.told(len(chunk))
+                    if self.progress is not None:
+                        self.progress(len(chunk))
                     yield chunk
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from error

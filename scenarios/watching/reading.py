@@ -37,10 +37,10 @@ def reading(path: Path, *, times: int = 1, silent: bool = False) -> Generator[Tr
     read = 0
     with ongoing(printable(f"reading {path.name}")) as bar:
 
-        def told(octets: int) -> None:
+        def progress(octets: int) -> None:
             nonlocal read
             # The bytes that come now are yet to be judged.
             bar.share(min(read / whole, 1.0), f"{size(read)} of {size(whole)}")
             read += octets
 
-        yield replace(opened, told=told)
+        yield replace(opened, progress=progress)

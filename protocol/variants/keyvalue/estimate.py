@@ -157,16 +157,16 @@ class KeyValueTables(Estimate):
             return np.zeros(self.randomizer.keys)
         return fakes_after(self.counts[-2], self.randomizer)
 
-    def _told(self, axis: int) -> NDArray[np.int64]:
+    def _said(self, axis: int) -> NDArray[np.int64]:
         """How many reports on a key say that it is missing, and that it is held, shape (2,)."""
         counts = self.counts[0, axis]
         return np.array([counts[ABSENT], counts.sum() - counts[ABSENT]])
 
-    def _law(self, told: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
+    def _law(self, said: NDArray[np.int64], reports: NDArray[np.int64]) -> CumulantLaw:
         """Of the unbiased shares of those who miss or hold a key, by how many reports say so."""
         response = self.randomizer.key_response
         other, gain = response.off_diagonal, response.diagonal - response.off_diagonal
-        values = (ratio(told.astype(np.float64), reports) - other) / gain
+        values = (ratio(said.astype(np.float64), reports) - other) / gain
         return CumulantLaw.of_counts(values, reports, other=other, gain=gain, of=self.n)
 
     def _of(self, counts: NDArray[np.int64], fakes: ArrayLike) -> KeyValueEstimate:
@@ -196,7 +196,7 @@ class KeyValueTables(Estimate):
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])
-        errors, told = np.array([error, error]), self._told(axis)
+        errors, said = np.array([error, error]), self._said(axis)
         return Table(
             names=names,
             categories=(self.survey.attributes[axis].categories,),
@@ -205,7 +205,7 @@ class KeyValueTables(Estimate):
             population_errors=errors,
             n=int(self.counts[0, axis].sum()),
             projection=projection,
-            law=self._law(told, told.sum()),
+            law=self._law(said, said.sum()),
         )
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
@@ -213,8 +213,8 @@ class KeyValueTables(Estimate):
         missing, held = weights.tolist()
         value = missing + (held - missing) * float(self.frequencies[axis])
         error = abs(held - missing) * float(self.frequency_errors[axis])
-        told = self._told(axis)
-        law = self._law(told[int(held > missing)], told.sum())
+        said = self._said(axis)
+        law = self._law(said[int(held > missing)], said.sum())
         moved = law.times(abs(held - missing), min(missing, held))
         return Estimated(value, None if math.isnan(error) else error, moved)
 

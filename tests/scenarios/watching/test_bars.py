@@ -49,5 +49,5 @@ def test_a_long_transcript_has_a_line_while_it_is_read(
         assert opened.verify().intact
     monkeypatch.setattr("scenarios.watching.reading.LONG", 10**9)
     with reading(path) as opened:
-        assert opened.told is None
+        assert opened.progress is None
     assert screen.getvalue() == shown
