@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -21,8 +20,8 @@ class Mailbox(Generic[T]):
     ``put`` never waits: writers look at ``space`` first and wait for ``room``. So one item too many
     (a duplicate, a notice) is never a reason to lose something.
 
-    There are as many as parties: what holds items is there only while there are any, and what
-    holds those who wait from the first of them on.
+    There are as many as parties: what holds those who wait is there from the first of them on, and
+    items are in a list, for a deque takes 600 bytes, and a broadcast puts an item into each.
 
     Args:
         capacity: from how many items on it is full.
@@ -38,7 +37,7 @@ class Mailbox(Generic[T]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._items: deque[T] | None = None
+        self._items: list[T] = []
         self.closed = False
         self.takes = 0
         self.watcher: Callable[[], object] | None = None
@@ -46,12 +45,12 @@ class Mailbox(Generic[T]):
         self._writers: trio.lowlevel.ParkingLot | None = None
 
     def __len__(self) -> int:
-        return 0 if self._items is None else len(self._items)
+        return len(self._items)
 
     @property
     def space(self) -> int:
         """How many more items there is room for. What is put into a closed mailbox is dropped."""
-        return self._capacity - (0 if self.closed else len(self))
+        return self._capacity - (0 if self.closed else len(self._items))
 
     @property
     def full(self) -> bool:
@@ -61,10 +60,7 @@ class Mailbox(Generic[T]):
     def put(self, *items: T) -> None:
         """Add items; dropped if the mailbox is closed."""
         if not self.closed:
-            if self._items is None:
-                self._items = deque(items)
-            else:
-                self._items += items
+            self._items += items
             if self._readers:
                 self._readers.unpark(count=len(items))
             if self.watcher is not None:
@@ -79,28 +75,16 @@ class Mailbox(Generic[T]):
 
     def take_nowait(self, most: int | None = None) -> list[T]:
         """Everything that is there, or the first ``most`` items."""
-        items = self._items
-        if items is None:
-            return []
-        if most is None or most >= len(items):
-            taken = list(items)
-            items.clear()
-        else:
-            taken = [items.popleft() for _ in range(most)]
-        self._took()
-        return taken
+        return self._take(len(self._items) if most is None else most)
 
     def take_until(self, enough: Callable[[T], bool]) -> list[T]:
         """Items from the front, up to the first of which ``enough`` says so, that one included."""
-        items = self._items
-        taken: list[T] = []
-        while items:
-            taken.append(items.popleft())
-            if enough(taken[-1]):
+        count = 0
+        for item in self._items:
+            count += 1
+            if enough(item):
                 break
-        if taken:
-            self._took()
-        return taken
+        return self._take(count)
 
     def pass_on(self) -> None:
         """Called by a writer that was told of room and does not use it: the next one may."""
@@ -132,14 +116,17 @@ class Mailbox(Generic[T]):
 
     def close(self) -> None:
         """Take nothing more in, and drop what is there."""
-        self._items = None
+        self._items.clear()
         self.end()
 
-    def _took(self) -> None:
-        self._items = self._items or None
-        self.takes += 1
-        if self._writers:
-            self._writers.unpark(count=max(0, self._capacity - len(self)))
+    def _take(self, count: int) -> list[T]:
+        taken = self._items[:count]
+        if taken:
+            del self._items[:count]
+            self.takes += 1
+            if self._writers:
+                self._writers.unpark(count=max(0, self._capacity - len(self._items)))
+        return taken
 
 
 class MailboxLink(Link, Generic[T]):

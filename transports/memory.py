@@ -62,17 +62,12 @@ class MemoryHub:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
 
-    @asynccontextmanager
-    async def connect(self, member: PartyId) -> AsyncGenerator[Link]:
-        """A member's link, for as long as the block runs."""
+    def connect(self, member: PartyId) -> Link:
+        """A member's link, to be used in an ``async with`` block, which closes it."""
         try:
-            link = MemoryLink(self._switch, member)
+            return MemoryLink(self._switch, member)
         except RemoteProtocolError as refusal:
             raise ConnectionError(str(refusal)) from refusal
-        try:
-            yield link
-        finally:
-            link.close()
 
     async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
         """Wait until all members are connected; who has not come by then is gone."""

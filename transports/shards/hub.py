@@ -6,7 +6,6 @@ without room waits by itself: the others of its shard do not.
 
 from __future__ import annotations
 
-import functools
 import os
 import ssl
 from collections import deque
@@ -82,6 +81,9 @@ class ShardHub(ListeningHub):
 class _Member:
     """A party of a shard, at the hub's end.
 
+    Args:
+        ready: where it is put when there is something to be written to it.
+
     Attributes:
         name: who it is.
         prefix: its place, as it begins a frame.
@@ -91,15 +93,22 @@ class _Member:
         parked: what it has said that waits for somebody's room, in order.
     """
 
-    __slots__ = ("name", "owed", "parked", "port", "prefix", "room")
+    __slots__ = ("_ready", "name", "owed", "parked", "port", "prefix", "room")
 
-    def __init__(self, name: PartyId, place: int, room: int) -> None:
+    def __init__(
+        self, name: PartyId, place: int, room: int, ready: Mailbox[_Member | None]
+    ) -> None:
+        self._ready = ready
         self.name = name
         self.prefix = place.to_bytes(PLACE_BYTES, "big")
         self.port: Mailbox[Delivery] | None = None
         self.room = room
         self.owed = 0
         self.parked: deque[bytes] | None = None
+
+    def is_ready(self) -> None:
+        """There is something to be written to it."""
+        self._ready.put(self)
 
 
 class _Worker(Caller):
@@ -128,14 +137,14 @@ class _Worker(Caller):
         departed = self._switch.exchange.departed
         for place in range(self.shard.first, self.shard.last + 1):
             name = charter.roster.members[place][0]
-            member = self._members[place] = _Member(name, place, self._room)
+            member = self._members[place] = _Member(name, place, self._room, self._ready)
             if name in departed:
-                self._ready.put(member)
+                member.is_ready()
                 continue
             member.port = self._switch.attach(name)
-            member.port.watcher = functools.partial(self._ready.put, member)
+            member.port.watcher = member.is_ready
             if len(member.port):
-                self._ready.put(member)
+                member.is_ready()
         return handshake.encode(Admitted(self._room)), PLACE_BYTES + charter.codec.max_envelope
 
     def leave(self, reason: str) -> None:
@@ -191,7 +200,7 @@ class _Worker(Caller):
         content = payload[PLACE_BYTES:]
         if len(content) == COUNT_BYTES:
             member.room = min(self._room, member.room + int.from_bytes(content, "big"))
-            self._ready.put(member)
+            member.is_ready()
         elif member.parked is not None:
             if len(member.parked) > self._room:
                 raise RemoteProtocolError("more envelopes than there is room for", field="place")
@@ -251,7 +260,7 @@ class _Worker(Caller):
     def _relayed(self, member: _Member) -> None:
         member.owed += 1
         if member.owed >= self._enough:
-            self._ready.put(member)
+            member.is_ready()
 
     def _end(self, place: int, member: _Member, reason: str) -> None:
         """A member has said goodbye."""
@@ -303,7 +312,7 @@ class _Worker(Caller):
         # Said to be delivered before it is written: an answer must not come before its cause.
         self._switch.taken(port.take_until(enough))
         if member.room and len(port):
-            self._ready.put(member)
+            member.is_ready()
         return size
 
 

@@ -47,7 +47,7 @@ class ShardLink(MailboxLink[bytes]):
         self._room = room
         self._enough = max(1, room // 2)
         self._read = 0
-        self._writers = trio.lowlevel.ParkingLot()
+        self._writers: trio.lowlevel.ParkingLot | None = None
 
     def send_nowait(self, envelopes: Sequence[Envelope]) -> int:
         self._check()
@@ -70,6 +70,8 @@ class ShardLink(MailboxLink[bytes]):
                 return
             if self._room:
                 self._shard.choked_links.append(self)
+            if self._writers is None:
+                self._writers = trio.lowlevel.ParkingLot()
             await self._writers.park()
 
     def close(self) -> None:
@@ -93,7 +95,8 @@ class ShardLink(MailboxLink[bytes]):
 
     def wake(self) -> None:
         """Have those who wait to send look again."""
-        self._writers.unpark_all()
+        if self._writers:
+            self._writers.unpark_all()
 
     def _take(self, most: int | None) -> list[Envelope]:
         taken = self.mail.take_nowait(most)
