@@ -48,8 +48,7 @@ def _single_blocks(p: float = KEEP) -> tuple[Block, ...]:
 def _randomized(blocks: tuple[Block, ...], stream: Stream) -> Codes:
     """Reports as codes of the survey's attributes."""
     records = _records()
-    sizes = tuple(block.randomizer.size for block in blocks)
-    cells = cells_of(records, blocks, sizes)
+    cells = cells_of(records, blocks)
     drawn = randomize_columns(tuple(block.randomizer for block in blocks), cells, stream)
     return codes_of(records.survey, blocks, drawn)
 

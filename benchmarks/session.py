@@ -114,7 +114,7 @@ def _enrol(folder: Path, parties: int) -> float:
             identity = Identity(invitation.party, os.urandom(32))
             (inbox / path.name).write_bytes(written(invitation.request(identity)))
 
-    steps = (
+    steps: tuple[tuple[str, Callable[[], tuple[float, float, int]]], ...] = (
         ("invite", lambda: _command("invite", plan, "--count", parties, "--out", organiser)),
         ("join", lambda: _here(join)),
         ("admit", lambda: _command("admit", organiser, inbox)),

@@ -285,12 +285,15 @@ def answer_all(folder: str, port: int, links: Links) -> None:
             identity=identity,
         )
         tls = client_context(**_files(Path(folder), party))
-        where = {"charter": charter, "identity": identity, "tls": tls}
         if links is Links.PLAIN:
-            async with connect_tcp(LOOPBACK, port, **where) as link:
+            async with connect_tcp(
+                LOOPBACK, port, charter=charter, identity=identity, tls=tls
+            ) as link:
                 await run_machine(machine, link)
             return
-        async with connect_lasting(LOOPBACK, port, **where) as lasting:
+        async with connect_lasting(
+            LOOPBACK, port, charter=charter, identity=identity, tls=tls
+        ) as lasting:
             await run_machine(machine, lasting)
             if links is Links.RECEIPTS and await lasting.acknowledgement() is None:
                 raise RuntimeError("no receipt")
