@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from protocol.crypto.key_agreement import Agreed, AgreementKey
-from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of
+from protocol.crypto.merkle import joint_path, joint_root, leaf_hash, levels_of, root_of
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 
@@ -115,27 +115,32 @@ class Identity:
         agreed: of all members of a simulation in this process, as of ``AgreementKey``.
     """
 
-    __slots__ = ("_agreed", "_agreement", "_key", "name")
+    __slots__ = ("_agreed", "_agreement", "_key", "_secret", "name")
 
     def __init__(self, name: PartyId, secret: bytes, agreed: Agreed | None = None) -> None:
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"expected a secret of {KEY_BYTES} bytes, got {len(secret)}")
         self.name = name
-        self._key = Ed25519PrivateKey.from_private_bytes(secret)
+        self._secret = secret
+        self._key: Ed25519PrivateKey | None = None
         self._agreed = agreed
         self._agreement: AgreementKey | None = None
 
     @property
     def public(self) -> bytes:
         """The public key, 32 bytes."""
-        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return self.private_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     @property
     def private_key(self) -> Ed25519PrivateKey:
-        """The key itself, for certificates."""
+        """The key itself; made at its first use, for it takes half a kilobyte."""
+        if self._key is None:
+            self._key = Ed25519PrivateKey.from_private_bytes(self._secret)
         return self._key
 
     def sign(self, content: bytes) -> bytes:
         """An Ed25519 signature, 64 bytes."""
-        return self._key.sign(content)
+        return self.private_key.sign(content)
 
     def agree(self, key: bytes) -> bytes:
         """What X25519 gives this member and the holder of another identity key, 32 secret bytes.
@@ -145,8 +150,7 @@ class Identity:
         """
         if self._agreement is None:
             # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
-            seed = self._key.private_bytes_raw()
-            self._agreement = self.fresh_key(sha512(seed).digest()[:32])
+            self._agreement = self.fresh_key(sha512(self._secret).digest()[:32])
         return self._agreement.agree(agreement_key(key))
 
     def fresh_key(self, secret: bytes) -> AgreementKey:
@@ -197,10 +201,13 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         """All levels of the roster's Merkle tree, the leaf hashes first."""
         return levels_of(self.leaves)
 
-    @property
+    @functools.cached_property
     def root(self) -> bytes:
-        """Commits to every member's place, id and key: enough to check the proof of any of them."""
-        return self.levels[-1][0]
+        """Commits to every member's place, id and key: enough to check the proof of any of them.
+
+        The tree is not kept for it: every worker of a survey has the whole roster.
+        """
+        return root_of(roster_leaf(name, key) for name, key in self.members)
 
     @functools.cached_property
     def parties(self) -> tuple[PartyId, ...]:
