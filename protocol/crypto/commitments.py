@@ -7,6 +7,8 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.octets import Octets, rows_of, stacked
+
 COMMITMENT_BYTES = 16
 """SHA-256 is truncated to this, for a party sends one per neighbour.
 
@@ -16,8 +18,6 @@ two openings with 2**64 work, but gains nothing: it chooses the shares anyway.
 """
 
 SALT_BYTES = 16
-
-Octets = NDArray[np.uint8]
 
 
 def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
@@ -41,13 +41,9 @@ def commit(salts: Octets, shares: Octets, *, context: bytes) -> Octets:
         raise ValueError(
             f"shares of {shares.dtype}, {shares.shape}: expected bytes ({len(salts)}, L)"
         )
-    start = hashlib.sha256(context)
-    digests = []
-    for row in np.concatenate((salts, shares), axis=1):
-        opened = start.copy()
-        opened.update(row.tobytes())
-        digests.append(opened.digest()[:COMMITMENT_BYTES])
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, COMMITMENT_BYTES)
+    opened = rows_of(np.concatenate((salts, shares), axis=1))
+    digests = [hashlib.sha256(context + row).digest()[:COMMITMENT_BYTES] for row in opened]
+    return stacked(digests, COMMITMENT_BYTES)
 
 
 def opens(

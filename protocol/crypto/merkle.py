@@ -279,22 +279,20 @@ def joint_root(hashes: Mapping[int, bytes], *, count: int, path: Sequence[bytes]
     if not hashes or not all(0 <= i < count for i in hashes):
         return None
     rest = iter(path)
-    level, length = sorted(hashes.items()), count
-    while length > 1:
-        above: list[tuple[int, bytes]] = []
-        there = dict(level)
-        for i, known in level:
-            sibling = i ^ 1
-            if sibling >= length:
-                above.append((i >> 1, known))
-            elif sibling not in there:
-                given = next(rest, None)
-                if given is None:
-                    return None
-                above.append(
-                    (i >> 1, inner_hash(given, known) if i & 1 else inner_hash(known, given))
-                )
-            elif not i & 1:
-                above.append((i >> 1, inner_hash(known, there[sibling])))
-        level, length = above, (length + 1) >> 1
-    return level[0][1] if next(rest, None) is None else None
+    # By place, from left to right.
+    level, length = dict(sorted(hashes.items())), count
+    try:
+        while length > 1:
+            above: dict[int, bytes] = {}
+            for i, known in level.items():
+                if i & 1:
+                    if i - 1 not in level:
+                        above[i >> 1] = inner_hash(next(rest), known)
+                elif i + 1 < length:
+                    above[i >> 1] = inner_hash(known, level.get(i + 1) or next(rest))
+                else:
+                    above[i >> 1] = known
+            level, length = above, (length + 1) >> 1
+    except StopIteration:
+        return None
+    return level[0] if next(rest, None) is None else None

@@ -120,7 +120,7 @@ def seal(
     parts = [kind.encode()]
     for edge, content, bound in letters:
         parts += (*edge.ends, bound, content)
-    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    framed = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
     key = stream.derive("salts of boxes").bytes(_KEY)
     salt = hmac.digest(key, framed, "sha256")[:SALT_BYTES]
     sealed = [edge._seal(kind, content, salt=salt, bound=bound) for edge, content, bound in letters]

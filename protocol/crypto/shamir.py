@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.octets import Octets
 from protocol.crypto.randomness import Stream
 
 MAX_SHARES = 255
@@ -22,8 +23,6 @@ _ORDER = 255
 # Products, and rows of weights, that are made at once: they and their indices stay in a cache.
 _PRODUCTS_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**11
-
-Octets = NDArray[np.uint8]
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.octets import rows_of, stacked
 from protocol.crypto.sealing import TAG_BYTES
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
@@ -40,16 +41,12 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
         RemoteProtocolError: neighbours hold something else, or too few confirmed.
     """
     tags = np.zeros((len(hood.names), TAG_BYTES), np.uint8)
-    for row in hood.rows():
-        tags[row] = np.frombuffer(hood.edge(row).tag(digest), np.uint8)
+    tags[hood.there] = stacked([edge.tag(digest) for edge in hood.edges().values()], TAG_BYTES)
     await me.send(AGGREGATOR, Tags(round, tags))
     tagged = await me.receive(Tagged, AGGREGATOR, round=round)
     given = np.flatnonzero(tagged.given.astype(np.bool_) & hood.there).tolist()
-    other = [
-        hood.names[row]
-        for row in given
-        if not hood.edge(row).is_tag(tagged.tags[row].tobytes(), digest)
-    ]
+    edges, said = hood.edges(), rows_of(tagged.tags)
+    other = [hood.names[row] for row in given if not edges[row].is_tag(said[row], digest)]
     agreeing = len(given) - len(other)
     if len(other) > degree.tolerated or (other and agreeing < degree.threshold):
         raise RemoteProtocolError(

@@ -6,22 +6,21 @@ and hands each party its own in one, so a party sends and receives two messages 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, seal
+from protocol.crypto.octets import Octets, rows_of, stacked
+from protocol.crypto.sealing import HIDDEN_BYTES, SALT_BYTES, SEAL_BYTES, seal
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.graph import mirror
 from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import Deal, Dealt
-
-Bytes = NDArray[np.uint8]
 
 
 def commitment_context(session: bytes, part: int) -> bytes:
@@ -41,19 +40,24 @@ class Received(NamedTuple):
 
     dealt: NDArray[np.bool_]
     good: NDArray[np.bool_]
-    shares: Bytes
-    salts: Bytes
+    shares: Octets
+    salts: Octets
 
     def __repr__(self) -> str:
         return f"<Received: {int(self.good.sum())} good shares of {len(self.good)} neighbours>"
 
 
-def _salts(hidden: bytes, parts: int) -> Bytes:
-    """The salts of the commitments to what is in a box, (parts, 16): both neighbours know them."""
-    return np.frombuffer(hidden, np.uint8).reshape(-1, SALT_BYTES)[:parts]
+def _salts(hidden: Sequence[bytes], parts: int) -> Octets:
+    """The salts of the commitments to what is in boxes, (n, parts, 16): both neighbours know them.
+
+    Args:
+        hidden: with each box.
+    """
+    known = stacked(hidden, HIDDEN_BYTES)
+    return known.reshape(len(hidden), HIDDEN_BYTES // SALT_BYTES, SALT_BYTES)[:, :parts]
 
 
-async def deal(me: Me, hood: Hood, shares: Bytes, *, own_key: bytes, whole: bytes) -> None:
+async def deal(me: Me, hood: Hood, shares: Octets, *, own_key: bytes, whole: bytes) -> None:
     """Seal every neighbour's shares, commit to them, and hand all to the aggregator.
 
     Args:
@@ -62,21 +66,17 @@ async def deal(me: Me, hood: Hood, shares: Bytes, *, own_key: bytes, whole: byte
         whole: commits to what the shares are shares of, 32 bytes.
     """
     k, parts, length = shares.shape
-    boxes = np.zeros((k, parts * length + SEAL_BYTES), np.uint8)
-    salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
-    rows = hood.rows()
+    size = parts * length
+    contents, mask_keys = rows_of(shares.reshape(k, size)), rows_of(hood.mask_keys)
+    vouched = hood.context + own_key
     letters = [
-        (
-            hood.edge(row),
-            shares[row].tobytes(),
-            hood.context + own_key + hood.mask_keys[row].tobytes(),
-        )
-        for row in rows
+        (edge, contents[row], vouched + mask_keys[row]) for row, edge in hood.edges().items()
     ]
     salt, sealed, hidden = seal(me.stream, "Deal", letters)
-    for i, row in enumerate(rows):
-        boxes[row] = np.frombuffer(sealed[i], np.uint8)
-        salts[row] = _salts(hidden[i], parts)
+    boxes = np.zeros((k, size + SEAL_BYTES), np.uint8)
+    salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
+    boxes[hood.there] = stacked(sealed, size + SEAL_BYTES)
+    salts[hood.there] = _salts(hidden, parts)
     commitments = np.stack(
         [
             commit(salts[:, part], shares[:, part], context=commitment_context(me.session, part))
@@ -100,24 +100,28 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
     """
     message = await me.receive(Dealt, AGGREGATOR)
     k = len(hood.names)
-    length = (message.boxes.shape[1] - SEAL_BYTES) // parts
-    shares = np.zeros((k, parts, length), np.uint8)
-    salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
-    good = np.zeros(k, np.bool_)
+    size = message.boxes.shape[1] - SEAL_BYTES
+    length = size // parts
     dealt = message.dealt.astype(np.bool_)
     if (dealt & ~hood.there).any():
         raise RemoteProtocolError("shares from a party that has not joined", field="Dealt.dealt")
+    edges, mask_keys = hood.edges(), rows_of(hood.mask_keys)
+    boxes, given = rows_of(message.boxes), rows_of(message.salts)
+    good = np.zeros(k, np.bool_)
+    contents, hidden = [], []
     for row in np.flatnonzero(dealt).tolist():
-        edge = hood.edge(row)
-        bound = hood.context + hood.mask_keys[row].tobytes() + own_key
-        box, salt = message.boxes[row].tobytes(), message.salts[row].tobytes()
+        bound = hood.context + mask_keys[row] + own_key
         try:
-            content, hidden = edge.open("Deal", box, salt=salt, bound=bound)
+            opened = edges[row].open("Deal", boxes[row], salt=given[row], bound=bound)
         except RemoteProtocolError:
             continue
-        shares[row] = np.frombuffer(content, np.uint8).reshape(parts, length)
-        salts[row] = _salts(hidden, parts)
         good[row] = True
+        contents.append(opened[0])
+        hidden.append(opened[1])
+    shares = np.zeros((k, parts, length), np.uint8)
+    salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
+    shares[good] = stacked(contents, size).reshape(-1, parts, length)
+    salts[good] = _salts(hidden, parts)
     for part in range(parts):
         good &= opens(
             message.commitments[:, part],
@@ -139,7 +143,7 @@ class Delivered(NamedTuple):
     """
 
     dealt: NDArray[np.bool_]
-    commitments: Bytes
+    commitments: Octets
     wholes: Mapping[PartyId, bytes]
 
 

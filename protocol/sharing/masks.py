@@ -8,8 +8,8 @@ Response, section 4.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ Bits: TypeAlias = Literal[16, 32]
 """The size of a cell under masks: sums are modulo 2 to this power."""
 
 Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
+
+_CELLS: Mapping[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 MAX_MODULUS = 2**32
 """Rows of residues that are added up as 64-bit words do not overflow."""
@@ -54,9 +56,9 @@ def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
     Raises:
         ValueError: the seed has not 32 bytes, or cells of another size.
     """
-    if bits not in (16, 32):
+    if bits not in _CELLS:
         raise ValueError(f"cells of {bits} bits: expected 16 or 32")
-    mask: Mask = np.frombuffer(Stream(seed).bytes(cells * bits // 8), f"<u{bits // 8}")
+    mask: Mask = np.frombuffer(Stream(seed).bytes(cells * bits // 8), _CELLS[bits])
     return mask
 
 

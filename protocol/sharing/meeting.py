@@ -26,6 +26,7 @@ from protocol.crypto.merkle import (
     leaf_hash,
     levels_of,
 )
+from protocol.crypto.octets import Octets, rows_of, stacked
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.errors import RemoteProtocolError
@@ -34,8 +35,6 @@ from protocol.session.roles import Me
 from protocol.session.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
 from protocol.sharing.messages import Graph, Join
-
-Bytes = NDArray[np.uint8]
 
 NO_KEY = bytes(KEY_BYTES)
 """What a party that has no mask with anybody commits to in the place of a mask key."""
@@ -82,8 +81,8 @@ class Hood:
     names: tuple[PartyId, ...]
     places: NDArray[np.int64]
     there: NDArray[np.bool_]
-    keys: Bytes
-    mask_keys: Bytes
+    keys: Octets
+    mask_keys: Octets
     joined: int
     respondents: int
     context: bytes
@@ -97,9 +96,10 @@ class Hood:
         found: list[int] = np.flatnonzero(self.there).tolist()
         return found
 
-    def edge(self, row: int) -> Edge:
-        """What this party shares with the neighbour of a row."""
-        return Edge(self.me, self.names[row], self.keys[row].tobytes())
+    def edges(self) -> dict[int, Edge]:
+        """What this party shares with each of those who take part, by row."""
+        keys = rows_of(self.keys)
+        return {row: Edge(self.me, self.names[row], keys[row]) for row in self.rows()}
 
 
 async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
@@ -124,33 +124,31 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
             f"parties, with at least {least} and at most {_MANY} respondents",
             field="Graph.respondents",
         )
-    path = [bytes(vertex) for vertex in graph.path]
-    leaf = _leaf(me.id, mask_key, respondents)
+    leaf, path = _leaf(me.id, mask_key, respondents), rows_of(graph.path)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
     coin = _coin(me, graph.root)
     order = order_of(coin, parties)
     places = neighbours_of(place, parties=parties, k=neighbours, order=order)
+    keys = rows_of(graph.keys)
     leaves = {
         # The aggregator is the roster's first member.
-        other + 1: leaf_hash(roster_leaf(name, bytes(key)))
-        for other, name, key in zip(places.tolist(), graph.names, graph.keys, strict=False)
+        other + 1: leaf_hash(roster_leaf(name, key))
+        for other, name, key in zip(places.tolist(), graph.names, keys, strict=False)
     }
-    proof = [bytes(vertex) for vertex in graph.proof]
-    root = joint_root(leaves, count=parties + 1, path=proof)
+    root = joint_root(leaves, count=parties + 1, path=rows_of(graph.proof))
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
     context = _context(me, graph.root, graph.joined, graph.respondents)
-    shared = np.zeros((neighbours, KEY_BYTES), np.uint8)
+    shared = [bytes(KEY_BYTES)] * neighbours
     for row in np.flatnonzero(graph.there).tolist():
         try:
-            secret = me.agree(graph.keys[row].tobytes())
+            shared[row] = edge_key(me.agree(keys[row]), context=context)
         except ValueError:
             raise RemoteProtocolError(
                 f"{graph.names[row]}'s identity key is not a valid Ed25519 key", field="Graph.keys"
             ) from None
-        shared[row] = np.frombuffer(edge_key(secret, context=context), np.uint8)
     return Hood(
         me=me.id,
         place=place,
@@ -158,7 +156,7 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
         names=tuple(PartyId(sys.intern(name)) for name in graph.names),
         places=places,
         there=graph.there.astype(np.bool_),
-        keys=shared,
+        keys=stacked(shared, KEY_BYTES),
         # A copy, for the message is large.
         mask_keys=graph.mask_keys.copy(),
         joined=graph.joined,
@@ -216,10 +214,10 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
                 joined=len(joins),
                 root=root,
                 index=index,
-                path=stacked(joint_path(tree, [index])),
+                path=stacked(joint_path(tree, [index]), HASH_BYTES),
                 names=tuple([names[place] for place in beside]),
                 keys=keys[hood],
-                proof=stacked(joint_path(roster, [place + 1 for place in beside])),
+                proof=stacked(joint_path(roster, [place + 1 for place in beside]), HASH_BYTES),
                 there=there[hood],
                 mask_keys=mask_keys[hood],
             ),
@@ -242,8 +240,3 @@ def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
 
 def _coin(me: Me, root: bytes) -> bytes:
     return hashlib.sha256(b"coin\0" + _drawn(me, root)).digest()
-
-
-def stacked(hashes: Sequence[bytes]) -> Bytes:
-    """Hashes as an array of a message, (h, 32)."""
-    return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.commitments import opens
 from protocol.crypto.key_agreement import AgreementKey
+from protocol.crypto.octets import rows_of
 from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import reconstruct, share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
@@ -156,10 +157,10 @@ async def contribute(
     _check_crowd(min(hood.joined - 1 - lost, parties - 1 - k + int(received.good.sum())), others)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
+    keys, places = rows_of(hood.mask_keys), hood.places.tolist()
     for row in np.flatnonzero(received.dealt).tolist():
-        key, place = hood.mask_keys[row].tobytes(), int(hood.places[row])
-        seed = mask_seed(own_key, key, context, (me.id, hood.names[row]))
-        masked += pair_mask(seed, len(values), place=hood.place, other=place, bits=bits)
+        seed = mask_seed(own_key, keys[row], context, (me.id, hood.names[row]))
+        masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)

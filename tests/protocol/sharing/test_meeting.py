@@ -175,4 +175,4 @@ def test_a_hood_shows_no_keys() -> None:
         stream=Stream(bytes(32)),
     )
     assert repr(hood) == str(hood) == "<Hood: party-2 and 1 of 1 neighbours>"
-    assert repr(hood.edge(0)) == "Edge('party-2', 'party-1')"
+    assert repr(hood.edges()[0]) == "Edge('party-2', 'party-1')"
