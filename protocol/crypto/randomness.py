@@ -36,6 +36,8 @@ _CHILD = b"sottovoce child 1\0"
 _START = CTR(bytes(16))
 _LAST = np.uint64(WORDS - 1)
 _SWAPPED = sys.byteorder != "little"
+# Words whose remainders are taken at once: they and their quotients stay in a cache.
+_AT_ONCE = 2**12
 
 
 def secret_of(seed: int) -> bytes:
@@ -233,10 +235,12 @@ def modulo(words: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
     if size == WORDS:
         return words
     divisor = np.uint64(size)
-    # numpy divides by one number with multiplications, but takes remainders with divisions.
-    quotients = words // divisor
-    quotients *= divisor
-    words -= quotients
+    for start in range(0, len(words), _AT_ONCE):
+        part = words[start : start + _AT_ONCE]
+        # numpy divides by one number with multiplications, but takes remainders with divisions.
+        quotients = part // divisor
+        quotients *= divisor
+        part -= quotients
     return words
 
 

@@ -229,7 +229,7 @@ def pack(value: Any) -> Any:
         if name not in _DTYPES:
             raise NotImplementedError(f"messages cannot carry arrays of {value.dtype}")
         value = value.astype(_DTYPES[name])
-    return name, value.shape, value.tobytes()
+    return name, value.shape, np.ascontiguousarray(value).data
 
 
 encode_message = msgspec.msgpack.Encoder(enc_hook=pack).encode
