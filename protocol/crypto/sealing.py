@@ -24,6 +24,9 @@ SEAL_BYTES = 16
 SALT_BYTES = 16
 TAG_BYTES = 16
 
+HIDDEN_BYTES = 32
+"""What two members know with a box beside what is in it."""
+
 _KEY = 32
 _NONCE = bytes(12)
 
@@ -114,8 +117,8 @@ def seal(
             is given.
 
     Returns:
-        The salt of all boxes, ``SALT_BYTES``; the boxes; and with each 32 bytes that the other
-        will know with it and nobody else.
+        The salt of all boxes, ``SALT_BYTES``; the boxes; and with each ``HIDDEN_BYTES`` that the
+        other will know with it and nobody else.
     """
     parts = [kind.encode()]
     for edge, content, bound in letters:

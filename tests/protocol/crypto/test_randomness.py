@@ -163,6 +163,11 @@ def test_modulo_is_the_remainder(words: list[int], size: int) -> None:
     assert modulo(np.array(words, np.uint64), size).tolist() == [word % size for word in words]
 
 
+def test_modulo_of_more_words_than_are_taken_at_once() -> None:
+    words = Stream(KEY).words(10_001)
+    assert np.array_equal(modulo(words.copy(), 101), words % np.uint64(101))
+
+
 @pytest.mark.parametrize("high", [5, 16, 3 * 2**62])
 def test_integers_are_uniform(high: int) -> None:
     bins = 5 if high == 5 else 16
