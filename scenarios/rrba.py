@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
+from protocol.audit.walk import steps
 from protocol.crypto.randomness import WORDS, Streams
 from protocol.estimators.inference.laws import critical
 from protocol.estimators.inference.words import level_text
@@ -19,11 +20,9 @@ from protocol.estimators.projection import Projection, project_simplex
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
-from protocol.transcript.entries import Sent
 from protocol.variants.rrba.blocks import Running, weights_of
 from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA, Block
-from protocol.wire.codec import decode_envelope
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.shares import conditions
@@ -146,13 +145,8 @@ def convergence(variant: RRBA, outcome: Outcome) -> tuple[Floats, Floats]:
     plan = variant.plan
     running = Running(plan.cells, np.array(plan.thresholds) / WORDS, variant.update)
     trace: list[tuple[Floats, Floats]] = []
-    for entry in outcome.transcript.entries():
-        if not isinstance(entry, Sent):
-            continue
-        envelope = decode_envelope(entry.envelope)
-        if envelope.kind != Block.kind():
-            continue
-        block = outcome.charter.codec.decode(envelope.kind, envelope.body)
+    for step in steps(outcome.charter.codec, outcome.transcript.entries(), bodies=False):
+        block = step.message
         if isinstance(block, Block):
             tables = weights_of(plan.cells, running.tables(variant.mix)) / WORDS
             running.add(block.counts.astype(np.int64), tables)

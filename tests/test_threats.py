@@ -35,7 +35,6 @@ ASSUMED = "A definition, an assumption or a limit: no test shows it."
 _NOTE = re.compile(r"^\[\^([\w-]+)\]: (.*)$", re.MULTILINE)
 _MARK = re.compile(r"\[\^([\w-]+)\]")
 _SECTION = re.compile(r"^## ", re.MULTILINE)
-_ITEM = re.compile(r"^(?:- |\| )", re.MULTILINE)
 _ENDING = re.compile(r"(?<=[.!?])((?:\*\*|\)|\[\^[\w-]+\])*)\s+(?=[^a-z])")
 _FILE = re.compile(r"\[([\w/]+)\]\(((?:\.\./)+tests/[\w/]+\.py)\): ((?:`\w+`(?:, )?)+)(?:; )?")
 

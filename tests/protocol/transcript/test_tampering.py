@@ -7,13 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import TranscriptError
-from protocol.transcript.entries import MAGIC
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import verify
 from tests.recorded.forgeries import Forgery, plain, rules, wrapped
 from tests.recorded.transcripts import ENTRIES, sample, signed_sample
-
-START = len(MAGIC) + 32
 
 
 @pytest.mark.parametrize("signed", [False, True])
