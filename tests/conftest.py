@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.raw_data import VARIABLE
 
@@ -19,7 +20,10 @@ def without_raw_data() -> Iterator[None]:
 
 
 def pytest_configure() -> None:
-    """A job in a shell's background ignores Ctrl-C, which some tests are about."""
+    """How fast examples are made says nothing where other programs run, too."""
+    settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
+    # A job in a shell's background ignores Ctrl-C, which some tests are about.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

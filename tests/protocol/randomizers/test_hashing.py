@@ -48,7 +48,11 @@ def test_two_hashes_are_uniform_and_independent(randomizer: LocalHashing) -> Non
         )
 
 
-@pytest.mark.parametrize("randomizer", SMALL, ids=str)
+@pytest.mark.parametrize(
+    "randomizer",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one.groups == 9)) for one in SMALL],
+    ids=str,
+)
 def test_contract(randomizer: LocalHashing) -> None:
     check_randomizer(randomizer, without=("covariance",))
 

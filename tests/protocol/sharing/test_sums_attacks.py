@@ -152,7 +152,7 @@ FLAGS = ("there", "dealt", "rejected", "given", "values", "totals", "joined", "i
 
 
 @pytest.mark.parametrize("sums", [WARY, LITERAL], ids=["sparse", "literal"])
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(PLACES), st.integers(0, 2**16), st.integers(0, 7))
 def test_no_flipped_bit_makes_a_sum_wrong(
     sums: SecureSum, where: tuple[str, str], place: int, bit: int

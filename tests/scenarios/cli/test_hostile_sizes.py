@@ -166,7 +166,7 @@ FINDS = {
 }
 
 
-DEAR = {"undelivered", "departures", "refusals", "alike", "questions"}
+DEAR = {"closings", "undelivered", "departures", "refusals", "alike", "questions"}
 """What takes an audit of several seconds."""
 
 
