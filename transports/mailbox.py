@@ -175,8 +175,7 @@ class MailboxLink(Link, Generic[T]):
             await trio.lowlevel.checkpoint()
         try:
             # Whoever else reads this link may have taken it all meanwhile.
-            if not len(self.mail):
-                await self.mail.wait()
+            await self.mail.wait()
         except trio.EndOfChannel:
             self._check()
             raise

@@ -41,6 +41,10 @@ class MemoryLink(MailboxLink[Delivery]):
             self._check()
             raise
 
+    async def __aexit__(self, *error: object) -> None:
+        # Without the turn that ``aclose`` gives to others: thousands of parties end at once.
+        self.close()
+
     def close(self) -> None:
         """Close at once; the others are told that this member is gone."""
         if not self._closed:
