@@ -29,14 +29,23 @@ def log_of(ratio: Fraction) -> float:
     return log_ratio(ratio.numerator, ratio.denominator)
 
 
+def check_type(codes: NDArray[Any], size: int) -> None:
+    """Refuse codes of a type that cannot hold all categories of a domain.
+
+    Raises:
+        ValueError: not of an unsigned type that holds ``size - 1``.
+    """
+    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < size:
+        raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
+
+
 def check_codes(codes: NDArray[np.unsignedinteger], size: int) -> None:
     """Refuse codes that are not categories of a domain, or whose type cannot hold all of it.
 
     Raises:
         ValueError: not of an unsigned type that holds ``size - 1``, or not below ``size``.
     """
-    if codes.dtype.kind != "u" or 1 << 8 * codes.dtype.itemsize < size:
-        raise ValueError(f"codes of type {codes.dtype}: expected unsigned, holding {size} values")
+    check_type(codes, size)
     if codes.size and int(codes.max()) >= size:
         raise ValueError(f"code {int(codes.max())}: expected less than {size}")
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.randomizers.exact import Codes, Floats, check_codes, log_ratio
+from protocol.randomizers.exact import Codes, Floats, check_codes, check_type, log_ratio
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
@@ -229,7 +229,7 @@ class Tables:
         tables: at least one.
     """
 
-    __slots__ = ("_bounds", "_largest", "_lengths", "_sizes", "_starts", "_steps", "_thresholds")
+    __slots__ = ("_bounds", "_largest", "_lengths", "_sizes", "_steps", "_thresholds", "_width")
 
     def __init__(self, tables: Sequence[KeepElseTable]) -> None:
         bounds = [table._bounds for table in tables]
@@ -237,11 +237,13 @@ class Tables:
         self._sizes = np.array([table.size for table in tables])
         self._largest = int(self._sizes.max())
         self._lengths = np.array([len(each) for each in bounds])
-        self._starts = np.cumsum(self._lengths) - self._lengths
-        longest = int(self._lengths.max())
-        self._steps = tuple(1 << bit for bit in reversed(range(longest.bit_length())))
-        # More of them, for a search looks past the last before it takes a shorter step.
-        self._bounds = np.concatenate([*bounds, np.zeros(2 * longest, np.uint64)])
+        # A search takes steps of falling powers of two; all rows are as long as it can go.
+        steps = [1 << bit for bit in range(int(self._lengths.max()).bit_length())]
+        self._steps, self._width = steps[::-1], sum(steps)
+        padded = np.full((len(tables), self._width), WORDS - 1, np.uint64)
+        for row, each in zip(padded, bounds, strict=True):
+            row[: len(each)] = each
+        self._bounds = padded.reshape(-1)
 
     def randomize(
         self, codes: NDArray[Codes], which: NDArray[np.int64], stream: Stream
@@ -256,7 +258,7 @@ class Tables:
         Raises:
             ValueError: the type of the codes is unsuitable, or a code is out of range.
         """
-        check_codes(codes, self._largest)
+        check_type(codes, self._largest)
         if np.count_nonzero(codes >= self._sizes[which]):
             raise ValueError("a code is not below the size of its randomizer")
         words = np.empty((len(codes), 2), np.uint64)
@@ -268,14 +270,11 @@ class Tables:
 
     def _fakes(self, which: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """How many of its randomizer's bounds each word reaches, by one binary search for all."""
-        starts = self._starts[which]
-        ends = starts + self._lengths[which]
-        found = starts.copy()
+        found = starts = which * self._width
         for step in self._steps:
-            further = found + step
-            reached = (further <= ends) & (self._bounds[further - 1] <= words)
-            np.copyto(found, further, where=reached)
-        places: NDArray[np.int64] = found - starts
+            found = found + step * (self._bounds[found + (step - 1)] <= words)
+        # The largest word reaches what a row is filled up with, too.
+        places: NDArray[np.int64] = np.minimum(found - starts, self._lengths[which])
         return places
 
 

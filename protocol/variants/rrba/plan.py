@@ -204,18 +204,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         """Whether these are answers that the lots of a party of at most so many allow."""
         if not len(rows) == len(groups) == len(codes) or not len(rows):
             return False
-        if (groups >= len(self.cells.sizes)).any() or (codes >= self.cells.sizes[groups]).any():
-            return False
         respondents = int(rows.max()) + 1
         if respondents > most:
             return False
         lots = self.lots(session, party, respondents)
         if self.extent == "one":
-            view = self.view_table[lots[rows]]
-            among = (view == groups[:, np.newaxis]).any(axis=1)
-            return bool((rows[1:] > rows[:-1]).all()) and bool(among.all())
-        wanted = [group for lot in lots.tolist() for group in self.views[lot]]
-        return bool(groups.tolist() == wanted)
+            among = (self.view_table[lots[rows]] == groups[:, np.newaxis]).any(axis=1)
+            allowed = bool((rows[1:] > rows[:-1]).all()) and bool(among.all())
+        else:
+            allowed = groups.tolist() == [
+                group for lot in lots.tolist() for group in self.views[lot]
+            ]
+        # The groups are those of views, so their sizes are known.
+        return allowed and not (codes >= self.cells.sizes[groups]).any()
 
 
 @functools.lru_cache(maxsize=4096)
