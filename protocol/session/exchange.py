@@ -17,8 +17,11 @@ from protocol.session.charter import Charter
 from protocol.session.fates import PASS, FateRule, Verdict
 from protocol.wire.codec import encode_envelope
 
-KEPT_ENCODING = 4096
-"""The longest encoding, in bytes, that waits with its envelope to be written again."""
+KEPT_ENCODING = 256
+"""The longest encoding, in bytes, that waits with its envelope to be written again.
+
+A report's is kept; that of a question, which waits for everybody at once, is made again.
+"""
 
 STRANGERS = 1000
 """How many refused connections without a name go on record."""
