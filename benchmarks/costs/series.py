@@ -24,6 +24,9 @@ LIVE = tuple(10**i for i in range(2, 7))
 BY_LAW = tuple(10**i for i in range(6, 10))
 WORKERS = 2
 
+PATIENCE = 36_000
+"""How many seconds ``verify`` and ``audit`` may take, however busy the machine is."""
+
 UP_TO = 100_000
 """How many live parties there are at most, unless more are asked for."""
 
@@ -68,7 +71,7 @@ def measure_costs(path: Path = HERE / "costs.json", *, up_to: int = UP_TO) -> No
     costs = read_costs(path)
     with tempfile.TemporaryDirectory(prefix="costs-") as folder:
         for name, n in missing(costs, up_to=up_to):
-            taken = taken_by(_command(name, n, Path(folder)))
+            taken = taken_by(command(name, n, Path(folder)))
             costs.setdefault(name, {})[n] = taken
             path.write_bytes(msgspec.json.format(msgspec.json.encode(costs)))
             print(said(name, n, taken), flush=True)
@@ -84,7 +87,12 @@ def said(name: str, n: int, taken: Taken) -> str:
     )
 
 
-def _command(name: str, n: int, folder: Path) -> list[str]:
+def command(name: str, n: int, folder: Path) -> list[str]:
+    """A command of the series.
+
+    Args:
+        folder: where ``run`` leaves the record that ``verify`` and ``audit`` read.
+    """
     record = str(folder / "transcript.svt")
     arguments = {
         "run": [
@@ -95,8 +103,8 @@ def _command(name: str, n: int, folder: Path) -> list[str]:
             "--out",
             str(folder),
         ],
-        "verify": [record],
-        "audit": [record],
+        "verify": [record, "--seconds", str(PATIENCE)],
+        "audit": [record, "--seconds", str(PATIENCE)],
         "tabulate": ["quickstart", "--n", str(n)],
     }
     return [sys.executable, "-m", "scenarios", name, *arguments[name]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.timing import Spread, elapsed, spread_of
+from benchmarks.timing import Spread, spread_of
 from protocol.crypto.randomness import Stream
 from protocol.randomizers import Randomizer
 
@@ -19,7 +20,7 @@ REPEATS = 7
 
 
 class Rates(NamedTuple):
-    """Reports a second, and the quartiles of a ratio.
+    """Reports a second of processor time, and the quartiles of a ratio.
 
     Args:
         together: of the project, in one call.
@@ -35,8 +36,8 @@ class Rates(NamedTuple):
 
     def line(self, name: str) -> str:
         """Under ``heading``."""
-        low, median, high = self.ratio
-        ratio = f"{median:,.3g} ({low:,.3g} to {high:,.3g})"
+        low, median, high = (f"{x:,.0f}" if x >= 10 else f"{x:.1f}" for x in self.ratio)
+        ratio = f"{median} ({low} to {high})"
         return f"  {name:26}{self.together:16,.0f}{self.singly:12,.0f}{self.peer:14,.0f}{ratio:>26}"
 
 
@@ -56,7 +57,9 @@ def measure_rates(
     *,
     first: int = 0,
 ) -> Rates:
-    """Time all sides in turn. The rates are medians; the ratio is taken within each turn.
+    """Time all sides in turn, by processor time, which other jobs of the machine change least.
+
+    The rates are medians; the ratio is taken within each turn.
 
     Args:
         ours: the project's.
@@ -81,7 +84,13 @@ def measure_rates(
 
     theirs(values[0])  # What is compiled on its first call is compiled now.
     sides = ((together, len(many)), (singly, len(alone)), (peer, len(values)))
-    turns = [[count / elapsed(run) for run, count in sides] for _ in range(REPEATS)]
+    turns = [[count / _computing(run) for run, count in sides] for _ in range(REPEATS)]
     rates = [spread_of(column).median for column in zip(*turns, strict=True)]
     ratio = spread_of([whole / other for whole, _, other in turns])
     return Rates(together=rates[0], singly=rates[1], peer=rates[2], ratio=ratio)
+
+
+def _computing(run: Callable[[], None]) -> float:
+    started = time.process_time()
+    run()
+    return time.process_time() - started

@@ -11,7 +11,7 @@ from matplotlib.lines import AxLine
 
 from benchmarks.costs.measuring import Taken, taken_by
 from benchmarks.costs.picture import plot_costs
-from benchmarks.costs.series import BY_LAW, Costs, measure_costs, missing, read_costs
+from benchmarks.costs.series import BY_LAW, Costs, command, measure_costs, missing, read_costs
 from scenarios.errors import UsageError
 from scenarios.report.pictures.drawing import drawn
 from tests.scenarios.pictures import faults
@@ -104,3 +104,12 @@ def test_a_curve_for_each_command_above_lines_of_slope_one() -> None:
 @pytest.mark.slow
 def test_the_picture_is_legible() -> None:
     assert faults(plot_costs(made_up(up_to=1_000_000))) == []
+
+
+@linux
+@pytest.mark.slow
+def test_a_live_party_over_workers_takes_little_memory(tmp_path: Path) -> None:
+    few, many = 1_000, 11_000
+    held = [taken_by(command("run", n, tmp_path)).memory for n in (few, many)]
+    # Measured 12.4 kB; and a fixed 210 MB.
+    assert held[1] - held[0] < 14e3 * (many - few)
