@@ -58,7 +58,7 @@ class Hearing:
         Raises:
             TranscriptError: it has signed for what the record does not show before.
         """
-        seen, waits = self._seen.setdefault(member, Seen()), self._waits.get(member)
+        seen, waits = self._seen_by(member), self._waits.get(member)
         while waits and waits[-1].said <= seq:
             for place, number in waits[-1].heard:
                 sender, _ = self._charter.roster.members[place]
@@ -89,10 +89,16 @@ class Hearing:
         slot = self._charter.roster.position[envelope.sender], envelope.seq
         if came is None:
             self._keep(envelope, message)
-            self._seen.setdefault(envelope.recipient, Seen()).add(envelope.sender, message)
+            self._seen_by(envelope.recipient).add(envelope.sender, message)
         elif slot in came:
             self._keep(envelope, message)
             came[slot] = message
+
+    def _seen_by(self, member: PartyId) -> Seen:
+        seen = self._seen.get(member)
+        if seen is None:
+            seen = self._seen[member] = Seen()
+        return seen
 
     def _keep(self, envelope: Envelope, message: Message) -> None:
         # One that was sent to many is one object, and is never forgotten (``Seen``).

@@ -70,11 +70,12 @@ class Fold:
 
 
 class _Said(NamedTuple):
-    """An envelope under way, and the number of its entry."""
+    """An envelope under way, the number of its entry, and how many bytes are held for it."""
 
     number: int
     envelope: Envelope
     message: Message | None
+    size: int
 
 
 class Walk:
@@ -129,15 +130,20 @@ class Walk:
         self._forget((envelope.sender, envelope.seq))
         if step.lost:
             return
-        said = _Said(step.number, envelope, step.message)
+        body, message = envelope.body, step.message
         if not self._bodies:
-            said = _Said(step.number, msgspec.structs.replace(envelope, body=b""), None)
+            envelope = msgspec.structs.replace(envelope, body=b"")
+            said = _Said(step.number, envelope, None, 0)
+        else:
+            size = len(body) if message is None else self._codec.held_bytes(message, body)
+            said = _Said(step.number, envelope, message, size)
         self._under_way[envelope.sender, envelope.seq] = said
-        times, body = 0, (envelope.kind, envelope.body)
+        times = 0
         if self._is_shared(envelope):
-            times, first = self._shared.get(body, (0, said))
-            self._shared[body] = times + 1, first
-        self._held.take(0 if times else self._size(said))
+            key = envelope.kind, body
+            times, first = self._shared.get(key, (0, said))
+            self._shared[key] = times + 1, first
+        self._held.take(0 if times else said.size)
 
     def add(self, entry: Entry) -> Step:
         """The next step; what it sends is under way.
@@ -156,10 +162,11 @@ class Walk:
             return Step(number, entry, malformed=str(error))
         slot = envelope.sender, envelope.seq
         lost = self._handed is not None and slot not in self._handed
-        _, same = self._shared.get((envelope.kind, envelope.body), (0, None))
-        if same is not None and same.message is not None:
-            envelope = msgspec.structs.replace(envelope, body=same.envelope.body)
-            return Step(number, entry, envelope, same.message, lost=lost)
+        if self._is_shared(envelope):
+            _, same = self._shared.get((envelope.kind, envelope.body), (0, None))
+            if same is not None and same.message is not None:
+                envelope = msgspec.structs.replace(envelope, body=same.envelope.body)
+                return Step(number, entry, envelope, same.message, lost=lost)
         try:
             message = self._codec.decode(envelope.kind, envelope.body)
         except RemoteProtocolError as error:
@@ -170,21 +177,18 @@ class Walk:
         said = self._under_way.pop(key, None)
         if said is None:
             return None
-        times, body = 1, (said.envelope.kind, said.envelope.body)
+        times = 1
         if self._is_shared(said.envelope):
-            times, first = self._shared.pop(body)
+            key = said.envelope.kind, said.envelope.body
+            times, first = self._shared.pop(key)
             if times > 1:
-                self._shared[body] = times - 1, first
-        self._held.drop(0 if times > 1 else self._size(said))
+                self._shared[key] = times - 1, first
+        self._held.drop(0 if times > 1 else said.size)
         return said
 
     def _is_shared(self, envelope: Envelope) -> bool:
         # What the aggregator hears is kept by itself for longer, until its role takes it.
-        return self._bodies and envelope.recipient != AGGREGATOR
-
-    def _size(self, said: _Said) -> int:
-        body = said.envelope.body
-        return len(body) if said.message is None else self._codec.held_bytes(said.message, body)
+        return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
 
 
 def walk(

@@ -23,6 +23,7 @@ from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming
+from scenarios.running.collecting import collector_paused
 
 CHUNK = 1 << 17
 """The bytes that are read at once."""
@@ -100,9 +101,14 @@ class Transcript(msgspec.Struct, frozen=True):
         checks: Checks | None = None,
     ) -> Verification:
         """Check that this is what was recorded; the arguments are those of ``verify``."""
-        return verify(
-            self.chunks(), digest=digest, checkpoint=checkpoint, cosigned=cosigned, checks=checks
-        )
+        with collector_paused():
+            return verify(
+                self.chunks(),
+                digest=digest,
+                checkpoint=checkpoint,
+                cosigned=cosigned,
+                checks=checks,
+            )
 
     def prove(
         self,
@@ -138,18 +144,19 @@ class Transcript(msgspec.Struct, frozen=True):
             folds: what else reads the transcript in the same pass.
             checks: checks the signatures of heads; by default they are checked at once.
         """
-        return audit(
-            self.chunks,
-            variant,
-            observer=observer,
-            digest=digest,
-            checkpoint=checkpoint,
-            cosigned=cosigned,
-            disclosed=disclosed,
-            reader=reader,
-            folds=folds,
-            checks=checks,
-        )
+        with collector_paused():
+            return audit(
+                self.chunks,
+                variant,
+                observer=observer,
+                digest=digest,
+                checkpoint=checkpoint,
+                cosigned=cosigned,
+                disclosed=disclosed,
+                reader=reader,
+                folds=folds,
+                checks=checks,
+            )
 
     def _read(self, path: Path) -> Iterator[bytes]:
         try:

@@ -1,4 +1,4 @@
-"""Garbage collection while many parties live."""
+"""Garbage collection while many parties live, or their record is judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Pause garbage collection, which would search tens of thousands of live tasks."""
+    """Pause garbage collection, which would search the tasks or messages of every party.
+
+    They hold no cycles to speak of: what is done with is freed at once all the same.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

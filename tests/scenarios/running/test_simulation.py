@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from protocol.audit.walk import Fold, Step
 from protocol.errors import QuorumError, SurveyError
 from protocol.messages import PartyId
 from protocol.session.charter import Charter
@@ -219,3 +220,16 @@ def test_a_long_transcript_without_a_file_goes_to_disk(monkeypatch: pytest.Monke
     assert b"".join(unfiled.chunks()) == b"".join(parts)
     assert repr(Transcript(unfiled=unfiled)) == "Transcript(3000 B, in no file)"
     assert list(Transcript().chunks()) == []
+
+
+def test_the_collector_rests_while_a_record_is_judged() -> None:
+    seen = []
+
+    class Watched(Fold):
+        def add(self, step: Step) -> None:
+            seen.append(gc.isenabled())
+
+    transcript = simulate(VARIANT, RECORDS).transcript
+    assert transcript.audit(RRIndependent, folds=[Watched()]).verdict == "sound"
+    assert set(seen) == {False}
+    assert gc.isenabled()
