@@ -179,10 +179,10 @@ class Walk:
             return None
         times = 1
         if self._is_shared(said.envelope):
-            key = said.envelope.kind, said.envelope.body
-            times, first = self._shared.pop(key)
+            body = said.envelope.kind, said.envelope.body
+            times, first = self._shared.pop(body)
             if times > 1:
-                self._shared[key] = times - 1, first
+                self._shared[body] = times - 1, first
         self._held.drop(0 if times > 1 else said.size)
         return said
 
