@@ -91,7 +91,8 @@ def sparse(parties: int) -> Benchmark:
     process, where those of two neighbours are made once for both.
     """
     records = _records(parties)
-    variant = PairCounts(survey=ADULT)
+    # All parties live on few processors: a round of a large sum takes longer than a minute.
+    variant = PairCounts(survey=ADULT, patience=None)
     degree = variant.sums.degree(parties)
     outcomes: list[tuple[int, int]] = []
 
