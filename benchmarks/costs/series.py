@@ -24,6 +24,9 @@ LIVE = tuple(10**i for i in range(2, 7))
 BY_LAW = tuple(10**i for i in range(6, 10))
 WORKERS = 2
 
+ROOM = 16_000
+"""How much memory ``verify`` and ``audit`` may take, in MB: unusual for a million parties."""
+
 PATIENCE = 36_000
 """How many seconds ``verify`` and ``audit`` may take, however busy the machine is."""
 
@@ -93,7 +96,10 @@ def command(name: str, n: int, folder: Path) -> list[str]:
     Args:
         folder: where ``run`` leaves the record that ``verify`` and ``audit`` read.
     """
-    record = str(folder / "transcript.svt")
+    record, room = (
+        str(folder / "transcript.svt"),
+        ["--seconds", str(PATIENCE), "--memory", str(ROOM)],
+    )
     arguments = {
         "run": [
             str(CROWD),
@@ -103,8 +109,8 @@ def command(name: str, n: int, folder: Path) -> list[str]:
             "--out",
             str(folder),
         ],
-        "verify": [record, "--seconds", str(PATIENCE)],
-        "audit": [record, "--seconds", str(PATIENCE)],
+        "verify": [record, *room],
+        "audit": [record, *room],
         "tabulate": ["quickstart", "--n", str(n)],
     }
     return [sys.executable, "-m", "scenarios", name, *arguments[name]]

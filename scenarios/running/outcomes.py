@@ -42,6 +42,7 @@ from scenarios.report.sampling import design_values, response_values
 from scenarios.report.statement.coalitions import aggregator_alone
 from scenarios.report.statement.verdicts import on_privacy
 from scenarios.report.values import claims_values, means_values, privacy_values
+from scenarios.running.collecting import collector_paused
 from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
@@ -150,12 +151,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ledger.start(heads)
             if alone is not None:
                 alone.start(heads)
-        for step in read():
-            ledger.add(step)
-            completeness.add(step)
-            parts.add(step)
-            if alone is not None:
-                alone.add(step)
+        with collector_paused():
+            for step in read():
+                ledger.add(step)
+                completeness.add(step)
+                parts.add(step)
+                if alone is not None:
+                    alone.add(step)
         return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts, alone)
 
     def audit_reports(
