@@ -45,7 +45,7 @@ class _Client(NumPyClient):  # type: ignore[misc]  # Flower is not always instal
         return [self._vector], 1, {}
 
 
-class _Grid(Grid):  # type: ignore[misc]
+class _Grid(Grid):  # type: ignore[misc]  # for the same reason
     """All clients in this process."""
 
     run = SimpleNamespace(run_id=1)
@@ -86,7 +86,7 @@ def _context(node: int) -> Context:
     return Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
 
 
-class _Mean(FedAvg):  # type: ignore[misc]
+class _Mean(FedAvg):  # type: ignore[misc]  # for the same reason
     """Keeps what the first round came to."""
 
     mean: np.ndarray[Any, Any]

@@ -42,7 +42,6 @@ from scenarios.report.sampling import design_values, response_values
 from scenarios.report.statement.coalitions import aggregator_alone
 from scenarios.report.statement.verdicts import on_privacy
 from scenarios.report.values import claims_values, means_values, privacy_values
-from scenarios.running.collecting import collector_paused
 from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
@@ -151,13 +150,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ledger.start(heads)
             if alone is not None:
                 alone.start(heads)
-        with collector_paused():
-            for step in read():
-                ledger.add(step)
-                completeness.add(step)
-                parts.add(step)
-                if alone is not None:
-                    alone.add(step)
+        for step in read():
+            ledger.add(step)
+            completeness.add(step)
+            parts.add(step)
+            if alone is not None:
+                alone.add(step)
         return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts, alone)
 
     def audit_reports(
