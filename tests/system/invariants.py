@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections import defaultdict
@@ -23,7 +24,7 @@ from scenarios.errors import UsageError
 from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part
-from tests.system.world import KEYS, OUT, Course, Life, is_published
+from tests.system.world import KEYS, OUT, Course, Life, is_published, remembering
 
 SECRETS = (Join, Deal, Upload, Unmask)
 """The kinds of message that hold something drawn for one use."""
@@ -57,20 +58,27 @@ class Kept(msgspec.Struct, frozen=True):
 def records_in(files: Mapping[str, File]) -> Iterator[Kept]:
     """The records on a disk. One whose header was not written whole is none."""
     for path, file in sorted(files.items()):
-        if not path.endswith((TRANSCRIPT, TRANSCRIPT + PARTIAL)):
-            continue
-        try:
-            reader = TranscriptReader(file.content)
-        except TranscriptError:
-            continue
-        sent = {}
-        for entry in reader:
-            if isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                sent[envelope.sender, envelope.seq] = hashlib.sha256(entry.envelope).digest()
-        fault = None if reader.fault is None else str(reader.fault)
-        notes, ended = tuple(reader.notes), reader.ending is not None
-        yield Kept(file.content, reader.header, sent, notes, ended, fault)
+        if path.endswith((TRANSCRIPT, TRANSCRIPT + PARTIAL)):
+            kept = _read(file.content)
+            if kept is not None:
+                yield kept
+
+
+@functools.lru_cache(maxsize=8)
+def _read(content: bytes) -> Kept | None:
+    """A record as far as it can be read, once for all invariants; None without a header."""
+    try:
+        reader = TranscriptReader(content)
+    except TranscriptError:
+        return None
+    sent = {}
+    for entry in reader:
+        if isinstance(entry, Sent):
+            envelope = decode_envelope(entry.envelope)
+            sent[envelope.sender, envelope.seq] = hashlib.sha256(entry.envelope).digest()
+    fault = None if reader.fault is None else str(reader.fault)
+    notes, ended = tuple(reader.notes), reader.ending is not None
+    return Kept(content, reader.header, sent, notes, ended, fault)
 
 
 _audits: dict[bytes, Audit] = {}
@@ -389,8 +397,9 @@ class Broken(msgspec.Struct, frozen=True):
 def broken_in(course: Course) -> list[Broken]:
     """What does not hold, the first instance of each invariant."""
     found = []
-    for invariant in INVARIANTS:
-        what = next(invariant(course), None)
-        if what is not None:
-            found.append(Broken(invariant.__name__, what))
+    with remembering():
+        for invariant in INVARIANTS:
+            what = next(invariant(course), None)
+            if what is not None:
+                found.append(Broken(invariant.__name__, what))
     return found

@@ -24,8 +24,11 @@ import trio.testing
 
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, DONE, Envelope
+from protocol.session import roster
 from protocol.session.charter import Charter
-from protocol.wire.codec import decode_envelope
+from protocol.session.variant import Variant
+from protocol.transcript import checkpoints
+from protocol.wire.codec import Kind, decode_envelope
 from scenarios.cli.options import json_text
 from scenarios.deployment import aggregating, answering
 from scenarios.deployment.answering import NOT_ACKNOWLEDGED, Answered
@@ -266,6 +269,7 @@ class World:
         """The world beneath the program is this one."""
         with contextlib.ExitStack() as stack:
             patch = lambda of, name, new: stack.enter_context(mock.patch.object(of, name, new))  # noqa: E731
+            stack.enter_context(remembering())
             stack.enter_context(watching(self.folder, self._watched))
             patch(os, "urandom", Random(self.schedule.seed + 1).randbytes)
             patch(trio.to_thread, "run_sync", self._in_thread)
@@ -273,7 +277,6 @@ class World:
             trio._core._run._r.seed(self.schedule.seed)
             random.seed(self.schedule.seed)
             patch(Connection, "send", self._tapped(Connection.send))
-            patch(Charter, "again", _again)
             if not self.schedule.secured:
                 for module in (aggregating, answering):
                     patch(module, "tls_context", lambda *_: None)
@@ -474,12 +477,42 @@ _charters: dict[tuple[int, int], Charter] = {}
 
 
 def _again(charter: Charter, attempt: int) -> Charter:
-    """``Charter.again``, made once for each member: it is most of the work of a small survey."""
     # A setup is kept, and with it its charters.
     key = (id(charter), attempt)
     if key not in _charters:
         _charters[key] = _again_uncached(charter, attempt)
     return _charters[key]
+
+
+_kinds_uncached = Variant.kinds
+_spoken: dict[tuple[int, int], tuple[Variant, tuple[Kind, ...]]] = {}
+
+
+def _kinds(variant: Variant, parties: int) -> tuple[Kind, ...]:
+    # A variant is kept with its kinds, so that no other gets its place in memory.
+    key = (id(variant), parties)
+    if key not in _spoken:
+        if len(_spoken) >= 256:
+            _spoken.clear()
+        _spoken[key] = variant, _kinds_uncached(variant, parties)
+    return _spoken[key][1]
+
+
+_is_signature = functools.lru_cache(maxsize=1 << 12)(roster.is_signature)
+
+
+@contextlib.contextmanager
+def remembering() -> Generator[None]:
+    """What small surveys work out again and again is worked out once: it was most of their work."""
+    with contextlib.ExitStack() as stack:
+        for of, name, new in (
+            (Charter, "again", _again),
+            (Variant, "kinds", _kinds),
+            (roster, "is_signature", _is_signature),
+            (checkpoints, "is_signature", _is_signature),
+        ):
+            stack.enter_context(mock.patch.object(of, name, new))
+        yield
 
 
 def is_published(files: Mapping[str, File]) -> bool:
