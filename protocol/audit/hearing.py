@@ -17,9 +17,11 @@ from protocol.session.charter import Charter
 from protocol.session.roles import Seen
 from protocol.session.variant import heeded
 from protocol.surveys.limits import UNLIMITED, Held
-from protocol.transcript.entries import Delivered
+from protocol.transcript.entries import Delivered, Entry, Sent
+from protocol.wire.codec import decode_envelope
 
 _HEADS = msgspec.msgpack.Decoder(Head)
+_NAME = Head.kind().encode()
 
 
 class Hearing:
@@ -107,7 +109,12 @@ class Hearing:
             self._counted[id(message)] = message
 
 
-def heads_of(steps: Iterable[Step]) -> dict[PartyId, bytes]:
-    """The bodies of all heads, of a record that is known to be sound."""
-    said = (step.envelope for step in steps if isinstance(step.message, Head))
-    return {envelope.sender: envelope.body for envelope in said if envelope is not None}
+def heads_of(entries: Iterable[Entry]) -> dict[PartyId, bytes]:
+    """The bodies of all heads, of a record known to be sound; next to nothing else is decoded."""
+    heads = {}
+    for entry in entries:
+        if isinstance(entry, Sent) and _NAME in entry.envelope:
+            envelope = decode_envelope(entry.envelope)
+            if envelope.kind == Head.kind():
+                heads[envelope.sender] = envelope.body
+    return heads

@@ -335,7 +335,8 @@ class LedgerWriter:
             # What it said does not depend on what it had heard; it may have said more of it.
             least = bound.record * (1 - _SAME) if math.isfinite(bound.record) else 0.0
             found = {name: each for name, each in found.items() if each.loss.record < least}
-        losses = {id(each.loss): maximum([each.loss, bound]) for each in found.values()}
+        different = {id(each.loss): each.loss for each in found.values()}
+        losses = {of: maximum([loss, bound]) for of, loss in different.items()}
         return MappingProxyType(
             {name: Account(name, losses[id(each.loss)], each.trail) for name, each in found.items()}
         )

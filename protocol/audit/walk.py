@@ -78,6 +78,50 @@ class _Said(NamedTuple):
     size: int
 
 
+_GROUP = 16
+"""How many numbers of a sender stand together in a ``_Broadcast``."""
+
+_GROUP_BYTES = 1024
+_MEMBER_BYTES = 96
+"""What a group takes beside the message, and what each of its envelopes does."""
+
+
+class _Broadcast:
+    """Envelopes of one sender that say the same, with numbers that differ in the last digit alone.
+
+    Digits are of base ``_GROUP``. For each is kept to whom it goes, and the number of its entry.
+
+    Args:
+        said: one of them.
+    """
+
+    __slots__ = ("_entries", "_recipients", "said", "size")
+
+    def __init__(self, said: _Said) -> None:
+        self.said = said
+        self.size = 0
+        self._entries = [-1] * _GROUP
+        self._recipients = [said.envelope.recipient] * _GROUP
+        self.put(said.number, said.envelope)
+
+    def put(self, number: int, envelope: Envelope) -> None:
+        """Another one is under way, by the entry of this number."""
+        place = envelope.seq % _GROUP
+        self._entries[place], self._recipients[place] = number, envelope.recipient
+        self.size += 1
+
+    def take(self, seq: int) -> _Said | None:
+        """The one of this number is not under way any more; None if it was not."""
+        place = seq % _GROUP
+        number, self._entries[place] = self._entries[place], -1
+        if number < 0:
+            return None
+        self.size -= 1
+        recipient, said = self._recipients[place], self.said
+        envelope = msgspec.structs.replace(said.envelope, recipient=recipient, seq=seq)
+        return _Said(number, envelope, said.message, said.size)
+
+
 class Walk:
     """Makes steps of entries, in the order they were recorded.
 
@@ -103,6 +147,8 @@ class Walk:
         self._bodies = bodies
         self._number = 0
         self._under_way: dict[tuple[PartyId, int], _Said] = {}
+        # By the sender and the digits of the numbers but the last.
+        self._groups: dict[tuple[PartyId, int], _Broadcast] = {}
         # What is under way to several is kept once: how often, and the first of them.
         self._shared: dict[tuple[str, bytes], tuple[int, _Said]] = {}
 
@@ -137,13 +183,28 @@ class Walk:
         else:
             size = len(body) if message is None else self._codec.held_bytes(message, body)
             said = _Said(step.number, envelope, message, size)
-        self._under_way[envelope.sender, envelope.seq] = said
-        times = 0
-        if self._is_shared(envelope):
-            key = envelope.kind, body
-            times, first = self._shared.get(key, (0, said))
-            self._shared[key] = times + 1, first
-        self._held.take(0 if times else said.size)
+        if not self._join(said):
+            self._held.take(self._share(said))
+            self._under_way[envelope.sender, envelope.seq] = said
+
+    def _join(self, said: _Said) -> bool:
+        """Put it to the others of its broadcast; whether there are any."""
+        envelope = said.envelope
+        sender, seq = envelope.sender, envelope.seq
+        group = self._groups.get((sender, seq // _GROUP))
+        if group is None:
+            before = self._under_way.get((sender, seq - 1)) if seq % _GROUP else None
+            if before is None or not _is_alike(before.envelope, envelope):
+                return False
+            del self._under_way[sender, seq - 1]
+            group = self._groups[sender, seq // _GROUP] = _Broadcast(before)
+            self._held.drop(0)
+            self._held.take(_MEMBER_BYTES, overhead=_GROUP_BYTES)
+        elif not _is_alike(group.said.envelope, envelope):
+            return False
+        self._held.take(_MEMBER_BYTES, overhead=0)
+        group.put(said.number, envelope)
+        return True
 
     def add(self, entry: Entry) -> Step:
         """The next step; what it sends is under way.
@@ -175,20 +236,50 @@ class Walk:
 
     def _forget(self, key: tuple[PartyId, int]) -> _Said | None:
         said = self._under_way.pop(key, None)
-        if said is None:
+        if said is not None:
+            self._held.drop(self._let_go(said))
+            return said
+        sender, seq = key
+        place = sender, seq // _GROUP
+        group = self._groups.get(place)
+        said = None if group is None else group.take(seq)
+        if group is None or said is None:
             return None
-        times = 1
-        if self._is_shared(said.envelope):
-            body = said.envelope.kind, said.envelope.body
-            times, first = self._shared.pop(body)
-            if times > 1:
-                self._shared[body] = times - 1, first
-        self._held.drop(0 if times > 1 else said.size)
+        self._held.drop(_MEMBER_BYTES, overhead=0)
+        if not group.size:
+            del self._groups[place]
+            self._held.drop(self._let_go(said), overhead=_GROUP_BYTES)
         return said
+
+    def _share(self, said: _Said) -> int:
+        """How many bytes its message takes, which is kept once for all who are told the same."""
+        if not self._is_shared(said.envelope):
+            return said.size
+        key = said.envelope.kind, said.envelope.body
+        times, first = self._shared.get(key, (0, said))
+        self._shared[key] = times + 1, first
+        return 0 if times else said.size
+
+    def _let_go(self, said: _Said) -> int:
+        """How many bytes less are kept when this is not under way any more."""
+        if not self._is_shared(said.envelope):
+            return said.size
+        key = said.envelope.kind, said.envelope.body
+        times, first = self._shared.pop(key)
+        if times > 1:
+            self._shared[key] = times - 1, first
+        return 0 if times > 1 else said.size
 
     def _is_shared(self, envelope: Envelope) -> bool:
         # What the aggregator hears is kept by itself for longer, until its role takes it.
         return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
+
+
+def _is_alike(one: Envelope, other: Envelope) -> bool:
+    """Whether two envelopes of one sender are of one broadcast."""
+    return (one.session, one.kind, one.body) == (other.session, other.kind, other.body) and (
+        AGGREGATOR not in (one.recipient, other.recipient)
+    )
 
 
 def walk(
@@ -249,9 +340,10 @@ def fold(
     try:
         for block in blocks:
             for each in tuple(going):
+                add = each.add
                 try:
                     for step in block:
-                        each.add(step)
+                        add(step)
                 except TooMuchError as error:
                     each.stopped = error
                     going.remove(each)

@@ -173,7 +173,7 @@ class Rehearsal:
         heard: dict[PartyId, list[Envelope]] = {}
         before: dict[Slot, int] = {}
         events: dict[Slot, PrivacyEvent] = {}
-        hearing = Hearing(self.charter, heads_of(self.steps))
+        hearing = Hearing(self.charter, heads_of(self.entries))
         for step in self.steps:
             if isinstance(step.entry, Delivered):
                 envelope = self.sent[step.entry.sender, step.entry.seq]
@@ -195,7 +195,7 @@ class Rehearsal:
             UnsupportedEventError: an event that the accountant does not know.
         """
         writer = LedgerWriter(self.charter, (observer,))
-        writer.start(heads_of(self.steps))
+        writer.start(heads_of(self.entries))
         for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)

@@ -130,16 +130,17 @@ class Held:
         self._free = free
         self._bytes = 0
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, *, overhead: int = OVERHEAD) -> None:
         """Count something more.
 
         Args:
             size: its length in bytes.
+            overhead: the bytes that it takes beside that.
 
         Raises:
             TooMuchError: the total is above the cap.
         """
-        self._bytes += size + OVERHEAD
+        self._bytes += size + overhead
         if self._bytes > self._free:
             most = self._free + BYTES_PER_STORED * self._stored()
             if self._bytes > most:
@@ -148,9 +149,9 @@ class Held:
                     "of this length"
                 )
 
-    def drop(self, size: int) -> None:
+    def drop(self, size: int, *, overhead: int = OVERHEAD) -> None:
         """What was taken is not held any more."""
-        self._bytes -= size + OVERHEAD
+        self._bytes -= size + overhead
 
 
 UNLIMITED = Held(lambda: 0, free=2**63)

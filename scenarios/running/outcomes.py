@@ -6,7 +6,7 @@ import functools
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -21,7 +21,7 @@ from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
-from protocol.audit.walk import Step, steps
+from protocol.audit.walk import steps
 from protocol.errors import SurveyError
 from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
@@ -141,16 +141,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
         parts = PartWriter(self.charter)
         alone = aggregator_alone(self.charter)
-
-        def read() -> Iterator[Step]:
-            return steps(self.charter.codec, self.transcript.entries())
-
         if not settled(self.variant):
-            heads = heads_of(read())
+            heads = heads_of(self.transcript.entries())
             ledger.start(heads)
             if alone is not None:
                 alone.start(heads)
-        for step in read():
+        for step in steps(self.charter.codec, self.transcript.entries()):
             ledger.add(step)
             completeness.add(step)
             parts.add(step)

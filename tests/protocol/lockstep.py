@@ -60,7 +60,7 @@ class Lockstep:
     def charged(self) -> list[Heard]:
         """What a ledger has, by the record and the head in it."""
         ledger, walked = LedgerWriter(self.charter), list(steps(self.charter.codec, self.entries))
-        ledger.start(heads_of(walked))
+        ledger.start(heads_of(self.entries))
         self._charged.clear()
         for step in walked:
             ledger.add(step)

@@ -25,7 +25,6 @@ from protocol.attack.columns import View, columns_of, facts_of, matrices_of, vie
 from protocol.attack.observer import Observation
 from protocol.attack.probes import Probe, probe_of
 from protocol.attack.trials import Pair, Trials
-from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step
 from protocol.crypto.randomness import WORDS, Stream, secret_of
@@ -137,7 +136,8 @@ def _ledger_of(charter: Charter, passed: list[tuple[bool, Envelope]]) -> Ledger:
             entry = Sent(at=0, envelope=b"")
         entries.append(Step(number, entry, envelope, message, malformed))
     writer = LedgerWriter(charter)
-    writer.start(heads_of(entries))
+    said = [step.envelope for step in entries if isinstance(step.message, Head)]
+    writer.start({envelope.sender: envelope.body for envelope in said if envelope is not None})
     for step in entries:
         writer.add(step)
     return writer.ledger(AGGREGATOR)

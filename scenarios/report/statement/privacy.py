@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
@@ -71,10 +72,11 @@ def _accounts(learned: Ledger) -> Iterator[Grid]:
 def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
     """Parties whose messages cost the same, the worst first."""
     groups: dict[tuple[object, ...], list[Account]] = {}
+    shown = functools.cache(epsilon)
     for account in accounts:
         # As it is shown: what was asked, and where it stands in a trail, may differ.
-        costs = tuple((charge.kind, epsilon(charge.loss.record)) for charge in account.trail)
-        groups.setdefault((epsilon(account.loss.record), costs), []).append(account)
+        costs = tuple((charge.kind, shown(charge.loss.record)) for charge in account.trail)
+        groups.setdefault((shown(account.loss.record), costs), []).append(account)
     ranked = sorted(groups.values(), key=lambda alike: (-alike[0].loss.record, -len(alike)))
     rows = tuple(
         (

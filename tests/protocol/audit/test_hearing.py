@@ -356,7 +356,7 @@ def test_another_question_than_the_one_on_record_fails_the_head() -> None:
     assert all("has not signed" in ending for ending in refusing.endings.values())
     # Charged the most that they consent to: what they have told, and the record does not show.
     shown, true = (LedgerWriter(lying.charter) for _ in range(2))
-    shown.start(heads_of(lying.steps))
+    shown.start(heads_of(lying.entries))
     true.start(found.heads)
     for step in lying.steps:
         shown.add(step)

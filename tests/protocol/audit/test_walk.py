@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.audit.audit import audit
 from protocol.audit.coalition.coalition import Coalition
@@ -23,7 +28,7 @@ from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from protocol.wire import codec as wire
-from protocol.wire.codec import Codec, encode_envelope
+from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
 from tests.protocol.sessions import Numbers, Word, answers, charter_of, talk
 
@@ -137,8 +142,8 @@ def test_what_is_under_way_is_counted_until_it_is_delivered() -> None:
     going = Walk(CHARTER.codec, held)
     first = going.add(sent(AGGREGATOR, 0, LARGE, to=ONE))
     assert held._bytes == size + OVERHEAD
-    # Of a broadcast there is one object.
-    second = going.add(sent(AGGREGATOR, 1, LARGE, to=TWO))
+    # Of what is said to several there is one object.
+    second = going.add(sent(AGGREGATOR, 8, LARGE, to=TWO))
     assert second.message is first.message
     assert held._bytes == size + 2 * OVERHEAD
     going.add(sent(ONE, 0, LARGE, to=AGGREGATOR))
@@ -150,10 +155,83 @@ def test_what_is_under_way_is_counted_until_it_is_delivered() -> None:
     assert held._bytes == 3 * size + 4 * OVERHEAD
     going.add(came(AGGREGATOR, 0, to=ONE))
     assert held._bytes == 3 * size + 3 * OVERHEAD
-    going.add(came(AGGREGATOR, 1, to=TWO))
+    going.add(came(AGGREGATOR, 8, to=TWO))
     assert held._bytes == 2 * size + 2 * OVERHEAD
     going.add(came(ONE, 0, to=AGGREGATOR))
     going.add(came(TWO, 0, to=AGGREGATOR))
+    assert held._bytes == 0
+
+
+def test_a_question_to_a_crowd_takes_little_for_each() -> None:
+    held = Held(lambda: 0)
+    going = Walk(CHARTER.codec, held)
+    crowd = [f"party-{i}" for i in range(10_000)]
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for seq, name in enumerate(crowd):
+        said = going.add(sent(AGGREGATOR, seq, LARGE, to=name)).message
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert 0.8 * taken < held._bytes < 1.2 * taken
+    assert held._bytes < 170 * len(crowd)
+    for seq, name in enumerate(crowd):
+        step = going.add(came(AGGREGATOR, seq, to=name))
+        assert step.said == seq
+        assert step.message is said
+        assert step.envelope == decode_envelope(sent(AGGREGATOR, seq, LARGE, to=name).envelope)
+    assert held._bytes == 0
+
+
+_SPOKEN = st.builds(
+    sent,
+    st.sampled_from((AGGREGATOR, ONE)),
+    st.integers(0, 40),
+    st.sampled_from((Word("x"), Word("y"), LARGE, b"\xc1")),
+    to=st.sampled_from((ONE, TWO, TWO, AGGREGATOR, RECORD)),
+)
+_HEARD = st.builds(
+    came, st.sampled_from((AGGREGATOR, ONE)), st.integers(0, 40), to=st.sampled_from((ONE, TWO))
+)
+
+
+@st.composite
+def broadcasts(draw: st.DrawFn) -> list[Sent]:
+    """The same to several, under numbers that follow one another."""
+    first, count = draw(st.integers(0, 30)), draw(st.integers(2, 20))
+    word = draw(st.sampled_from((Word("x"), LARGE)))
+    return [sent(AGGREGATOR, first + i, word, to=(ONE, TWO)[i % 2]) for i in range(count)]
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+@given(st.lists(st.lists(_SPOKEN | _HEARD, max_size=4) | broadcasts(), max_size=12))
+def test_whatever_is_sent_is_delivered_as_it_was(
+    bodies: bool, parts: list[list[Sent | Delivered]]
+) -> None:
+    under_way: dict[tuple[str, int], int] = {}
+    entries = list(itertools.chain.from_iterable(parts))
+    last = [came(name, seq, to=ONE) for name in (AGGREGATOR, ONE) for seq in range(50)]
+    held = Held(lambda: 0)
+    going = Walk(CHARTER.codec, held, bodies=bodies)
+    there: list[Step] = []
+    for number, entry in enumerate((*entries, *last)):
+        there.append(going.add(entry))
+        step = there[-1]
+        if isinstance(entry, Sent):
+            assert step.envelope == decode_envelope(entry.envelope)
+            if step.envelope.recipient != RECORD:
+                under_way[step.envelope.sender, step.envelope.seq] = number
+            continue
+        of = under_way.pop((entry.sender, entry.seq), None)
+        assert step.said == of
+        if of is None:
+            assert step.envelope is None
+        else:
+            said = there[of]
+            assert said.envelope is not None
+            assert step.message is (said.message if bodies else None)
+            body = said.envelope.body if bodies else b""
+            assert step.envelope == msgspec.structs.replace(said.envelope, body=body)
+        assert bool(held._bytes) == bool(under_way)
     assert held._bytes == 0
 
 

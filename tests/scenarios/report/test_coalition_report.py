@@ -20,7 +20,7 @@ from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from scenarios.report.formatting import as_json, epsilon
 from scenarios.report.statement.checks import known
-from scenarios.report.statement.coalitions import coalition, how_found, linkage
+from scenarios.report.statement.coalitions import alike, coalition, how_found, linkage
 from scenarios.report.statement.parts import Section
 from scenarios.report.values import LISTED_NAMES, coalition_values, linkage_values
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed, roster_of
@@ -188,6 +188,8 @@ def test_groups_that_are_alike_are_one_and_in_order() -> None:
     text = said(linkage(found, "x"))
     assert "b-1, b-2, b-10; 3; 1 × Report; none" in text  # noqa: RUF001
     assert "c; 1; 1 × Other; none" in text  # noqa: RUF001
+    (mixed,) = alike([group("b-02", "a10", "7", "c", "a1b", "b-1", "a1b2", "a")])
+    assert mixed.parties == ("7", "a", "a1b", "a1b2", "a10", "b-1", "b-02", "c")
 
 
 def test_linkage_in_words_and_values() -> None:

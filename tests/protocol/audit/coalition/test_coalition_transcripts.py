@@ -267,7 +267,7 @@ def test_what_is_malformed_is_remarked_and_survived() -> None:
 )
 def test_every_variant_that_sums(variant: Any) -> None:
     charter, _, entries = run(variant)
-    heads = heads_of(steps(charter.codec, entries))
+    heads = heads_of(entries)
     few = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE, THREE)), heads=heads)
     assert sets(few) == [set(PARTIES) - {ONE, THREE}]
     everybody_else = Coalition((AGGREGATOR, *PARTIES[1:]))
@@ -326,7 +326,7 @@ def kind_of(entry: Sent) -> str:
 
 def test_a_variant_without_a_sum() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    heads = heads_of(steps(charter.codec, entries))
+    heads = heads_of(entries)
     finding = judge_coalition(charter, entries, Coalition((AGGREGATOR, ONE)), heads=heads)
     assert (finding.sums, finding.determined, finding.smallest) == ((), (), None)
     assert ONE not in finding.ledger.accounts
@@ -345,7 +345,7 @@ def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     pair = Coalition((ONE, TWO))
     observers = (AGGREGATOR, RECORD, ONE, TWO, Coalition((ONE,)), ALONE, pair)
     writer = LedgerWriter(charter, observers)
-    writer.start(heads_of(steps(charter.codec, entries)))
+    writer.start(heads_of(entries))
     for step in steps(charter.codec, entries):
         writer.add(step)
 
@@ -416,7 +416,7 @@ def test_no_session() -> None:
 
 def test_ledgers_of_several_sessions_add_up() -> None:
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
-    heads = heads_of(steps(charter.codec, entries))
+    heads = heads_of(entries)
     once = judge_coalition(charter, entries, ALONE, heads=heads).ledger
     twice = merged([once, once])
     assert twice.record_epsilon == pytest.approx(2 * once.record_epsilon)
