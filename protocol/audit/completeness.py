@@ -22,7 +22,7 @@ OTHER_REASONS = "other reasons"
 """The reason under which all further refusals are counted."""
 
 _BYTES_PER_NAME = 64
-"""What a name takes that is listed as missing, once it is put into words."""
+"""What a name takes that is noted as counted, or put into words as missing."""
 
 
 class Closing(msgspec.Struct, frozen=True):
@@ -179,8 +179,9 @@ class CompletenessWriter:
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except ValueError:
             return  # A replay says that this closing does not follow.
-        self._counted.setdefault(closed.of, set()).update(counted)
         there = set(counted)
+        known = self._counted.setdefault(closed.of, there)
+        known |= there
         missing = tuple(name for name in awaited if name not in there)
         topic = closed.of, closed.round
         heard = self._heard.get(topic, {})
@@ -190,7 +191,7 @@ class CompletenessWriter:
         left_out = tuple(
             name for name in missing if name in heard and (name, topic) not in self._crowded
         )
-        self._held.take(_BYTES_PER_NAME * (len(awaited) + len(counted)))
+        self._held.take(_BYTES_PER_NAME * (len(there) + len(missing)))
         self._closings.append(
             Closing(
                 closed.of,

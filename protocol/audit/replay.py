@@ -100,19 +100,37 @@ class ReplayWriter:
                 if role is not None and role.listens:
                     role.heard(step, envelope)
             case Departed() if entry.party in self._roster:
-                self._departed[entry.party] = entry.reason
+                # Of thousands that left in the same way, one string is kept.
+                reason = LINK_CLOSED if entry.reason == LINK_CLOSED else entry.reason
+                self._departed[self._roster.own(entry.party)] = reason
 
     def replays(self) -> dict[PartyId, Replay]:
         """What the replays have found; nothing can be added any more."""
         return {name: role.replay(self._departed) for name, role in self._roles.items()}
 
 
+_HEARD_BYTES = 384
+"""What one that waits for the role takes beside its body."""
+
+
 class _Heard(NamedTuple):
-    """An envelope that was delivered, where, and what it is about; None if it is malformed."""
+    """An envelope that was delivered, where, and what it is about; None if it is malformed.
+
+    There may be one of every party: its fields take less than the envelope would.
+    """
 
     number: int
-    envelope: Envelope
     topic: Topic | None
+    session: bytes
+    sender: PartyId
+    recipient: PartyId
+    seq: int
+    kind: str
+    body: bytes
+
+    def envelope(self, seq: int) -> Envelope:
+        """The envelope, under another number."""
+        return Envelope(self.session, self.sender, self.recipient, seq, self.kind, self.body)
 
 
 class _Role:
@@ -124,6 +142,7 @@ class _Role:
         self._held = held
         self._machine: Machine | None = None
         self._heard: dict[PartyId, list[_Heard]] = {}
+        self._last: _Heard | None = None
         self._spoken: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
@@ -139,10 +158,20 @@ class _Role:
 
     def heard(self, step: Step, envelope: Envelope) -> None:
         """An envelope was delivered."""
-        self._held.take(len(envelope.body))
+        self._held.take(len(envelope.body), overhead=_HEARD_BYTES)
+        last, roster = self._last, self._charter.roster
         topic = None if step.message is None else topic_of(step.message)
-        heard = _Heard(step.number, envelope, topic)
-        self._heard.setdefault(envelope.sender, []).append(heard)
+        session, sender, recipient, seq, kind, body = msgspec.structs.astuple(envelope)
+        if last is not None:
+            # What is alike is kept once.
+            topic = last.topic if topic == last.topic else topic
+            session = last.session if session == last.session else session
+            recipient = last.recipient if recipient == last.recipient else recipient
+            kind = last.kind if kind == last.kind else kind
+        sender = roster.own(sender) if sender in roster else sender
+        heard = _Heard(step.number, topic, session, sender, recipient, seq, kind, body)
+        self._heard.setdefault(sender, []).append(heard)
+        self._last = heard
 
     @property
     def listens(self) -> bool:
@@ -293,13 +322,13 @@ class _Role:
         self._listen(machine)
         return True
 
-    def _earliest(self) -> Envelope | None:
+    def _earliest(self) -> _Heard | None:
         """What was delivered first of all that the role has not been given; it is taken out."""
         waiting = [heard for heard in self._heard.values() if heard]
         first = min(waiting, key=lambda heard: heard[0].number, default=None)
-        return None if first is None else first.pop(0).envelope
+        return None if first is None else first.pop(0)
 
-    def _awaited(self, waiting: Gather) -> Envelope | None:
+    def _awaited(self, waiting: Gather) -> _Heard | None:
         """What was delivered first of what the role waits for; it is taken out, others stay."""
         topic = waiting.topic
         queues = (self._heard.get(sender, []) for sender in waiting.senders)
@@ -318,7 +347,7 @@ class _Role:
         except (RemoteProtocolError, ValueError) as error:
             self._differ(f"closing of {waiting.kind.kind()!r}: {error}", number)
             return False
-        given = {self._give(machine, envelope): envelope for envelope in counted}
+        given = {self._give(machine, heard): heard for heard in counted}
         if machine.awaited is waiting:
             machine.close_gather(0.0)
         for kept in machine.kept:
@@ -328,14 +357,14 @@ class _Role:
                 return False
         return True
 
-    def _give(self, machine: Machine, envelope: Envelope) -> int:
+    def _give(self, machine: Machine, heard: _Heard) -> int:
         """Give the role an envelope, with a new number: what was counted is given before others."""
-        self._held.drop(len(envelope.body))
+        self._held.drop(len(heard.body), overhead=_HEARD_BYTES)
         self._given += 1
-        machine.receive(msgspec.structs.replace(envelope, seq=self._given), 0.0)
+        machine.receive(heard.envelope(self._given), 0.0)
         return self._given
 
-    def _counted(self, waiting: Gather) -> list[Envelope]:
+    def _counted(self, waiting: Gather) -> list[_Heard]:
         """The envelopes that the open gather counted, by the record.
 
         Raises:
@@ -349,12 +378,12 @@ class _Role:
             raise RemoteProtocolError("the record has another closing here")
         found = []
         for sender in self._charter.roster.members_in(closed.counted):
-            envelope = _find(topic, self._heard.get(sender, []))
-            if envelope is None:
+            heard = _find(topic, self._heard.get(sender, []))
+            if heard is None:
                 raise RemoteProtocolError(
                     f"{sender} is counted, but no message of this kind from it was delivered"
                 )
-            found.append(envelope)
+            found.append(heard)
         return found
 
     def _compare(self, number: int, spoken: Envelope, recorded: Envelope) -> None:
@@ -392,11 +421,11 @@ class _Role:
             return False
 
 
-def _find(topic: Topic, heard: list[_Heard]) -> Envelope | None:
+def _find(topic: Topic, heard: list[_Heard]) -> _Heard | None:
     """The first envelope about this; it is taken out, others stay."""
     # What is malformed the machine kept away from the role.
     found = next((i for i, each in enumerate(heard) if each.topic == topic), None)
-    return None if found is None else heard.pop(found).envelope
+    return None if found is None else heard.pop(found)
 
 
 def _alike(one: object, other: object) -> bool:

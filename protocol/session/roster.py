@@ -227,6 +227,10 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         """A member's public key."""
         return self.members[self.position[name]][1]
 
+    def own(self, name: PartyId) -> PartyId:
+        """A member's name as the roster holds it, for whoever keeps many equal ones."""
+        return self.members[self.position[name]][0]
+
     def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:
         """Whether ``name`` signed ``content``."""
         return name in self and is_signature(signature, content, key=self.key(name))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from protocol.audit import audit as judging
+from protocol.audit.audit import audit
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.receipt import prove
 from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, PartyId
+from protocol.surveys.limits import FREE_BYTES, Held
 from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import RRIndependent
@@ -121,3 +125,14 @@ def test_a_receipt_of_32_561_parties_has_at_most_4_kb() -> None:
         assert problems_of(receipt, checkpoint) == ()
         assert receipt.head is not None
         assert len(encode_receipt(receipt)) <= 4000
+
+
+def test_an_audit_keeps_no_more_of_each_party_than_its_words_allow(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So much would be free for each of a million.
+    free = FREE_BYTES * PARTIES // 1_000_000
+    monkeypatch.setattr(judging, "Held", functools.partial(Held, free=free))
+    assert audit(lambda: [run.content], RRIndependent).verdict == "sound"
+    monkeypatch.setattr(judging, "Held", functools.partial(Held, free=-free))
+    assert "could not finish" in audit(lambda: [run.content], RRIndependent).findings[0].text
