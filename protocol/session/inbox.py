@@ -108,7 +108,9 @@ class Inbox:
         self._signed = signed
         self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
         self._early_count: dict[tuple[PartyId, str], int] = {}
-        self._asked: dict[Topic, set[PartyId]] = {}
+        # Whom one wait alone was for stays a tuple if it was one member: of most parties that is
+        # all, and a set takes four times as much.
+        self._asked: dict[Topic, set[PartyId] | tuple[PartyId, ...]] = {}
         self._heard: dict[PartyId, int] = {}
         self.waiting: Waiting | None = None
         self.gone: dict[PartyId, str] = {}
@@ -180,15 +182,20 @@ class Inbox:
         """
         self._check(effect)
         topic = effect.topic
-        asked = self._asked.setdefault(topic, set())
+        asked = self._asked.get(topic, ())
         waiting = Waiting(effect, topic, _deadline(effect, now), signed=self._signed)
         senders = waiting.pending
-        if len(senders) != len(effect.senders) or not asked.isdisjoint(senders):
+        if len(senders) != len(effect.senders) or not senders.isdisjoint(asked):
             raise LocalProtocolError(
                 f"{topic[0]!r} (round {topic[1]}) is awaited twice from one sender; a kind that "
                 "comes more than once needs a field 'round'"
             )
-        asked |= senders
+        if not asked and len(senders) == 1:
+            self._asked[topic] = effect.senders
+        elif isinstance(asked, set):
+            asked |= senders
+        else:
+            self._asked[topic] = {*asked, *senders}
         early = self._early.get(topic)
         if early:
             for sender in senders & early.keys():
