@@ -6,9 +6,10 @@ heard in the order of delivery.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -110,7 +111,7 @@ class ReplayWriter:
 
 
 _HEARD_BYTES = 384
-"""What one that waits for the role takes beside its body."""
+"""What one that waits for the role takes beside its body and what no other one has."""
 
 
 class _Heard(NamedTuple):
@@ -142,7 +143,10 @@ class _Role:
         self._held = held
         self._machine: Machine | None = None
         self._heard: dict[PartyId, list[_Heard]] = {}
-        self._last: _Heard | None = None
+        self._topic: Topic | None = None
+        # What most envelopes have in common is kept once.
+        common = (charter.session, known.member, *charter.codec.names)
+        self._shared: dict[Any, Any] = {value: value for value in common}
         self._spoken: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
@@ -158,20 +162,31 @@ class _Role:
 
     def heard(self, step: Step, envelope: Envelope) -> None:
         """An envelope was delivered."""
-        self._held.take(len(envelope.body), overhead=_HEARD_BYTES)
-        last, roster = self._last, self._charter.roster
         topic = None if step.message is None else topic_of(step.message)
+        if topic != self._topic:
+            self._topic = topic
+        shared, roster = self._shared, self._charter.roster
         session, sender, recipient, seq, kind, body = msgspec.structs.astuple(envelope)
-        if last is not None:
-            # What is alike is kept once.
-            topic = last.topic if topic == last.topic else topic
-            session = last.session if session == last.session else session
-            recipient = last.recipient if recipient == last.recipient else recipient
-            kind = last.kind if kind == last.kind else kind
-        sender = roster.own(sender) if sender in roster else sender
-        heard = _Heard(step.number, topic, session, sender, recipient, seq, kind, body)
-        self._heard.setdefault(sender, []).append(heard)
-        self._last = heard
+        heard = _Heard(
+            step.number,
+            self._topic,
+            shared.get(session, session),
+            roster.own(sender) if sender in roster else sender,
+            shared.get(recipient, recipient),
+            seq,
+            shared.get(kind, kind),
+            body,
+        )
+        self._held.take(len(body), overhead=self._beside(heard))
+        self._heard.setdefault(heard.sender, []).append(heard)
+
+    def _beside(self, heard: _Heard) -> int:
+        """How many bytes one that waits takes beside its body."""
+        fields = heard.session, heard.recipient, heard.kind
+        own = [field for field in fields if field not in self._shared]
+        if heard.sender not in self._charter.roster:
+            own.append(heard.sender)
+        return _HEARD_BYTES + sum(map(sys.getsizeof, own))
 
     @property
     def listens(self) -> bool:
@@ -359,7 +374,7 @@ class _Role:
 
     def _give(self, machine: Machine, heard: _Heard) -> int:
         """Give the role an envelope, with a new number: what was counted is given before others."""
-        self._held.drop(len(heard.body), overhead=_HEARD_BYTES)
+        self._held.drop(len(heard.body), overhead=self._beside(heard))
         self._given += 1
         machine.receive(heard.envelope(self._given), 0.0)
         return self._given

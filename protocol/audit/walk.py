@@ -5,6 +5,7 @@ What is under way is kept only here. It is counted, so that a hostile file canno
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -82,8 +83,8 @@ _GROUP = 16
 """How many numbers of a sender stand together in a ``_Broadcast``."""
 
 _GROUP_BYTES = 1024
-_MEMBER_BYTES = 96
-"""What a group takes beside the message, and what each of its envelopes does."""
+_MEMBER_BYTES = 32
+"""What a group takes beside the message, and each of its envelopes beside its recipient's name."""
 
 
 class _Broadcast:
@@ -199,10 +200,10 @@ class Walk:
             del self._under_way[sender, seq - 1]
             group = self._groups[sender, seq // _GROUP] = _Broadcast(before)
             self._held.drop(0)
-            self._held.take(_MEMBER_BYTES, overhead=_GROUP_BYTES)
+            self._held.take(_member_bytes(before.envelope), overhead=_GROUP_BYTES)
         elif not _is_alike(group.said.envelope, envelope):
             return False
-        self._held.take(_MEMBER_BYTES, overhead=0)
+        self._held.take(_member_bytes(envelope), overhead=0)
         group.put(said.number, envelope)
         return True
 
@@ -245,7 +246,7 @@ class Walk:
         said = None if group is None else group.take(seq)
         if group is None or said is None:
             return None
-        self._held.drop(_MEMBER_BYTES, overhead=0)
+        self._held.drop(_member_bytes(said.envelope), overhead=0)
         if not group.size:
             del self._groups[place]
             self._held.drop(self._let_go(said), overhead=_GROUP_BYTES)
@@ -273,6 +274,10 @@ class Walk:
     def _is_shared(self, envelope: Envelope) -> bool:
         # What the aggregator hears is kept by itself for longer, until its role takes it.
         return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
+
+
+def _member_bytes(envelope: Envelope) -> int:
+    return _MEMBER_BYTES + sys.getsizeof(envelope.recipient)
 
 
 def _is_alike(one: Envelope, other: Envelope) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from protocol.audit.audit import audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
-from protocol.audit.disclosure import disclosed_by_seed
+from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
@@ -180,6 +181,28 @@ def test_a_question_to_a_crowd_takes_little_for_each() -> None:
         assert step.message is said
         assert step.envelope == decode_envelope(sent(AGGREGATOR, seq, LARGE, to=name).envelope)
     assert held._bytes == 0
+
+
+def test_long_names_are_counted() -> None:
+    name = 255 * "\N{GREEK SMALL LETTER OMEGA}"
+    held = Held(lambda: 0)
+    going = Walk(CHARTER.codec, held)
+    writer = ReplayWriter(CHARTER, [Disclosure(member=AGGREGATOR)], held)
+    for seq in range(2):
+        going.add(sent(AGGREGATOR, seq, LARGE, to=name))
+    assert held._bytes > 2 * sys.getsizeof(name)
+    for seq in range(2):
+        going.add(came(AGGREGATOR, seq, to=name))
+    assert held._bytes == 0
+    taken = []
+    for kind, sender in ((name, ONE), ("Word", name), ("Word", ONE)):
+        item = Envelope(CHARTER.session, PartyId(sender), AGGREGATOR, 0, kind, b"")
+        going.add(Sent(at=0, envelope=encode_envelope(item)))
+        before = held._bytes - OVERHEAD
+        writer.add(going.add(came(sender, 0, to=AGGREGATOR)))
+        taken.append(held._bytes - before)
+    *long, usual = taken
+    assert long == 2 * [usual + sys.getsizeof(name)]
 
 
 _SPOKEN = st.builds(
