@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -17,6 +18,11 @@ def without_raw_data() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
         yield
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors: tests of processes, clocks and links wait now and then."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure() -> None:

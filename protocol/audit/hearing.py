@@ -21,7 +21,7 @@ from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.codec import decode_envelope
 
 _HEADS = msgspec.msgpack.Decoder(Head)
-_NAME = Head.kind().encode()
+_HEAD_KIND = Head.kind().encode()
 
 
 class Hearing:
@@ -113,7 +113,7 @@ def heads_of(entries: Iterable[Entry]) -> dict[PartyId, bytes]:
     """The bodies of all heads, of a record known to be sound; next to nothing else is decoded."""
     heads = {}
     for entry in entries:
-        if isinstance(entry, Sent) and _NAME in entry.envelope:
+        if isinstance(entry, Sent) and _HEAD_KIND in entry.envelope:
             envelope = decode_envelope(entry.envelope)
             if envelope.kind == Head.kind():
                 heads[envelope.sender] = envelope.body

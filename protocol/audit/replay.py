@@ -111,7 +111,7 @@ class ReplayWriter:
 
 
 _HEARD_BYTES = 384
-"""What one that waits for the role takes beside its body and what no other one has."""
+"""The bytes of a waiting envelope beside its body and the names that it alone holds."""
 
 
 class _Heard(NamedTuple):
@@ -143,10 +143,10 @@ class _Role:
         self._held = held
         self._machine: Machine | None = None
         self._heard: dict[PartyId, list[_Heard]] = {}
-        self._topic: Topic | None = None
-        # What most envelopes have in common is kept once.
+        # What most envelopes have in common is kept once, and what they are about.
         common = (charter.session, known.member, *charter.codec.names)
         self._shared: dict[Any, Any] = {value: value for value in common}
+        self._last_topic: Topic | None = None
         self._spoken: deque[Envelope] = deque()
         self._given = 0
         self._compared = 0
@@ -163,13 +163,13 @@ class _Role:
     def heard(self, step: Step, envelope: Envelope) -> None:
         """An envelope was delivered."""
         topic = None if step.message is None else topic_of(step.message)
-        if topic != self._topic:
-            self._topic = topic
+        if topic != self._last_topic:
+            self._last_topic = topic
         shared, roster = self._shared, self._charter.roster
         session, sender, recipient, seq, kind, body = msgspec.structs.astuple(envelope)
         heard = _Heard(
             step.number,
-            self._topic,
+            self._last_topic,
             shared.get(session, session),
             roster.own(sender) if sender in roster else sender,
             shared.get(recipient, recipient),

@@ -83,24 +83,32 @@ _GROUP = 16
 """How many numbers of a sender stand together in a ``_Broadcast``."""
 
 _GROUP_BYTES = 1024
+"""The bytes that a group takes beside its message."""
+
 _MEMBER_BYTES = 32
-"""What a group takes beside the message, and each of its envelopes beside its recipient's name."""
+"""The bytes that one of a group's envelopes takes beside its recipient's name."""
+
+_SHORT = 160
+"""The length of all names of an envelope together for which ``OVERHEAD`` has room."""
 
 
 class _Broadcast:
     """Envelopes of one sender that say the same, with numbers that differ in the last digit alone.
 
-    Digits are of base ``_GROUP``. For each is kept to whom it goes, and the number of its entry.
+    Digits are of base ``_GROUP``. Of each the recipient is kept, and the number of its entry.
 
     Args:
         said: one of them.
+
+    Attributes:
+        count: how many are under way.
     """
 
-    __slots__ = ("_entries", "_recipients", "said", "size")
+    __slots__ = ("_entries", "_recipients", "count", "said")
 
     def __init__(self, said: _Said) -> None:
         self.said = said
-        self.size = 0
+        self.count = 0
         self._entries = [-1] * _GROUP
         self._recipients = [said.envelope.recipient] * _GROUP
         self.put(said.number, said.envelope)
@@ -109,7 +117,7 @@ class _Broadcast:
         """Another one is under way, by the entry of this number."""
         place = envelope.seq % _GROUP
         self._entries[place], self._recipients[place] = number, envelope.recipient
-        self.size += 1
+        self.count += 1
 
     def take(self, seq: int) -> _Said | None:
         """The one of this number is not under way any more; None if it was not."""
@@ -117,8 +125,10 @@ class _Broadcast:
         number, self._entries[place] = self._entries[place], -1
         if number < 0:
             return None
-        self.size -= 1
-        recipient, said = self._recipients[place], self.said
+        self.count -= 1
+        said, recipient = self.said, self._recipients[place]
+        # Its name is not kept for longer than it is counted.
+        self._recipients[place] = said.envelope.recipient
         envelope = msgspec.structs.replace(said.envelope, recipient=recipient, seq=seq)
         return _Said(number, envelope, said.message, said.size)
 
@@ -185,11 +195,11 @@ class Walk:
             size = len(body) if message is None else self._codec.held_bytes(message, body)
             said = _Said(step.number, envelope, message, size)
         if not self._join(said):
-            self._held.take(self._share(said))
+            self._held.take(self._share(said) + _long_names(envelope, envelope.recipient))
             self._under_way[envelope.sender, envelope.seq] = said
 
     def _join(self, said: _Said) -> bool:
-        """Put it to the others of its broadcast; whether there are any."""
+        """Add it to its broadcast; False if it has none."""
         envelope = said.envelope
         sender, seq = envelope.sender, envelope.seq
         group = self._groups.get((sender, seq // _GROUP))
@@ -199,11 +209,12 @@ class Walk:
                 return False
             del self._under_way[sender, seq - 1]
             group = self._groups[sender, seq // _GROUP] = _Broadcast(before)
-            self._held.drop(0)
-            self._held.take(_member_bytes(before.envelope), overhead=_GROUP_BYTES)
+            names, recipient = _long_names(envelope), before.envelope.recipient
+            self._held.drop(_long_names(before.envelope, recipient))
+            self._held.take(_member_bytes(recipient) + names, overhead=_GROUP_BYTES)
         elif not _is_alike(group.said.envelope, envelope):
             return False
-        self._held.take(_member_bytes(envelope), overhead=0)
+        self._held.take(_member_bytes(envelope.recipient), overhead=0)
         group.put(said.number, envelope)
         return True
 
@@ -238,7 +249,8 @@ class Walk:
     def _forget(self, key: tuple[PartyId, int]) -> _Said | None:
         said = self._under_way.pop(key, None)
         if said is not None:
-            self._held.drop(self._let_go(said))
+            names = _long_names(said.envelope, said.envelope.recipient)
+            self._held.drop(self._let_go(said) + names)
             return said
         sender, seq = key
         place = sender, seq // _GROUP
@@ -246,15 +258,16 @@ class Walk:
         said = None if group is None else group.take(seq)
         if group is None or said is None:
             return None
-        self._held.drop(_member_bytes(said.envelope), overhead=0)
-        if not group.size:
+        self._held.drop(_member_bytes(said.envelope.recipient), overhead=0)
+        if not group.count:
             del self._groups[place]
-            self._held.drop(self._let_go(said), overhead=_GROUP_BYTES)
+            names = _long_names(said.envelope)
+            self._held.drop(self._let_go(said) + names, overhead=_GROUP_BYTES)
         return said
 
     def _share(self, said: _Said) -> int:
-        """How many bytes its message takes, which is kept once for all who are told the same."""
-        if not self._is_shared(said.envelope):
+        """Share its message; how many bytes more are held."""
+        if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
         times, first = self._shared.get(key, (0, said))
@@ -262,8 +275,8 @@ class Walk:
         return 0 if times else said.size
 
     def _let_go(self, said: _Said) -> int:
-        """How many bytes less are kept when this is not under way any more."""
-        if not self._is_shared(said.envelope):
+        """Share its message no longer; how many bytes less are held."""
+        if said.message is None or not self._is_shared(said.envelope):
             return said.size
         key = said.envelope.kind, said.envelope.body
         times, first = self._shared.pop(key)
@@ -276,8 +289,14 @@ class Walk:
         return self._bodies and envelope.recipient not in (AGGREGATOR, RECORD)
 
 
-def _member_bytes(envelope: Envelope) -> int:
-    return _MEMBER_BYTES + sys.getsizeof(envelope.recipient)
+def _member_bytes(recipient: PartyId) -> int:
+    return _MEMBER_BYTES + sys.getsizeof(recipient)
+
+
+def _long_names(envelope: Envelope, recipient: str = "") -> int:
+    """The bytes of an envelope's session, sender, kind and perhaps recipient, if they are long."""
+    names = envelope.session, envelope.sender, envelope.kind, recipient
+    return sum(map(sys.getsizeof, names)) if sum(map(len, names)) > _SHORT else 0
 
 
 def _is_alike(one: Envelope, other: Envelope) -> bool:

@@ -108,8 +108,8 @@ class Inbox:
         self._signed = signed
         self._early: dict[Topic, dict[PartyId, tuple[Envelope, Message]]] = {}
         self._early_count: dict[tuple[PartyId, str], int] = {}
-        # Whom one wait alone was for stays a tuple if it was one member: of most parties that is
-        # all, and a set takes four times as much.
+        # A topic awaited from one member keeps the wait's own tuple: most parties have nothing
+        # else, and a set takes four times as much.
         self._asked: dict[Topic, set[PartyId] | tuple[PartyId, ...]] = {}
         self._heard: dict[PartyId, int] = {}
         self.waiting: Waiting | None = None

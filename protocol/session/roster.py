@@ -228,7 +228,7 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return self.members[self.position[name]][1]
 
     def own(self, name: PartyId) -> PartyId:
-        """A member's name as the roster holds it, for whoever keeps many equal ones."""
+        """A member's name as the roster holds it, so that equal names share one string."""
         return self.members[self.position[name]][0]
 
     def verify(self, name: PartyId, signature: bytes, content: bytes) -> bool:

@@ -473,15 +473,15 @@ async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash
 
 
 _again_uncached = Charter.again
-_charters: dict[tuple[int, int], Charter] = {}
+_charters: dict[tuple[int, int], tuple[Charter, Charter]] = {}
 
 
 def _again(charter: Charter, attempt: int) -> Charter:
-    # A setup is kept, and with it its charters.
+    # The charter is kept too, so that no other gets its place in memory: there are few.
     key = (id(charter), attempt)
     if key not in _charters:
-        _charters[key] = _again_uncached(charter, attempt)
-    return _charters[key]
+        _charters[key] = charter, _again_uncached(charter, attempt)
+    return _charters[key][1]
 
 
 _kinds_uncached = Variant.kinds

@@ -22,7 +22,6 @@ from scenarios.report.statement.replays import is_exact
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
 _NUMBER = re.compile("([0-9]+)")
-_NUMBERED = re.compile("([^0-9]*)([0-9]+)")
 
 
 def coalition(
@@ -213,9 +212,6 @@ def alike(groups: Iterable[Linked]) -> list[Linked]:
 
 def _in_order(name: str) -> tuple[tuple[int, str], ...]:
     """What names are sorted by, so that party-2 stands before party-10."""
-    if usual := _NUMBERED.fullmatch(name):
-        head, number = usual[1], usual[2].lstrip("0")
-        return (0, head), (len(number), number), (0, "")
     parts = (part.lstrip("0") if i % 2 else part for i, part in enumerate(_NUMBER.split(name)))
     return tuple((len(part) if i % 2 else 0, part) for i, part in enumerate(parts))
 
