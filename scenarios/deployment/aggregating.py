@@ -379,16 +379,26 @@ async def _carried(
     return {name: why for name, why in left if not exchange.has_ended(name)}
 
 
-def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> int:
+class Abandoned(NamedTuple):
+    """An attempt that does not go on.
+
+    Args:
+        attempt: its number.
+        ended: whose last words it has on record, in roster order: they may have been told that they
+            are done. None if its record is lost.
+    """
+
+    attempt: int
+    ended: tuple[PartyId, ...] | None
+
+
+def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> Abandoned:
     """Declare that the attempt which was begun does not go on: in its record, signed.
 
     Args:
         member: the aggregator.
         transcript: the name that the attempt's transcript would have got.
         lost: its record is lost, so the attempt ends without an entry that says so.
-
-    Returns:
-        The attempt's number.
 
     Raises:
         UsageError: no attempt has begun, or it has ended well; or its record is not there.
@@ -400,6 +410,7 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> i
         if last is None or last.state != "begun":
             raise UsageError(f"{member.folder}: no attempt has begun that is not over")
         there = any(map(os.path.lexists, (transcript, partial_path(transcript))))
+        ended: tuple[PartyId, ...] | None = None
         if there or not lost:
             with _again(member, counter, last, transcript, Operation()) as attempt:
                 ending = None if attempt.past is None else attempt.past.ending
@@ -410,8 +421,9 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> i
                         f"{attempt.record.path}: the survey has ended well; --resume publishes it"
                     )
                 attempt.record.sync()
+                ended = tuple(filter(attempt.exchange.has_ended, member.charter.roster.parties))
         counter.finish()
-    return last.attempt
+    return Abandoned(last.attempt, ended)
 
 
 def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:

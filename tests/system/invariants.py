@@ -125,7 +125,10 @@ def _is_over(life: Life) -> bool:
 
 
 def acknowledged_is_counted(course: Course) -> Iterator[str]:
-    """Of a party that says "done", all words are on record; if there is a result, in its record."""
+    """Of a party that says "done", all words are on record; if there is a result, in its record.
+
+    Unless its attempt was given up: that record says so, and the party has to answer again.
+    """
     finished = _finished(course)
     for life in course.lives:
         if life.answered is None or life.answered.ending != DONE:
@@ -135,7 +138,9 @@ def acknowledged_is_counted(course: Course) -> Iterator[str]:
         if missing:
             yield f"{life.member} is done, and {missing} of its envelopes are not on record"
         elif finished is not None and finished.ended and finished.header.session != session:
-            yield f"{life.member} is done, and the survey was published without it"
+            records = records_in(course.disks[AGGREGATOR])
+            if not any(kept.ended for kept in records if kept.header.session == session):
+                yield f"{life.member} is done, and the survey was published without it"
 
 
 def _not_on_record(course: Course, party: str, session: bytes) -> int:

@@ -45,10 +45,14 @@ from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.beside import Beside
+from scenarios.report.statement.parts import some
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
+
+_NAMED = 20
+"""How many parties are named that have answered in an attempt that is abandoned."""
 
 
 @click.command()
@@ -241,8 +245,15 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     more then, as another attempt.
     """
     member = member_in(folder, variant)
-    attempt = abandon_survey(member, out / TRANSCRIPT, lost=lost)
+    attempt, ended = abandon_survey(member, out / TRANSCRIPT, lost=lost)
     click.echo(f"attempt {attempt} is abandoned; {_cost_of(attempt + 1, member)}")
+    if ended is None:
+        click.echo(f"who may have been told that they are done in attempt {attempt} is not known")
+    elif ended:
+        click.echo(
+            f"may have been told that they are done, and count in attempt {attempt + 1} only if "
+            f"they answer again: {some(ended, len(ended), _NAMED)}"
+        )
 
 
 def _cost_of(attempt: int, member: Member) -> str:

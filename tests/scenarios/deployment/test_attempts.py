@@ -176,7 +176,7 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
             abandon_survey(member, tmp_path / "one" / "transcript.svt", lost=lost)
     with pytest.raises(UsageError, match="no such file"):
         abandon_survey(member, tmp_path / "two" / "transcript.svt")
-    assert abandon_survey(member, tmp_path / "two" / "transcript.svt", lost=True) == 1
+    assert abandon_survey(member, tmp_path / "two" / "transcript.svt", lost=True) == (1, None)
     answered = hold(keys, tmp_path / "two", TWICE)
     for each in answered.values():
         assert (each.ending, each.attempt) == ("done", 2)
@@ -218,7 +218,7 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
         aggregate()
     assert verified(partial_path(out), 1).ending is None
     assert signing.sizes == 1
-    assert abandon_survey(read_member(keys / AGGREGATOR), out) == 1
+    assert abandon_survey(read_member(keys / AGGREGATOR), out) == (1, ())
     ending = verified(partial_path(out), 1).ending
     assert ending is not None
     assert (ending.complete, ending.reason) == (False, "abandoned")
@@ -281,6 +281,10 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
     assert verified(one / "transcript.svt.partial", 1).ending is None
     said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
     assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
+    assert said_so.out.endswith(
+        "may have been told that they are done, and count in attempt 2 only if they answer again: "
+        "anna, bert\n"
+    )
     assert verified(one / "transcript.svt.partial", 1).ending is not None
     with aggregating(keys, two) as (aggregator, where, told):
         assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
