@@ -16,10 +16,11 @@ from protocol.errors import ProtocolError, TranscriptError
 from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope, Head
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
-from protocol.transcript.entries import Header, Sent
+from protocol.transcript.entries import Ending, Header, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
+from scenarios.deployment.aggregating import ABANDONED
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
 from tests.system.disk import File
@@ -43,7 +44,7 @@ class Kept(msgspec.Struct, frozen=True):
         header: what it is about.
         sent: the digest of each envelope.
         notes: its checkpoints.
-        ended: whether it has its last entry.
+        ending: its last entry, if it has that.
         fault: why reading stopped, other than at a torn end.
     """
 
@@ -51,7 +52,7 @@ class Kept(msgspec.Struct, frozen=True):
     header: Header
     sent: Mapping[Said, bytes]
     notes: tuple[str, ...]
-    ended: bool
+    ending: Ending | None
     fault: str | None
 
 
@@ -77,8 +78,7 @@ def _read(content: bytes) -> Kept | None:
             envelope = decode_envelope(entry.envelope)
             sent[envelope.sender, envelope.seq] = hashlib.sha256(entry.envelope).digest()
     fault = None if reader.fault is None else str(reader.fault)
-    notes, ended = tuple(reader.notes), reader.ending is not None
-    return Kept(content, reader.header, sent, notes, ended, fault)
+    return Kept(content, reader.header, sent, tuple(reader.notes), reader.ending, fault)
 
 
 _audits: dict[bytes, Audit] = {}
@@ -127,7 +127,7 @@ def _is_over(life: Life) -> bool:
 def acknowledged_is_counted(course: Course) -> Iterator[str]:
     """Of a party that says "done", all words are on record; if there is a result, in its record.
 
-    Unless its attempt was given up: that record says so, and the party has to answer again.
+    Unless its attempt was abandoned: that record says so, and the party has to answer again.
     """
     finished = _finished(course)
     for life in course.lives:
@@ -137,10 +137,20 @@ def acknowledged_is_counted(course: Course) -> Iterator[str]:
         missing = _not_on_record(course, life.member, session)
         if missing:
             yield f"{life.member} is done, and {missing} of its envelopes are not on record"
-        elif finished is not None and finished.ended and finished.header.session != session:
-            records = records_in(course.disks[AGGREGATOR])
-            if not any(kept.ended for kept in records if kept.header.session == session):
-                yield f"{life.member} is done, and the survey was published without it"
+        elif (
+            finished is not None
+            and finished.ending is not None
+            and finished.header.session != session
+            and not _is_abandoned(course, session)
+        ):
+            yield f"{life.member} is done, and the survey was published without it"
+
+
+def _is_abandoned(course: Course, session: bytes) -> bool:
+    """Whether the record of an attempt ends with the word that it does not go on."""
+    records = records_in(course.disks[AGGREGATOR])
+    endings = [kept.ending for kept in records if kept.header.session == session]
+    return [end and (end.complete, end.reason) for end in endings] == [(False, ABANDONED)]
 
 
 def _not_on_record(course: Course, party: str, session: bytes) -> int:
@@ -248,7 +258,7 @@ def one_checkpoint_of_a_size(course: Course) -> Iterator[str]:
 def receipts_hold(course: Course) -> Iterator[str]:
     """The published record goes on from the checkpoint of every receipt of its session."""
     finished = _finished(course)
-    if finished is None or not finished.ended:
+    if finished is None or finished.ending is None:
         return
     for party in course.spent:
         for signed in _receipted(course.disks[party]):
@@ -294,7 +304,7 @@ def the_audit_accepts(course: Course) -> Iterator[str]:
         if judged.verification.faults:
             yield f"a record is not sound: {judged.verification.faults[0]}"
     finished = _finished(course)
-    if finished is not None and finished.ended:
+    if finished is not None and finished.ending is not None:
         judged = _audited(course, finished)
         if judged.verdict != "sound":
             yield f"the audit does not accept: {[*judged.findings, judged.verification.verdict]}"
@@ -364,9 +374,7 @@ def _healing(course: Course) -> float:
                 lost.add(fault.member)
             case Late() | Part():
                 takes += fault.seconds
-            # Not a flipped bit: in the length of a TLS record it is like silence, for whoever reads
-            # waits for more than was sent.
-            case Cut(how="reset"):
+            case Cut(how="reset" | "flip") if fault not in course.stalled:
                 takes += 1.0
                 lost.add(fault.member)
             case _:

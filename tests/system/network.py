@@ -49,6 +49,8 @@ class Pipe:
         self.reader = reader
         self.sent = 0
         self.unread = 0
+        # All that was sent, as it was meant.
+        self.said = bytearray()
         self.waiting: deque[bytes] = deque()
         self.ended = False
         self.closed = False
@@ -89,6 +91,14 @@ class Pipe:
         return b"" if self.ended else None
 
 
+def is_length(said: bytes, byte: int) -> bool:
+    """Whether a byte of a TLS connection is one of a record's length (RFC 8446, section 5.1)."""
+    start = 0
+    while start + 5 <= byte:
+        start += 5 + int.from_bytes(said[start + 3 : start + 5], "big")
+    return start + 3 <= byte < start + 5
+
+
 class Connection:
     """Two directions between two hosts.
 
@@ -112,12 +122,15 @@ class Connection:
         """Bytes of a side leave; what is to befall them does."""
         pipe = self.pipes[side]
         start, pipe.sent = pipe.sent, pipe.sent + len(content)
+        pipe.said += content
         if self.number == 0:
             self.network.sent[self.hosts[0].name] = (self.pipes[0].sent, self.pipes[1].sent)
         for cut in self.cuts:
             if cut.side == side and start <= cut.byte < pipe.sent:
                 place = cut.byte - start
                 if cut.how == "flip":
+                    if is_length(pipe.said, cut.byte):
+                        self.network.stalled.add(cut)
                     flipped = bytes([content[place] ^ 1 << cut.byte % 8])
                     content = content[:place] + flipped + content[place + 1 :]
                     continue
@@ -364,6 +377,8 @@ class Network(trio.abc.SocketFactory):
     def __init__(self, random: Random, cuts: list[Cut]) -> None:
         self.random = random
         self.cuts = cuts
+        # The flipped bits that leave a reader waiting for more than was sent: it is like silence.
+        self.stalled: set[Cut] = set()
         self.listening: Socket | None = None
         self.watched: dict[Pipe, Socket] = {}
         self._sockets: list[Socket] = []

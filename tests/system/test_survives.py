@@ -10,6 +10,7 @@ from protocol.variants import BUILT_IN
 from tests.scenarios.command import ROOT
 from tests.system.__main__ import failures_of
 from tests.system.invariants import broken_in
+from tests.system.network import is_length
 from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Schedule, Slow, drawn, read
 from tests.system.world import Course, play, profile_of, setup_of, variants
 
@@ -113,3 +114,29 @@ def test_the_command_replays_a_schedule(tmp_path: object) -> None:
 @pytest.mark.parametrize("name", [*variants()])
 def test_a_survey_survives_many(name: str) -> None:
     assert failures_of(name, 0, 10_000) == []
+
+
+def test_the_length_of_a_record_is_found() -> None:
+    said = b"\x16\x03\x03\x00\x02ab" + b"\x17\x03\x03\x01\x00" + bytes(256) + b"\x17\x03"
+    assert [place for place in range(len(said)) if is_length(said, place)] == [3, 4, 10, 11]
+
+
+def test_only_a_bit_in_the_length_of_a_record_is_like_silence() -> None:
+    setup, stalled = setup_of("secure-sum"), 0
+    for byte in range(1330, 1380):
+        course = play(setup, Schedule(20002629, (Cut("party-2", 0, 0, byte, "flip"),)))
+        assert broken_in(course) == []
+        stalled += len(course.stalled)
+    assert 0 < stalled < 5
+
+
+ABANDONED_AFTER_ONE = """{"seed":20002016,"faults":[{"type":"Crash","member":"aggregator","life":0,
+"moment":122,"how":"kill","away":1.0,"torn":54,"then":"anew"},{"type":"Jump","at":0.061,"seconds":227.0}]}"""
+
+
+def test_one_who_is_done_before_an_attempt_is_abandoned_is_on_its_record() -> None:
+    course = play(setup_of("rr-joint"), read(ABANDONED_AFTER_ONE.encode()))
+    assert [*map(str, broken_in(course))] == []
+    (done,) = course.lives_of("party-1")
+    assert (done.said, done.answered and done.answered.attempt) == ("done", 1)
+    assert "published" in course.lives_of("aggregator")[-1].said

@@ -174,6 +174,7 @@ class Course(msgspec.Struct):
         spent: what each party's account says, by attempt.
         seconds: how long it took.
         sent: the bytes of each party's first connection, its own and the aggregator's.
+        stalled: the flipped bits that were in the length of a TLS record.
     """
 
     setup: Setup
@@ -185,6 +186,7 @@ class Course(msgspec.Struct):
     spent: dict[str, dict[int, float]]
     seconds: float
     sent: dict[str, tuple[int, int]]
+    stalled: set[Cut]
 
     @property
     def profile(self) -> Profile:
@@ -246,6 +248,7 @@ class World:
             spent=spent,
             seconds=ended - began,
             sent=self.network.sent,
+            stalled=self.network.stalled,
         )
 
     def lives_of(self, member: str) -> list[Life]:
