@@ -20,10 +20,11 @@ from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
+from protocol.surveys.records import Records
 from scenarios.deployment.attempts import Account, nats_of, open_account
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
-from scenarios.deployment.receipts import Kept, keep_receipt
+from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
 from scenarios.deployment.remembered import (
     Memory,
     SameAgain,
@@ -41,10 +42,16 @@ from scenarios.deployment.repeating import (
     noted_given,
 )
 from scenarios.deployment.respondents import coding_for, read_respondents
-from scenarios.deployment.session_keys import mark_of, role_stream, session_key
+from scenarios.deployment.session_keys import (
+    known_session_key,
+    mark_of,
+    role_stream,
+    session_key,
+)
 from scenarios.errors import StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
+from transports.dialing import TurnedAwayError
 from transports.lasting.link import PATIENCE, connect_lasting
 from transports.tls import client_context
 
@@ -74,6 +81,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         stopped: whether a signal has ended it.
         receipt: what the aggregator has given for all that the party said; None for nothing.
         repeated: whether the report was one that was given before, which costs nothing again.
+        earlier: whether an earlier program has given the answer, and this one heard no more of it.
     """
 
     ending: str
@@ -83,6 +91,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     receipt: Kept | None = None
     repeated: bool = False
+    earlier: bool = False
 
 
 async def answer_survey(
@@ -104,7 +113,8 @@ async def answer_survey(
 
     It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
     holds and is in the party's folder (``keep_receipt``). A connection that is lost is made again;
-    nothing is said twice, and nothing else than before.
+    nothing is said twice, and nothing else than before. A party that has that receipt from before
+    is done, also if the aggregator is out of reach, which may be over or at another attempt.
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
@@ -155,7 +165,7 @@ async def answer_survey(
     given: Given | None = None
     if repeat is not None:
         check_repeatable(variant, len(member.charter.roster) - 1)
-        given = answer_given(repeat, member.charter, held)
+        given = answer_given(repeat, member, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
     paying = _Paying.by(purse, people.ids, variant, budget=budget)
     if given is None:
@@ -184,10 +194,17 @@ async def answer_survey(
             if machine.head is None or acknowledged is None:
                 return None
             # Before the goodbye: whoever is killed after it finds nobody to ask again.
-            return keep_receipt(member.folder, machine.charter, machine.head, acknowledged)
+            return keep_receipt(
+                member.folder,
+                machine.charter,
+                machine.head,
+                acknowledged,
+                done=machine.failure is None,
+            )
 
     try:
         with open_account(member.folder) as account, ExitStack() as kept:
+            before_this = _done_before(member, account, held)
 
             def join(attempt: int) -> None:
                 account.check(attempt)
@@ -237,6 +254,12 @@ async def answer_survey(
                 if not sittings:
                     raise
                 stopped = f"{error}: {AGAIN}"
+            except TurnedAwayError:
+                raise
+            except ConnectionError:
+                if before_this is None:
+                    raise
+                return before_this
             finally:
                 # After the link is closed, and always: others must not see whether there was one.
                 for sitting in sittings:
@@ -246,6 +269,8 @@ async def answer_survey(
             attempt = machine.charter.attempt
             ending = stopped or ending_of(machine)
             if ending == DONE and receipt is None:
+                if before_this is not None and before_this.attempt == attempt:
+                    return before_this
                 ending = NOT_ACKNOWLEDGED
             elif ending == DONE and receipt is not None and receipt.problems:
                 ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
@@ -260,6 +285,32 @@ async def answer_survey(
             )
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error
+
+
+def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
+    """How a party has ended in the last attempt that it answered, with these records.
+
+    None if it has no receipt of it: perhaps it is done, and does not know.
+    """
+    attempt = max(account.attempts, default=0)
+    if not attempt:
+        return None
+    charter = member.charter.again(attempt)
+    receipt = receipt_in(member.folder, charter, member.identity.name)
+    if receipt is None:
+        return None
+    mark, _ = noted_in(member.folder, "said", charter.session)
+    if mark != mark_of(known_session_key(member.folder, charter, records), charter.session):
+        return None
+    return Answered(
+        ending=DONE,
+        attempt=attempt,
+        spent=account.spent(attempt),
+        before=account.before(attempt),
+        repeated=noted_given(member.folder, charter.session) is not None,
+        receipt=receipt,
+        earlier=True,
+    )
 
 
 class _Paying(NamedTuple):

@@ -29,7 +29,8 @@ ATTEMPTS = "attempts"
 
 LOG_SECRET, STREAM_SECRET = "log-secret", "stream-secret"
 """What the aggregator's files begin with for the secret of a log, and for that of the aggregator's
-randomness. They are there until the attempt is over: without them nobody could go on with it."""
+randomness. They are there until the attempt is over: without the first nobody could begin the same
+log again, without the second nobody could go on with the attempt."""
 
 Attempt = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 Nats = Annotated[float, Meta(ge=0)]

@@ -88,10 +88,9 @@ def _of_folders(
         held = coding.records(path)
         key = known_session_key(folder, charter, held)
         given = noted_given(folder, charter.session)
-        own = role_stream(key, charter.session, name)
         yield Disclosure(
             member=name,
-            stream=own if given is None else given.stream,
+            stream=role_stream(key, charter.session, name) if given is None else given.stream(key),
             identity=member.identity,
             records=held,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -41,7 +42,9 @@ class Kept(NamedTuple):
         return f"sottovoce check {self.receipt} --checkpoint {self.checkpoint}"
 
 
-def keep_receipt(folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement) -> Kept:
+def keep_receipt(
+    folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement, *, done: bool = True
+) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
 
     A receipt that is there and holds stays. One that does not hold is kept under another name, as
@@ -51,12 +54,14 @@ def keep_receipt(folder: Path, charter: Charter, head: SaidHead, given: Acknowle
         folder: the party's.
         charter: of the session.
         head: what the party has ended with.
+        done: whether it has answered all that it was asked; if it has declined, the receipt has
+            another name, since by ``receipt_in`` it is not done.
 
     Raises:
         OSError: it cannot be written.
     """
     session = charter.session.hex()
-    kept = Kept(folder / f"receipt-{session}", folder / f"checkpoint-{session}")
+    kept = _kept(folder, session, "" if done else "declined-")
     receipt, checkpoint = receipt_for(charter, head, given)
     problems = problems_of(receipt, checkpoint)
     before = _holding(kept, receipt)
@@ -67,15 +72,36 @@ def keep_receipt(folder: Path, charter: Charter, head: SaidHead, given: Acknowle
         write_evidence(evidence, folder / f"evidence-{session}")
         problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
     if problems:
-        kept = Kept(
-            folder / f"refused-receipt-{session}",
-            folder / f"refused-checkpoint-{session}",
-            problems,
-        )
+        kept = _kept(folder, session, "refused-")._replace(problems=problems)
     # The receipt last: where one is, its checkpoint is.
     write_whole(kept.checkpoint, checkpoint.note, private=True)
     write_whole(kept.receipt, encode_receipt(receipt), private=True)
     return kept
+
+
+def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
+    """The receipt that a party has been given for all that it was asked in a session.
+
+    None without one, and if it does not hold.
+    """
+    kept = _kept(folder, charter.session.hex(), "")
+    try:
+        receipt = decode_receipt(read_small(kept.receipt))
+        checkpoint = read_checkpoint(kept.checkpoint)
+    except (UsageError, ValueError):
+        return None
+    own = (receipt.party, receipt.key, receipt.session, checkpoint.key) == (
+        party,
+        charter.roster.key(party),
+        charter.session,
+        charter.roster.key(AGGREGATOR),
+    )
+    ended = own and receipt.ended is not None and not problems_of(receipt, checkpoint)
+    return kept if ended else None
+
+
+def _kept(folder: Path, session: str, which: str) -> Kept:
+    return Kept(folder / f"{which}receipt-{session}", folder / f"{which}checkpoint-{session}")
 
 
 def _holding(kept: Kept, receipt: Receipt) -> SignedCheckpoint | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.crypto.randomness import Stream
+from protocol.crypto.randomness import Stream, expand
 from protocol.errors import PrivacyError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.charter import Charter
@@ -25,7 +25,12 @@ from scenarios.deployment.attempts import account_in
 from scenarios.deployment.members import Member
 from scenarios.deployment.purse import Release
 from scenarios.deployment.remembered import noted_in
-from scenarios.deployment.session_keys import known_session_key, mark_of, role_stream
+from scenarios.deployment.session_keys import (
+    known_session_key,
+    mark_of,
+    role_stream,
+    session_key,
+)
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming, write_once
 
@@ -45,7 +50,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         survey: in which it was given.
         session: that of the attempt at it.
         party: who gave it, under the name that it had there.
-        key: of its randomness (``drawing.session_key``).
+        drawn: what tells the key of its randomness from others (``session_keys.mark_of``).
+        masked: that key under a mask that follows from the secret and the records of whoever gives
+            the report again: the key alone undoes what hides the answers in the report.
         place: which of the parties that was, from 0: the aggregator asked it with this number.
         asked: the digest of the question, which was all that the party heard.
         report: its report, encoded.
@@ -55,7 +62,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     survey: bytes
     session: bytes
     party: PartyId
-    key: bytes
+    drawn: bytes
+    masked: bytes
     place: int
     asked: bytes
     report: bytes
@@ -64,16 +72,18 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __repr__(self) -> str:
         return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
 
-    @property
-    def stream(self) -> Stream:
-        """The randomness that the answer was drawn with."""
-        return role_stream(self.key, self.session, self.party)
+    def stream(self, own: bytes) -> Stream:
+        """The randomness that the answer was drawn with.
+
+        Args:
+            own: the key of whoever gives it again (``session_keys.session_key``).
+        """
+        return role_stream(_masked(self.masked, own, self.session), self.session, self.party)
 
     @property
     def release(self) -> Release:
         """What was paid for."""
-        drawn = mark_of(self.key, self.session)
-        return Release(survey=self.survey, session=self.session, party=self.party, drawn=drawn)
+        return Release(survey=self.survey, session=self.session, party=self.party, drawn=self.drawn)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
         """Make sure that nothing is asked but what was asked before.
@@ -156,12 +166,12 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
     return keep
 
 
-def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
+def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     """The answer that was paid for last, of those given from a folder.
 
     Args:
         earlier: the member whose folder it is.
-        charter: of a session of the survey in which the answer is to be given again.
+        member: who is to give it again.
         records: that it is to be about.
 
     Raises:
@@ -169,7 +179,7 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
         OSError: a file cannot be read; names it.
     """
     folder, before = earlier.folder, earlier.charter
-    if _asked(before.variant) != _asked(charter.variant):
+    if _asked(before.variant) != _asked(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
     account = account_in(folder)
     paid = [attempt for attempt in account.attempts if account.spent(attempt)]
@@ -178,8 +188,9 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
     there = before.again(paid[-1])
     key = known_session_key(folder, there, records)
     name = earlier.identity.name
+    drawn = mark_of(key, there.session)
     mark, said = noted_in(folder, "said", there.session)
-    if mark != mark_of(key, there.session):
+    if mark != drawn:
         raise UsageError(f"--repeat {folder}: other records have answered from there")
     path = _path(folder, REPORT, there.session)
     with naming(path):
@@ -201,7 +212,8 @@ def answer_given(earlier: Member, charter: Charter, records: Records) -> Given:
         survey=before.survey_id,
         session=there.session,
         party=name,
-        key=key,
+        drawn=drawn,
+        masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
@@ -236,6 +248,12 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
 
 def _path(folder: Path, what: str, session: bytes) -> Path:
     return folder / f"{what}-{session.hex()}"
+
+
+def _masked(key: bytes, own: bytes, session: bytes) -> bytes:
+    """A key of a session under a mask of one's own, or the key that is under it."""
+    mask = expand(own, b"sottovoce given 1" + session)
+    return bytes(one ^ other for one, other in zip(key, mask, strict=True))
 
 
 def _digest(envelope: Envelope) -> bytes:

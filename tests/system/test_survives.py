@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from parties.session import LINGER
 from protocol.variants import BUILT_IN
 from tests.scenarios.command import ROOT
 from tests.system.__main__ import failures_of
@@ -140,3 +141,20 @@ def test_one_who_is_done_before_an_attempt_is_abandoned_is_on_its_record() -> No
     (done,) = course.lives_of("party-1")
     assert (done.said, done.answered and done.answered.attempt) == ("done", 1)
     assert "published" in course.lives_of("aggregator")[-1].said
+
+
+@pytest.mark.parametrize(("byte", "waits"), [(200, True), (10_000, False)])
+def test_one_who_is_out_of_reach_keeps_nobody_but_the_aggregator(byte: int, waits: bool) -> None:
+    """Silent before its report, or after it; the other parties are done when their words are."""
+    setup = setup_of("rr-independent")
+    gone = (Cut("party-1", 0, 0, byte, "silent"), Part("party-1", 0.3, 500.0))
+    course = play(setup, Schedule(1, gone))
+    assert broken_in(course) == []
+    for name in ("party-2", "party-3", "party-4"):
+        (life,) = course.lives_of(name)
+        assert (life.said, life.ended is not None and life.ended < 1.0) == ("done", True)
+    (aggregator,) = course.lives_of("aggregator")
+    assert aggregator.said == "published"
+    assert aggregator.ended is not None
+    least = LINGER + (setup.charter.variant.patience if waits else 0.0)
+    assert least <= aggregator.ended < least + 1.0

@@ -141,6 +141,9 @@ def answer(
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
+    if answered.earlier:
+        known = f"by its receipt this party was done with attempt {answered.attempt} before"
+        click.echo(f"nothing more was heard of the aggregator; {known}", err=True)
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
         kept = "kept as evidence" if answered.receipt.problems else "receipt"

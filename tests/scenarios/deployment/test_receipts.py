@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from protocol.crypto.merkle import joint_root, leaf_hash
-from protocol.messages import AGGREGATOR
-from protocol.session.charter import Charter
-from protocol.session.heads import SaidHead
+from protocol.messages import AGGREGATOR, DONE
 from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.transcript.log import log_leaf
 from protocol.transcript.receipts import Acknowledgement, receipt_for
 from scenarios.deployment import answering
-from scenarios.deployment.receipts import Kept, keep_receipt
+from scenarios.deployment.members import read_member
+from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
 from scenarios.operation.operation import Operation
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
 from tests.recorded.signed import ONE, setting
-from tests.scenarios.command import sottovoce
+from tests.scenarios.command import Said, complaint, sottovoce
+from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import silent
+from tests.scenarios.deployment.test_deployment import ScriptedLink, question
 from tests.scenarios.operation.held import hold
 from tests.scenarios.programs import Program
-from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, table
-from transports.lasting.link import LastingLink
+from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, people_table, table
+from transports.lasting.link import LastingLink, connect_lasting
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
@@ -110,6 +112,82 @@ def test_two_checkpoints_of_one_size_are_evidence(tmp_path: Path) -> None:
     assert f"the checkpoint of size {size} was signed twice" in said.out
 
 
+class Unheard(ScriptedLink):
+    """A link that is lost before anything is acknowledged."""
+
+    async def acknowledgement(self) -> Acknowledgement | None:
+        return None
+
+
+def test_who_has_a_receipt_is_done_though_nobody_is_there(
+    two_surveys: list[Path],
+    tmp_path: Path,
+    answer_from: AnswerFrom,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that was killed after its receipt came finds nobody when it is started again."""
+    folder = two_surveys[0] / "anna"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    asked = question(two_surveys[0])
+
+    def alone(*options: object, records: Path = records) -> Said:
+        monkeypatch.setattr(answering, "connect_lasting", connect_lasting)
+        answer = ("answer", folder, "--connect", "127.0.0.1:1", "--waiting", 0, "--id", "who")
+        return sottovoce(*answer, "--purse", tmp_path / "purse", "--records", records, *options)
+
+    assert "127.0.0.1:1" in complaint(alone())
+    first, _ = answer_from(folder, records, asked)
+    assert (first.ending, first.earlier) == (DONE, False)
+    again, _ = answer_from(folder, records, asked, link_class=Unheard)
+    assert (again.ending, again.earlier) == (DONE, True)
+    assert again.receipt == first.receipt
+    assert again.spent == pytest.approx(2.0)
+    said = alone()
+    assert said.code == 0
+    assert said.out.startswith("done; epsilon 2 spent per respondent\nreceipt: ")
+    assert "done with attempt 1 before" in said.err
+    # Other people did not answer.
+    complaint(alone("--budget", 9, records=people_table(tmp_path / "o.csv", "ann,yes,old")))
+    # In an attempt that it is told of it answers; it is not done with that.
+    later = question(two_surveys[0], attempt=2)
+    unheard, _ = answer_from(folder, records, later, attempt=2, link_class=Unheard, budget=9.0)
+    assert unheard.ending.startswith("not acknowledged")
+    assert unheard.attempt == 2
+    # Nor is it without its receipt of the last one.
+    complaint(alone("--budget", 9))
+
+
+def test_the_receipt_of_who_has_declined_does_not_make_it_done(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    folder = two_surveys[0] / "anna"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    asked = question(two_surveys[0])
+    for link_class in (ScriptedLink, Unheard):
+        ended, said = answer_from(folder, records, asked, budget=0.5, link_class=link_class)
+        assert [each.kind for each in said] == ["Declined", "Head"]
+        assert ended.ending != DONE
+        assert not ended.earlier
+    assert [path.name for path in folder.glob("*receipt-*")] == [
+        f"declined-receipt-{read_member(folder).charter.session.hex()}"
+    ]
+
+
+def test_which_receipt_is_ones_own(tmp_path: Path) -> None:
+    kept = keep(tmp_path, given())
+    assert receipt_in(tmp_path, CHARTER, ONE) == kept
+    other = next(name for name in CHARTER.roster.parties if name != ONE)
+    assert receipt_in(tmp_path, CHARTER, other) is None
+    # Under the name of another session, and damaged.
+    again = CHARTER.again(2)
+    for path in (kept.receipt, kept.checkpoint):
+        copied = path.name.replace(SESSION, again.session.hex())
+        (tmp_path / copied).write_bytes(path.read_bytes())
+    assert receipt_in(tmp_path, again, ONE) is None
+    kept.checkpoint.write_bytes(b"")
+    assert receipt_in(tmp_path, CHARTER, ONE) is None
+
+
 def root_with(forged: Acknowledgement) -> bytes:
     """The root that an acknowledgement's leaf and path lead to."""
     receipt, _ = receipt_for(CHARTER, head_of(ONE), forged)
@@ -168,9 +246,9 @@ def test_a_receipt_is_kept_before_the_goodbye(
     done: list[str] = []
     kept, closed = answering.keep_receipt, LastingLink.aclose
 
-    def keep(folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement) -> Kept:
+    def keep(*given: Any, **options: Any) -> Kept:
         done.append("receipt")
-        return kept(folder, charter, head, given)
+        return kept(*given, **options)
 
     async def close(link: LastingLink) -> None:
         done.append("goodbye")

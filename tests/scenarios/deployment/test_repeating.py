@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, Envelope
+from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
 from scenarios.deployment.aggregating import abandon_survey
 from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member
 from scenarios.deployment.purse import Purse, purse_in
-from scenarios.deployment.repeating import check_repeatable
+from scenarios.deployment.repeating import check_repeatable, noted_given
+from scenarios.deployment.respondents import read_records
+from scenarios.deployment.session_keys import known_session_key, role_stream
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
@@ -138,6 +141,26 @@ def test_an_answer_is_given_again_in_another_survey(
     answered = answer_from(two / "bert", records, asked)
     assert (report_of(answered), answered[0].repeated) == (first, True)
     assert paid(tmp_path / "purse") == pytest.approx([2.0, 2.0])
+
+
+def test_what_says_that_a_report_is_given_again_does_not_undo_it(
+    two_surveys: list[Path], records: Path, answer_from: AnswerFrom
+) -> None:
+    """The key of its randomness is there only for who has the party's secret and its records."""
+    one, two = two_surveys
+    anna, bert = read_member(one / "anna"), read_member(two / "bert")
+    answer_from(one / "anna", records, question(one))
+    answer_from(two / "bert", records, question(two, party="bert"), repeat=anna)
+    held = read_records(records, anna.charter.variant.survey)
+    key = known_session_key(anna.folder, anna.charter, held)
+    own = known_session_key(bert.folder, bert.charter, held)
+    given = noted_given(bert.folder, bert.charter.session)
+    assert given is not None
+    assert key not in msgspec.structs.astuple(given)
+    first = role_stream(key, anna.charter.session, PartyId("anna"))
+    assert given.stream(own).words(4).tolist() == first.words(4).tolist()
+    other = given.stream(bytes(32))
+    assert other.words(4).tolist() != given.stream(own).words(4).tolist()
 
 
 def test_another_question_gets_no_report(
