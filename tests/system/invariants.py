@@ -7,13 +7,16 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
+from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Envelope, Head
+from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Closed, Declined, Envelope, Head
+from protocol.session.roles import Topic, topic_of
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Ending, Header, Sent
@@ -124,7 +127,7 @@ def _is_over(life: Life) -> bool:
     return isinstance(life.error, UsageError) and " is over" in life.said
 
 
-def acknowledged_is_counted(course: Course) -> Iterator[str]:
+def acknowledged_is_on_record(course: Course) -> Iterator[str]:
     """Of a party that says "done", all words are on record; if there is a result, in its record.
 
     Unless its attempt was abandoned: that record says so, and the party has to answer again.
@@ -166,6 +169,57 @@ def _not_on_record(course: Course, party: str, session: bytes) -> int:
         if kept.header.session == session:
             said -= kept.sent.keys()
     return len(said)
+
+
+def acknowledged_is_counted(course: Course) -> Iterator[str]:
+    """What is on record before the wait for it is over is counted in the result, and nothing else.
+
+    Who is not counted is missing in a wait on record, and in what the result says of trouble.
+    """
+    finished = _finished(course)
+    if finished is None or finished.ending is None or not finished.ending.complete:
+        return
+    roster, codec = course.setup.charter.roster, course.setup.charter.codec
+    # By topic and sender: what was said, and whether the wait for it is over.
+    said: dict[tuple[Topic, str], tuple[str, bool]] = {}
+    counted: dict[str, set[str]] = defaultdict(set)
+    for step in steps(codec, TranscriptReader(finished.content)):
+        envelope, message = step.envelope, step.message
+        if not isinstance(step.entry, Sent) or envelope is None or message is None:
+            continue
+        if isinstance(message, Closed):
+            topic = message.of, message.round
+            there = set(roster.members_in(message.counted))
+            counted[message.of] |= there
+            for name in roster.members_in(message.awaited):
+                what, _ = said.get((topic, name), ("", False))
+                if what and name not in there:
+                    yield f"{what} was acknowledged, and not counted"
+                said[topic, name] = what, True
+        elif envelope.recipient == AGGREGATOR and not isinstance(message, Declined):
+            of = topic_of(message), envelope.sender
+            said[of] = f"{envelope.kind} #{envelope.seq} of {envelope.sender}", of in said
+    for what, over in said.values():
+        if not over:
+            yield f"{what} was acknowledged, and never waited for"
+    result = _result(course)
+    if result is not None:
+        contribution = course.setup.charter.variant.contribution
+        kind = [*counted][-1] if contribution is None else contribution.kind()
+        some, parties = len(counted[kind]), len(roster.parties)
+        if (result["counted"], result["respondents"]) != (some, some):
+            yield f"{some} are counted on record, and {result['counted']} in the result"
+        if sum(result["trouble"].values()) < parties - some:
+            yield f"{some} of {parties} are counted, and the result says {result['trouble']}"
+
+
+def _result(course: Course) -> dict[str, Any] | None:
+    """What was published; None if nothing was."""
+    files = course.disks[AGGREGATOR]
+    if not is_published(files):
+        return None
+    result: dict[str, Any] = msgspec.json.decode(files[f"{OUT}/{RESULT}"].content)
+    return result
 
 
 def nothing_said_twice(course: Course) -> Iterator[str]:
@@ -326,7 +380,8 @@ than patience and grace."""
 
 
 def what_heals_costs_nobody(course: Course) -> Iterator[str]:
-    """If all is well again soon, there is a result, and everybody is done by itself.
+    """If all is well again soon, there is a result, which counts everybody, and everybody is done
+    by itself.
 
     A program that was killed after its goodbye finds nobody when it is started again: its words
     have to be on record.
@@ -334,10 +389,12 @@ def what_heals_costs_nobody(course: Course) -> Iterator[str]:
     if _healing(course) > HEALS:
         return
     last = course.lives_of(AGGREGATOR)[-1]
-    finished = _finished(course)
-    if finished is None or not is_published(course.disks[AGGREGATOR]):
+    finished, result = _finished(course), _result(course)
+    if finished is None or result is None:
         yield f"all was well again soon, and {last}"
         return
+    if result["counted"] < result["parties"]:
+        yield f"all was well again soon, and {result['counted']} are counted"
     session = finished.header.session
     for name in course.setup.charter.roster.parties:
         lives = course.lives_of(name)
@@ -385,6 +442,7 @@ def _healing(course: Course) -> float:
 INVARIANTS: tuple[Callable[[Course], Iterator[str]], ...] = (
     everybody_ends,
     nothing_breaks,
+    acknowledged_is_on_record,
     acknowledged_is_counted,
     nothing_said_twice,
     no_secret_used_twice,

@@ -220,13 +220,33 @@ def _two_survivor_sets() -> Generator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _unheard() -> Generator[None]:
+    """The hub takes in what the last party says, and does not hand it to the aggregator's role."""
+    real = Exchange.accept
+
+    def accept(self: Exchange, member: str, envelopes: Any, **named: Any) -> Any:
+        ruling = real(self, member, envelopes, **named)
+        return replace(ruling, deliveries=[*filter(is_handed, ruling.deliveries)])
+
+    def is_handed(delivery: Any) -> bool:
+        envelope = delivery.envelope
+        return not (envelope.sender.endswith("4") and envelope.recipient == AGGREGATOR)
+
+    with mock.patch.object(Exchange, "accept", accept):
+        yield
+
+
 def _failing(self: Outcome) -> dict[str, object]:
     raise KeyError("no such table")
 
 
 PLANTS: dict[str, Plant] = {
     "done is what was written to a socket": Plant(
-        "acknowledged_is_counted", "rr-independent", _written, _power
+        "acknowledged_is_on_record", "rr-independent", _written, _power
+    ),
+    "what was acknowledged does not reach the aggregator's role": Plant(
+        "acknowledged_is_counted", "rr-independent", _unheard
     ),
     "no sync": Plant(
         "nothing_leaves_before_it_is_durable",

@@ -31,6 +31,14 @@ def test_it_is_found(name: str) -> None:
         assert any(breaks(name, schedule) for schedule in schedules)
 
 
+@pytest.mark.parametrize("variant", ["rr-independent", "secure-sum", "rrba", "privkvm"])
+def test_who_is_not_counted_is_missed_without_any_fault(variant: str) -> None:
+    setup = setup_of(variant)
+    with PLANTS["what was acknowledged does not reach the aggregator's role"].plant():
+        broken = {one.invariant for one in broken_in(play(setup, Schedule(0)))}
+    assert {"acknowledged_is_counted", "what_heals_costs_nobody"} <= broken
+
+
 def test_every_invariant_can_be_broken() -> None:
     assert {plant.invariant for plant in PLANTS.values()} == {
         invariant.__name__ for invariant in INVARIANTS

@@ -13,7 +13,7 @@ from tests.system.__main__ import failures_of
 from tests.system.invariants import broken_in
 from tests.system.network import is_length
 from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Schedule, Slow, drawn, read
-from tests.system.world import Course, play, profile_of, setup_of, variants
+from tests.system.world import PARTIES, Course, play, profile_of, setup_of, variants
 
 SCHEDULES = 10
 
@@ -21,6 +21,24 @@ SCHEDULES = 10
 @pytest.mark.parametrize("name", [*variants()])
 def test_a_survey_survives(name: str) -> None:
     assert failures_of(name, 0, SCHEDULES) == []
+
+
+@pytest.mark.parametrize("name", [*variants()])
+def test_without_faults_everybody_is_counted(name: str) -> None:
+    course = play(setup_of(name), Schedule(0))
+    assert broken_in(course) == []
+    [life] = course.lives_of("aggregator")
+    assert life.outcome is not None
+    assert life.outcome.summary()["counted"] == PARTIES
+    assert {one.said for one in course.lives} == {"done", "published"}
+
+
+def test_who_comes_too_late_is_named_as_not_counted() -> None:
+    course = play(setup_of("rr-independent"), Schedule(1, (Late("party-4", 35.0),)))
+    assert broken_in(course) == []
+    outcome = course.lives_of("aggregator")[0].outcome
+    assert outcome is not None
+    assert (outcome.counted, outcome.trouble) == (PARTIES - 1, {"never came": 1})
 
 
 def test_it_is_all_variants() -> None:
