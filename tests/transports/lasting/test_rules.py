@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -29,7 +30,7 @@ from transports.lasting.frames import (
     read_frame,
 )
 from transports.lasting.hub import GRACE, LastingHub, Line, Visit
-from transports.lasting.link import LATE, LastingLink
+from transports.lasting.link import LATE, SOON, LastingLink
 from transports.testing import Post, identity_of
 
 A = PartyId("party-1")
@@ -337,6 +338,7 @@ class Visited:
 
     Attributes:
         line: what the hub knows of the party.
+        port: what has come for the aggregator.
     """
 
     def __init__(self, post: Post, nursery: trio.Nursery) -> None:
@@ -345,17 +347,24 @@ class Visited:
         self._nursery = nursery
         self.hub = LastingHub(post.switch, identity_of(AGGREGATOR))
         self.line = Line(self.hub, post.switch, A)
-        post.switch.attach(AGGREGATOR)
+        self.port = post.switch.attach(AGGREGATOR)
+        self._wires: list[StapledMemory] = []
 
     def visit(self, *, mute: bool = False) -> Connection:
         """The party's end of a new connection; a mute hub's words get stuck after the first."""
         near, far = trio.testing.memory_stream_pair()
         if mute:
             _stuck_after_one(far)
+        self._wires += near, far
         visit = Visit(self.line)
         visit.enter()
         self._nursery.start_soon(visit.carry, Connection(far, cap=CAP, limits=self._limits))
         return Connection(near, cap=CAP, limits=self._limits)
+
+    def silence(self) -> None:
+        """Nothing arrives any more by the connections so far, and nobody is told."""
+        for wire in self._wires:
+            wire.send_stream.send_all_hook = wire.send_stream.close_hook = None
 
 
 def _stuck_after_one(wire: StapledMemory) -> None:
@@ -552,3 +561,105 @@ async def test_connections_that_are_over_are_forgotten(autojump_clock: object) -
             visit.enter()
             visit.leave("it broke")
         assert visit.before is None
+
+
+WAITING = Limits(idle=60.0)
+"""Limits of a deployed survey: three signs of life in the longest silence."""
+
+
+@asynccontextmanager
+async def linked(at: Visited) -> AsyncGenerator[tuple[LastingLink, list[float]]]:
+    """A party's link to a hub, both as they are, and when it has connected."""
+    dialed: list[float] = []
+
+    async def dial() -> Connection:
+        dialed.append(trio.current_time())
+        return at.visit()
+
+    link = LastingLink(dial, A, WAITING, PATIENCE)
+
+    async def carried() -> None:
+        await link.run(await dial())
+
+    async with running(carried, at.hub.watch):
+        yield link, dialed
+
+
+async def test_a_link_by_which_nothing_is_said_stays_up(autojump_clock: object) -> None:
+    """Both ends wait far longer than a silence may last: each says that it is there."""
+    post = Post(WAITING)
+    async with visited(post) as at, linked(at) as (link, dialed):
+        await trio.sleep(20 * WAITING.idle)
+        assert len(dialed) == 1
+        asked, answer = post.parcels(AGGREGATOR, A, [1]), post.parcels(A, AGGREGATOR, [2])
+        post.switch.relay_nowait(AGGREGATOR, asked)
+        assert await link.receive() == asked[0]
+        await link.send_many(answer)
+        assert await link.acknowledged()
+        assert [each.envelope for each in at.port.take_nowait()] == answer
+        assert len(dialed) == 1
+        link.close()
+
+
+async def test_a_half_open_link_on_which_both_wait_is_made_again(autojump_clock: object) -> None:
+    post = Post(WAITING)
+    async with visited(post) as at, linked(at) as (link, dialed):
+        await trio.sleep(10 * WAITING.idle)
+        assert len(dialed) == 1
+        at.silence()
+        began = trio.current_time()
+        await trio.sleep(WAITING.idle + 1.0)
+        assert len(dialed) == 2
+        assert WAITING.idle - WAITING.alive <= dialed[1] - began <= WAITING.idle
+        asked = post.parcels(AGGREGATOR, A, [1])
+        post.switch.relay_nowait(AGGREGATOR, asked)
+        assert await link.receive() == asked[0]
+        link.close()
+
+
+async def test_a_party_that_falls_silent_while_the_hub_waits_is_given_up(
+    autojump_clock: object,
+) -> None:
+    post = Post(WAITING)
+    async with visited(post) as at:
+        async with linked(at) as (link, dialed):
+            await trio.sleep(10 * WAITING.idle)
+            assert len(dialed) == 1
+            at.silence()
+            began = trio.current_time()
+            link.close()
+        async with running(at.hub.watch):
+            await trio.sleep_until(began + WAITING.idle - WAITING.alive + GRACE - 1.0)
+            assert A not in post.switch.exchange.departed
+            await trio.sleep_until(began + WAITING.idle + GRACE + 1.0)
+            assert post.switch.exchange.departed == {A: "silent for too long"}
+
+
+async def test_parties_that_lose_their_hub_together_do_not_come_back_together(
+    autojump_clock: object,
+) -> None:
+    dialed: list[list[float]] = []
+
+    async def come_back() -> None:
+        mine: list[float] = []
+        dialed.append(mine)
+
+        async def say(connection: Connection, number: int) -> None:
+            mine.append(trio.current_time())
+
+        async with against(say) as (link, _):
+            with pytest.raises(trio.BrokenResourceError):
+                await link.receive()
+
+    random.seed(1)
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(come_back)
+    # The first try is at once, and the last pause ends with their patience, which is the same.
+    assert {at for mine in dialed for at in mine[:2]} == {began}
+    again = [at for mine in dialed for at in mine[2:] if at < began + PATIENCE]
+    assert len(again) > 20 * 8
+    assert len({*again}) == len(again)
+    pauses = [mine[2] - began for mine in dialed]
+    assert SOON / 2 <= min(pauses) < 0.6 * SOON < 0.9 * SOON < max(pauses) <= SOON
