@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import signal
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -21,36 +23,79 @@ class Host:
         folder: all its files.
         crash_at: the moment at which it crashes; None if it does not.
         crash: what happens then.
+        stop_at: the moment at which it is sent a signal to stop; None if it is not.
 
     Attributes:
         moments: how many there have been.
         dead: whether it has crashed.
         died: set when it has.
+        heeds: whether its program receives signals. If it does not, one ends it like a crash.
+        told: set when it has received one.
         scope: of all its tasks.
     """
 
     def __init__(
-        self, name: str, folder: Path, crash_at: int | None, crash: Callable[[Host], None]
+        self,
+        name: str,
+        folder: Path,
+        crash_at: int | None,
+        crash: Callable[[Host], None],
+        stop_at: int | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
         self.moments = 0
         self.dead = False
         self.died = trio.Event()
+        self.heeds = False
+        self.told = trio.Event()
         self.scope = trio.CancelScope()
         self._crash_at = crash_at
         self._crash = crash
+        self._stop_at = stop_at
 
     def tick(self) -> None:
         """One moment more."""
         if self.dead:
             return
         self.moments += 1
-        if self.moments == self._crash_at:
+        stops = self.moments == self._stop_at
+        if stops and self.heeds:
+            self.told.set()
+        if self.moments == self._crash_at or (stops and not self.heeds):
             self.dead = True
             self._crash(self)
             self.died.set()
             self.scope.cancel()
+
+
+class Signals:
+    """The signals that a machine's program receives: one."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._received = False
+
+    def __aiter__(self) -> Signals:
+        return self
+
+    async def __anext__(self) -> int:
+        if self._received:
+            await trio.sleep_forever()
+        await self._host.told.wait()
+        self._received = True
+        return signal.SIGTERM
+
+
+@contextlib.contextmanager
+def receiving() -> Generator[Signals]:
+    """Receive the signals to this machine's program while the block runs."""
+    host = here()
+    host.heeds = True
+    try:
+        yield Signals(host)
+    finally:
+        host.heeds = False
 
 
 HOST: ContextVar[Host | None] = ContextVar("host", default=None)

@@ -26,8 +26,9 @@ from protocol.wire.codec import decode_envelope
 from scenarios.deployment.aggregating import ABANDONED
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
+from scenarios.operation.operation import DRAINING
 from tests.system.disk import File
-from tests.system.schedule import Crash, Cut, Late, Part
+from tests.system.schedule import Crash, Cut, Late, Part, Stop
 from tests.system.world import KEYS, OUT, Course, Life, is_published, remembering
 
 SECRETS = (Join, Deal, Upload, Unmask)
@@ -330,9 +331,12 @@ def _receipted(files: Mapping[str, File]) -> Iterator[SignedCheckpoint]:
 
 
 def nothing_leaves_before_it_is_durable(course: Course) -> Iterator[str]:
-    """What an aggregator has said to anybody is in the record that it finds after a crash."""
+    """What an aggregator has said to anybody is in the record that it finds after a crash.
+
+    After it was stopped, it would find that even if its machine had lost power.
+    """
     for life in course.lives_of(AGGREGATOR):
-        if not life.crashed:
+        if not (life.crashed or life.stopped):
             continue
         there = set[bytes]()
         for kept in records_in(course.found[AGGREGATOR, life.number]):
@@ -426,6 +430,11 @@ def _healing(course: Course) -> float:
         match fault:
             case Cut() | Crash() if fault.member in lost:
                 return math.inf
+            case Stop() if AGGREGATOR in lost:
+                return math.inf
+            case Stop():
+                takes += DRAINING + fault.away
+                lost.add(AGGREGATOR)
             case Crash(how="kill", then="resume"):
                 takes += fault.away
                 lost.add(fault.member)

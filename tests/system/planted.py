@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -24,11 +24,13 @@ from scenarios.deployment.remembered import Memory
 from scenarios.files import kept_records
 from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
-from tests.system.schedule import Crash, Cut, Late, Schedule
+from tests.system.schedule import Crash, Cut, Late, Schedule, Stop
 from transports.lasting import link
 from transports.lasting.hub import LastingHub, Line
 from transports.lasting.link import LastingLink
-from transports.memory import MemoryHub
+from transports.memory import MemoryHub, MemoryLink
+from transports.records.commits import Commits
+from transports.records.recording import recording
 
 Planting = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -71,6 +73,10 @@ def _power(fault: Any) -> bool:
 
 def _anew(fault: Any) -> bool:
     return isinstance(fault, Crash) and (fault.member, fault.then) == (AGGREGATOR, "anew")
+
+
+def _stop(fault: Any) -> bool:
+    return isinstance(fault, Stop)
 
 
 def _party(fault: Any) -> bool:
@@ -177,6 +183,21 @@ async def _no_reconnection(self: LastingLink, connection: Any) -> None:
     finally:
         await connection.aclose()
     self._end(why or "")
+
+
+def _final(recorder: Recorder, commits: Commits, **_: object) -> Any:
+    """A record is over with any error, a signal's too."""
+    return recording(recorder, commits)
+
+
+@contextlib.asynccontextmanager
+async def _leaving(self: LastingHub) -> AsyncGenerator[MemoryLink]:
+    """An aggregator that is stopped has left."""
+    link = MemoryLink(self._switch, AGGREGATOR)
+    try:
+        yield link
+    finally:
+        link.close()
 
 
 def _has_left(self: Line, visit: Any, why: str) -> None:
@@ -294,6 +315,15 @@ PLANTS: dict[str, Plant] = {
         "rr-independent",
         _instead(LastingHub, "emptied", MemoryHub.emptied),
         _cut,
+    ),
+    "a survey that is stopped has failed": Plant(
+        "what_heals_costs_nobody",
+        "rr-independent",
+        _instead(aggregating, "recording", _final),
+        _stop,
+    ),
+    "an aggregator that is stopped has left": Plant(
+        "what_heals_costs_nobody", "secure-sum", _instead(LastingHub, "lead", _leaving), _stop
     ),
     "a half-open link waits for a day": Plant(
         "everybody_ends", "rr-independent", _patient_for_a_day, _half_open

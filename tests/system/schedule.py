@@ -48,6 +48,20 @@ class Crash(Fault, frozen=True):
     then: Literal["resume", "anew"] = "resume"
 
 
+class Stop(Fault, frozen=True):
+    """The aggregator's program is asked to stop by SIGTERM, and is started again once it has.
+
+    Args:
+        life: which of its lives, from 0.
+        moment: as of a crash.
+        away: after how many seconds it is started again.
+    """
+
+    life: int
+    moment: int
+    away: float
+
+
 class Cut(Fault, frozen=True):
     """A connection breaks.
 
@@ -109,7 +123,7 @@ class Late(Fault, frozen=True):
     seconds: float
 
 
-Any: TypeAlias = Crash | Cut | Part | Full | Slow | Jump | Late
+Any: TypeAlias = Crash | Stop | Cut | Part | Full | Slow | Jump | Late
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +148,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lasts = 0.0
         for one in self.faults:
             match one:
-                case Crash():
+                case Crash() | Stop():
                     lasts += one.away
                 case Part() | Slow() | Jump():
                     lasts += one.at + one.seconds
@@ -179,6 +193,7 @@ def drawn(profile: Profile, seed: int) -> Schedule:
         _crash,
         _crash,
         _crash,
+        _stop,
         _cut,
         _cut,
         _part,
@@ -194,7 +209,7 @@ def _gentle(profile: Profile, random: Random) -> Any:
     """A fault that lasts some seconds, and of which everybody is told."""
     party = random.choice(sorted(profile.sent))
     seconds = round(random.uniform(0.0, 2.5), 3)
-    match random.randrange(4):
+    match random.randrange(5):
         case 0:
             who = _member(profile, random)
             return Crash(who, 0, _moment(profile, who, random), "kill", seconds)
@@ -204,6 +219,8 @@ def _gentle(profile: Profile, random: Random) -> Any:
         case 2:
             at = round(random.uniform(0.0, profile.seconds), 3)
             return Part(_member(profile, random), at, seconds)
+        case 3:
+            return Stop(0, _moment(profile, AGGREGATOR, random), seconds)
         case _:
             return Late(_member(profile, random), seconds)
 
@@ -233,6 +250,11 @@ def _crash(profile: Profile, random: Random) -> Crash:
         random.randrange(1000),
         "anew" if random.random() < 0.2 else "resume",
     )
+
+
+def _stop(profile: Profile, random: Random) -> Stop:
+    life = int(random.random() < 0.2)
+    return Stop(life, _moment(profile, AGGREGATOR, random), _seconds(random, 60.0))
 
 
 def _cut(profile: Profile, random: Random) -> Cut:

@@ -12,7 +12,19 @@ from tests.scenarios.command import ROOT
 from tests.system.__main__ import failures_of
 from tests.system.invariants import broken_in
 from tests.system.network import is_length
-from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Schedule, Slow, drawn, read
+from tests.system.schedule import (
+    Crash,
+    Cut,
+    Full,
+    Jump,
+    Late,
+    Part,
+    Schedule,
+    Slow,
+    Stop,
+    drawn,
+    read,
+)
 from tests.system.world import PARTIES, Course, play, profile_of, setup_of, variants
 
 SCHEDULES = 10
@@ -65,7 +77,7 @@ def test_a_schedule_is_read_as_it_is_printed() -> None:
     schedules = [drawn(profile, seed) for seed in range(200)]
     assert [read(str(schedule).encode()) for schedule in schedules] == schedules
     kinds = {type(fault) for schedule in schedules for fault in schedule.faults}
-    assert kinds == {Crash, Cut, Full, Jump, Late, Part, Slow}
+    assert kinds == {Crash, Cut, Full, Jump, Late, Part, Slow, Stop}
 
 
 def test_a_crash_ends_a_life_and_another_one_begins() -> None:
@@ -76,6 +88,20 @@ def test_a_crash_ends_a_life_and_another_one_begins() -> None:
         assert [(one.crashed, one.moments) for one in lives][:1] == [(True, 20)]
         assert lives[1].began >= (lives[0].ended or 0.0) + 1.0
         assert lives[1].said == "done"
+
+
+def test_an_aggregator_that_is_stopped_goes_on() -> None:
+    """At whatever moment; before it heeds signals one ends it at once, at the end it publishes."""
+    setup = setup_of("rr-independent")
+    ends = set()
+    for moment in range(5, profile_of("rr-independent").moments["aggregator"], 15):
+        course = play(setup, Schedule(1, (Stop(0, moment, 2.0),)))
+        assert broken_in(course) == []
+        first, last = (course.lives_of("aggregator")[place] for place in (0, -1))
+        ends.add("killed" if first.crashed else first.said.partition(":")[0])
+        assert (last.said, last.outcome and last.outcome.counted) == ("published", PARTIES)
+        assert {life.said for life in course.lives if life.member != "aggregator"} == {"done"}
+    assert ends == {"killed", "StoppedError", "published"}
 
 
 def test_faults_take_virtual_time() -> None:

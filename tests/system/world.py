@@ -36,15 +36,17 @@ from scenarios.deployment.attempts import account_in
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError
+from scenarios.errors import StoppedError, UsageError
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, make_way
 from scenarios.files.writing import write_whole
+from scenarios.operation import operation
+from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching
-from tests.system.hosts import HOST, Host, Moments
+from tests.system.hosts import HOST, Host, Moments, receiving
 from tests.system.network import PORT, Network, installed
-from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Profile, Schedule, Slow
+from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Profile, Schedule, Slow, Stop
 from transports.connection import Connection
 
 PARTIES = 4
@@ -124,6 +126,7 @@ class Life(msgspec.Struct):
         number: which of its lives, from 0.
         began, ended: at which second; None if it did not end.
         crashed: whether it did.
+        stopped: whether it has stopped because it was asked to.
         said: what it ended with, as a person would read it.
         answered: how a party's answer went, if it came to that.
         outcome: what the aggregator published, if it came to that.
@@ -136,6 +139,7 @@ class Life(msgspec.Struct):
     began: float
     ended: float | None = None
     crashed: bool = False
+    stopped: bool = False
     said: str = ""
     answered: Answered | None = None
     outcome: Outcome | None = None
@@ -169,7 +173,8 @@ class Course(msgspec.Struct):
         setup, schedule: what was held, and what went wrong.
         lives: of all members, in the order in which they began.
         said: what left them, in order.
-        found: what was found on a disk after each crash, by member and life.
+        found: what was found on a disk after each crash, and what would have been after each stop
+            if the machine had lost power then, by member and life.
         disks: what is on them at the end, by member.
         spent: what each party's account says, by attempt.
         seconds: how long it took.
@@ -279,6 +284,7 @@ class World:
             patch(trio._core._run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
             trio._core._run._r.seed(self.schedule.seed)
             random.seed(self.schedule.seed)
+            patch(operation, "receiving", receiving)
             patch(Connection, "send", self._tapped(Connection.send))
             if not self.schedule.secured:
                 for module in (aggregating, answering):
@@ -366,12 +372,13 @@ class World:
         tries = 0
         while True:
             number = len(self.lives_of(name))
-            crash = self._crash_of(name, number)
+            crash, stop = self._crash_of(name, number), self._stop_of(name, number)
             host = Host(
                 name,
                 self.disks[name].folder,
                 None if crash is None else crash.moment,
                 functools.partial(self._crash, crash, number),
+                None if stop is None else stop.moment,
             )
             life = Life(name, number, trio.current_time())
             self.lives.append(life)
@@ -390,12 +397,18 @@ class World:
                 life.crashed = True
                 life.said = "crashed"
                 life.answered = life.outcome = life.error = None
-                assert crash is not None
                 self.disks[name].restore(self.found[name, number])
                 if is_published(self.found[name, number]):
                     self._over = True
                     return
-                await trio.sleep(crash.away)
+                by = crash if crash is not None and crash.moment == host.moments else stop
+                assert by is not None
+                await trio.sleep(by.away)
+                continue
+            if stop is not None and isinstance(life.error, StoppedError):
+                life.stopped = True
+                self.found[name, number] = self.disks[name].found(Random(self.schedule.seed))
+                await trio.sleep(stop.away)
                 continue
             tries += 1
             if tries > TRIES or not _tries_again(life) or self._over:
@@ -409,10 +422,17 @@ class World:
                 return one
         return None
 
-    def _crash(self, crash: Crash, number: int, host: Host) -> None:
-        power = crash.how == "power"
+    def _stop_of(self, name: str, number: int) -> Stop | None:
+        for one in self.schedule.faults:
+            if isinstance(one, Stop) and (AGGREGATOR, one.life) == (name, number):
+                return one
+        return None
+
+    def _crash(self, crash: Crash | None, number: int, host: Host) -> None:
+        """A machine crashes; without a crash at this moment, a signal has ended its program."""
+        power = crash is not None and (crash.moment, crash.how) == (host.moments, "power")
         self.network.drop(host, silently=power)
-        torn = Random(crash.torn) if power else None
+        torn = Random(crash.torn) if crash is not None and power else None
         self.found[host.name, number] = self.disks[host.name].found(torn)
 
     async def _one_life(self, life: Life, host: Host) -> None:
@@ -423,7 +443,13 @@ class World:
                 before = self.lives_of(AGGREGATOR)[:-1]
                 crash = self._crash_of(AGGREGATOR, len(before) - 1)
                 last = before[-1] if before else None
-                life.outcome = await aggregate(member, host.folder / OUT, last, crash)
+                life.outcome = await aggregate(
+                    member,
+                    host.folder / OUT,
+                    last,
+                    crash,
+                    heeds_signals=self._stop_of(AGGREGATOR, len(before)) is not None,
+                )
                 life.said = "published"
             else:
                 life.answered = await answering.answer_survey(
@@ -436,7 +462,7 @@ class World:
                     purse=host.folder / PURSE,
                 )
                 life.said = life.answered.ending
-        except (UsageError, ProtocolError, OSError) as error:
+        except (UsageError, ProtocolError, StoppedError, OSError) as error:
             life.error, life.said = error, f"{type(error).__name__}: {error}"
         except Exception as error:
             if host.dead:
@@ -444,7 +470,14 @@ class World:
             life.error, life.said = error, f"failed: {error!r}"
 
 
-async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash | None) -> Outcome:
+async def aggregate(
+    member: Member,
+    out: Path,
+    before: Life | None,
+    crash: Crash | None,
+    *,
+    heeds_signals: bool = False,
+) -> Outcome:
     """What ``sottovoce aggregate`` does, with ``--resume`` from the second life on.
 
     Args:
@@ -452,6 +485,8 @@ async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash
         out: the folder for the record.
         before: the life before this one, if there was one.
         crash: how that has ended, if by a crash: its attempt may have to be abandoned.
+        heeds_signals: whether it receives signals. The command always does; here it would be a
+            task more in every survey.
     """
     transcript, resume = out / TRANSCRIPT, before is not None
     if crash is not None and crash.then == "anew":
@@ -462,7 +497,12 @@ async def aggregate(member: Member, out: Path, before: Life | None, crash: Crash
             pass  # It has not begun, or has ended well: then it goes on.
     if not aggregating.make_ready(member, transcript, resume=resume):
         make_way(transcript, force=before is not None)
-    opened = aggregating.attempting(member, transcript=transcript, resume=resume)
+    opened = aggregating.attempting(
+        member,
+        transcript=transcript,
+        resume=resume,
+        operation=Operation(heeds_signals=heeds_signals),
+    )
     with opened as attempt:
         outcome = await aggregating.hold(
             attempt,
