@@ -266,11 +266,16 @@ def _long_fields(envelope: Envelope) -> Iterator[bytes]:
 
 
 def nothing_spent_twice(course: Course) -> Iterator[str]:
-    """A party's account has all that the records charge it, and no more than one answer costs."""
+    """A party's account has all that the records charge it, and no more than one answer costs; its
+    purse has all that the account has."""
     most = course.setup.charter.variant.most()
     for party, spent in course.spent.items():
         if sum(spent.values()) > most + _EPSILON:
             yield f"{party} has spent {sum(spent.values()):g}, and one answer costs {most:g}"
+        for attempt, epsilon in spent.items():
+            paid = course.paid[party].get(course.setup.charter.again(attempt).session, 0.0)
+            if epsilon > paid + _EPSILON:
+                yield f"{party} has spent {epsilon:g}, and paid {paid:g} from its purse"
     for kept in records_in(course.disks[AGGREGATOR]):
         attempt, ledger = kept.header.attempt, _audited(course, kept).ledger
         for account in ledger.accounts.values():

@@ -301,6 +301,9 @@ PLANTS: dict[str, Plant] = {
         "rr-independent",
         _unpaid,
     ),
+    "a party does not pay from its purse": Plant(
+        "nothing_spent_twice", "secure-sum", _instead(Purse, "pay", lambda *_, **__: None)
+    ),
     "no reconnection": Plant(
         "what_heals_costs_nobody",
         "rr-independent",

@@ -25,7 +25,7 @@ from tests.system.schedule import (
     drawn,
     read,
 )
-from tests.system.world import PARTIES, Course, play, profile_of, setup_of, variants
+from tests.system.world import PARTIES, Course, after, play, profile_of, setup_of, variants
 
 SCHEDULES = 10
 
@@ -102,6 +102,32 @@ def test_an_aggregator_that_is_stopped_goes_on() -> None:
         assert (last.said, last.outcome and last.outcome.counted) == ("published", PARTIES)
         assert {life.said for life in course.lives if life.member != "aggregator"} == {"done"}
     assert ends == {"killed", "StoppedError", "published"}
+
+
+TROUBLE = (
+    Crash("party-1", 0, 60, "power", 5.0),
+    Stop(0, 120, 5.0),
+    Cut("party-2", 0, 0, 600, "deaf"),
+)
+
+
+def test_who_is_asked_again_under_new_keys_pays_from_the_same_purse() -> None:
+    setup, other = setup_of("rr-independent"), setup_of("rr-independent", "others")
+    assert setup.charter.survey_id != other.charter.survey_id
+    cost = setup.charter.variant.most()
+    first = play(setup, Schedule(1))
+    second = play(after(first, other, budget=2.1 * cost), Schedule(1, TROUBLE))
+    assert [*map(str, broken_in(second))] == []
+    assert len({life.member for life in second.lives if life.number > 0}) == 2
+    sessions = {setup.charter.again(1).session, other.charter.again(1).session}
+    for paid in second.paid.values():
+        assert paid == dict.fromkeys(sessions, pytest.approx(cost))
+    # With nothing left for it nobody says a word, whatever goes wrong.
+    third = play(after(first, other, budget=1.9 * cost), Schedule(1, TROUBLE))
+    assert third.paid == first.paid
+    assert {one.member for one in third.said} == set()
+    for party in setup.records:
+        assert "this purse has too little left" in third.lives_of(party)[-1].said
 
 
 def test_faults_take_virtual_time() -> None:

@@ -35,6 +35,7 @@ from scenarios.deployment.answering import NOT_ACKNOWLEDGED, Answered
 from scenarios.deployment.attempts import account_in
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import Member, read_member
+from scenarios.deployment.purse import Payers, purse_in
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import StoppedError, UsageError
 from scenarios.files.kept_records import RESULT, TRANSCRIPT, make_way
@@ -82,12 +83,16 @@ class Setup(msgspec.Struct, frozen=True):
         members: what each knows, and who it is.
         folders: the files of each member's folder.
         records: the file of each party.
+        purses: the files of each party's purse, from an earlier survey.
+        budget: of each party; None for what one answer costs at most, whatever the purse says.
     """
 
     name: str
     members: dict[str, Member]
     folders: dict[str, dict[str, bytes]]
     records: dict[str, str]
+    purses: Mapping[str, Mapping[str, bytes]] = {}
+    budget: float | None = None
 
     @property
     def charter(self) -> Charter:
@@ -96,13 +101,17 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def setup_of(name: str) -> Setup:
-    """A survey by a variant, of as few parties as it needs."""
+def setup_of(name: str, keys: str = "") -> Setup:
+    """A survey by a variant, of as few parties as it needs.
+
+    Args:
+        keys: what all keys and ids are drawn from, beside the name.
+    """
     head, *rows = RECORDS[name].splitlines()
     parties = [f"party-{number}" for number in range(1, PARTIES + 1)]
     records = {party: f"{head}\n{row}\n" for party, row in zip(parties, rows, strict=False)}
     plan = PLANS[name].replace("quorum = 4", f"quorum = {QUORUM}")
-    drawn = Random(name)
+    drawn = Random(name + keys)
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(os, "urandom", drawn.randbytes),
@@ -116,6 +125,16 @@ def setup_of(name: str) -> Setup:
             members[member] = read_member(out / member)
             folders[member] = {file.name: file.read_bytes() for file in (out / member).iterdir()}
         return Setup(name, members, folders, records)
+
+
+def after(course: Course, setup: Setup, *, budget: float | None) -> Setup:
+    """A survey of the people whom another one has asked before: they have the same purses."""
+    purses = {
+        name: {path: file.content for path, file in files.items() if path.startswith(f"{PURSE}/")}
+        for name, files in course.disks.items()
+        if name in setup.records
+    }
+    return msgspec.structs.replace(setup, purses=purses, budget=budget)
 
 
 class Life(msgspec.Struct):
@@ -177,6 +196,7 @@ class Course(msgspec.Struct):
             if the machine had lost power then, by member and life.
         disks: what is on them at the end, by member.
         spent: what each party's account says, by attempt.
+        paid: what each party's purse says, by session.
         seconds: how long it took.
         sent: the bytes of each party's first connection, its own and the aggregator's.
         stalled: the flipped bits that were in the length of a TLS record.
@@ -189,6 +209,7 @@ class Course(msgspec.Struct):
     found: dict[tuple[str, int], dict[str, File]]
     disks: dict[str, dict[str, File]]
     spent: dict[str, dict[int, float]]
+    paid: dict[str, dict[bytes, float]]
     seconds: float
     sent: dict[str, tuple[int, int]]
     stalled: set[Cut]
@@ -239,8 +260,9 @@ class World:
             began = 0.0
             ended = trio.run(self._main, clock=self.clock, instruments=[Moments()])
         disks = {name: disk.found(None) for name, disk in self.disks.items()}
-        spent = {}
+        spent, paid = {}, {}
         for name in self.setup.records:
+            paid[name] = _paid_from(self.folder / name / PURSE)
             account = account_in(self.folder / name / KEYS)
             spent[name] = {attempt: account.spent(attempt) for attempt in account.attempts}
         return Course(
@@ -251,6 +273,7 @@ class World:
             found=self.found,
             disks=disks,
             spent=spent,
+            paid=paid,
             seconds=ended - began,
             sent=self.network.sent,
             stalled=self.network.stalled,
@@ -265,6 +288,7 @@ class World:
         there = {f"{KEYS}/{file}": content for file, content in files.items()}
         if name in self.setup.records:
             there[FILE] = self.setup.records[name].encode()
+        there.update(self.setup.purses.get(name, {}))
         disk.restore(
             {
                 path: File(place, content, 0o600)
@@ -457,7 +481,7 @@ class World:
                     host="127.0.0.1",
                     port=PORT,
                     records=host.folder / FILE,
-                    budget=None,
+                    budget=self.setup.budget,
                     waiting=WAITING,
                     purse=host.folder / PURSE,
                 )
@@ -556,6 +580,19 @@ def remembering() -> Generator[None]:
         ):
             stack.enter_context(mock.patch.object(of, name, new))
         yield
+
+
+def _paid_from(purse: Path) -> dict[bytes, float]:
+    """What was paid from a purse, by session."""
+    found = purse_in(purse)
+    if found is None:
+        return {}
+    statement, _ = found
+
+    def paid(session: bytes) -> float:
+        return float(statement.spent(Payers(None), lambda one: one.session == session)[0])
+
+    return {session: paid(session) for session in {one.release.session for one in statement.paid}}
 
 
 def is_published(files: Mapping[str, File]) -> bool:
