@@ -1,6 +1,9 @@
-"""Errors in what a person gave, and text from elsewhere made safe for a terminal."""
+"""Errors in what a person gave, and lines for standard error that are safe for a terminal."""
 
 from __future__ import annotations
+
+import sys
+from contextlib import suppress
 
 CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
@@ -35,3 +38,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error; if nobody can read it there any more, nothing fails."""
+    # The terminal or whoever reads a pipe may be gone.
+    with suppress(OSError):
+        sys.stderr.write(f"{printable(text)}\n")
+        sys.stderr.flush()

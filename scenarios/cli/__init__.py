@@ -5,7 +5,6 @@ Exit 2 with one line for bad input, 1 for a failed check, 3 if it could not fini
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import traceback
@@ -24,7 +23,7 @@ from scenarios.errors import (
     StoppedError,
     UsageError,
     WitnessError,
-    printable,
+    say,
 )
 from scenarios.running.shadows import file_in_the_way
 
@@ -155,11 +154,8 @@ def script(file: str) -> None:
 
 def _say_interrupted(*more: object) -> None:
     """Say that Ctrl-C ended a command, in one line, and what more there is to know."""
-    with contextlib.suppress(OSError):
-        click.echo(printable("; ".join(("interrupted", *map(str, more)))), err=True)
+    say("; ".join(("interrupted", *map(str, more))))
 
 
 def _complain(text: str) -> None:
-    # The terminal may be gone.
-    with contextlib.suppress(OSError):
-        click.echo(f"sottovoce: {printable(' '.join(text.split()))}", err=True)
+    say(f"sottovoce: {' '.join(text.split())}")

@@ -28,7 +28,7 @@ from scenarios.cli.paths import (
     WRITTEN_FILE,
     WrittenFolder,
 )
-from scenarios.errors import UsageError, printable
+from scenarios.errors import UsageError, printable, say
 from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.toml import read_toml
 from scenarios.running.budget import (
@@ -336,7 +336,7 @@ def clear(out: Path, *, force: bool) -> None:
 
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
-        click.echo(f"the record that was there is now in {printable(str(moved))}", err=True)
+        say(f"the record that was there is now in {moved}")
 
 
 def published_checkpoint(

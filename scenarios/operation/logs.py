@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, say
 from scenarios.files.writing import open_private
 from scenarios.operation.progress import Field, Tell
 
@@ -128,8 +128,7 @@ class _Waiting(logging.Handler):
         except OSError:
             if not self._complained:
                 self._complained = True
-                with suppress(OSError):
-                    sys.stderr.write("sottovoce: the log cannot be written\n")
+                say("sottovoce: the log cannot be written")
 
     def _say_lost(self) -> None:
         lost, self._lost = self._lost, 0

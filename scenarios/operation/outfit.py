@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from scenarios.errors import StoppedError, printable
+from scenarios.errors import StoppedError, say
 from scenarios.operation import metrics
 from scenarios.operation.live_line import show
 from scenarios.operation.logs import STANDARD_ERROR, json_log
@@ -77,6 +77,4 @@ async def _optional(what: str, task: Task) -> None:
     try:
         await task()
     except Exception as error:
-        with suppress(OSError):
-            said = printable(f"sottovoce: {what} has ended: {type(error).__name__}: {error}")
-            sys.stderr.write(f"{said}\n")
+        say(f"sottovoce: {what} has ended: {type(error).__name__}: {error}")

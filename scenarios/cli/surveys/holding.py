@@ -38,7 +38,7 @@ from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, m
 from scenarios.deployment.members import Member
 from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError, printable
+from scenarios.errors import UsageError, say
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
@@ -154,11 +154,11 @@ def aggregate(
         write_whole(out / RESULT, json_text(values) + "\n", private=True)
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
-            click.echo(printable(f"witness {answer.witness.key.name} {said}"), err=True)
+            say(f"witness {answer.witness.key.name} {said}")
 
     def taken(charter: Charter) -> None:
         if charter.attempt > 1:
-            click.echo(_cost_of(charter.attempt, member), err=True)
+            say(_cost_of(charter.attempt, member))
 
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
@@ -166,14 +166,14 @@ def aggregate(
     served = None if metrics is None else address_of(metrics)
     with operating(folder, log=log_json, address=served) as (operation, metrics_at):
         if metrics_at:
-            click.echo(f"metrics at http://{metrics_at}/metrics", err=True)
+            say(f"metrics at http://{metrics_at}/metrics")
         aggregate_survey(
             member,
             host=host,
             port=port,
             transcript=out / TRANSCRIPT,
             joining=joining,
-            listening=lambda where: click.echo(f"listening on {where}", err=True),
+            listening=lambda where: say(f"listening on {where}"),
             taken=taken,
             begin=begun if asked else None,
             publish=publish,
@@ -188,7 +188,7 @@ def aggregate(
 
         print_report(outcome_report("survey", done, intervals), soft_wrap=False)
     for path in beside.write("survey", done, intervals):
-        click.echo(printable(f"written: {path}"), err=True)
+        say(f"written: {path}")
 
 
 def reported(
@@ -206,13 +206,13 @@ def reported(
     try:
         done = done.calibrated(calibration)
     except UsageError as error:
-        click.echo(printable(f"{error}; the estimate is not calibrated"), err=True)
+        say(f"{error}; the estimate is not calibrated")
     try:
         return done, done.values(intervals)
     except (ProtocolError, ValueError) as error:
         if project == "none":
             raise
-        click.echo(printable(f"--project {project}: {error}; the shares stay raw"), err=True)
+        say(f"--project {project}: {error}; the shares stay raw")
     return reported(outcome, "none", intervals, calibration)
 
 
@@ -329,11 +329,11 @@ def rehearse(
             out,
             kill=kill,
             reported=[*options, "--json"] if as_json else options,
-            hear=lambda line: click.echo(printable(line), err=True),
+            hear=say,
         )
     except KeyboardInterrupt:
         said = f"hold it again, with another --out or with {out} deleted"
-        click.echo(printable(f"interrupted; a rehearsal cannot be gone on with: {said}"), err=True)
+        say(f"interrupted; a rehearsal cannot be gone on with: {said}")
         raise
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():

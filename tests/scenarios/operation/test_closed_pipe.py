@@ -1,0 +1,72 @@
+"""A survey goes on though nobody reads any more what its aggregator says on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import AGGREGATOR
+from tests.scenarios.command import ROOT, environment
+from tests.scenarios.operation.test_stopping import free_port
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import ROWS, table
+
+
+@contextmanager
+def unread(*arguments: object) -> Generator[subprocess.Popen[str]]:
+    """Python with a standard error whose reader is gone; killed when the block ends."""
+    reading, written = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=written,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+    ) as process:
+        os.close(written)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_survey_is_published_though_nobody_hears_that_it_listens(
+    keys: Path, tmp_path: Path
+) -> None:
+    records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
+    where = f"127.0.0.1:{free_port()}"
+    command = ("aggregate", keys / AGGREGATOR, "--listen", where, "--out", out, "--json")
+    with unread("-m", "scenarios", *command) as aggregator:
+        options = ("--connect", where, "--records", records, "--waiting", 60)
+        parties = [Program("answer", keys / name, *options) for name in ("anna", "bert", "carl")]
+        try:
+            said, _ = aggregator.communicate(timeout=120)
+        finally:
+            for party in parties:
+                party.kill()
+                party.communicate()
+    assert aggregator.returncode == 0
+    assert json.loads(said)["counted"] == 3
+    assert (out / "transcript.svt").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("from scenarios.errors import say; say('one'); say('two'); print('done')", 0),
+        ("from scenarios.cli import main; main(['verify', 'nowhere'])", 2),
+    ],
+)
+def test_what_nobody_reads_leaves_the_exit_code(code: str, expected: int) -> None:
+    with unread("-c", code) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == expected
