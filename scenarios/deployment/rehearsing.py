@@ -42,7 +42,7 @@ WAITING = 10.0
 RESTARTING = 60.0
 """The same where it is killed and started again: it may take a while to start."""
 
-_POLL, _SOON = 0.05, 0.002
+_SOON = 0.002
 
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """The signals that end a process as Ctrl-C does."""
@@ -55,11 +55,13 @@ class Rehearsed(NamedTuple):
         code: the exit code of the aggregator.
         said: what it printed.
         endings: of the parties that did not end as done: what each said last.
+        killed: the member that was killed, if one was.
     """
 
     code: int
     said: str
     endings: dict[str, str]
+    killed: str | None
 
 
 def split_records(path: Path, plan: Plan, parties: int | None) -> dict[str, Records]:
@@ -118,10 +120,10 @@ def rehearse(
         plan: of the survey.
         held: the records of each party.
         out: the folder for everything, new or empty.
-        kill: ``party`` to kill the first party once it has heard something, and start it again;
+        kill: ``party`` to kill the first party that has heard something, and start it again;
             ``aggregator`` to kill the aggregator once a party has said something, and resume it.
         reported: the options of ``aggregate`` that say what it reports.
-        hear: called with what the aggregator says while it runs.
+        hear: called with what the aggregator says while it runs, and with who is killed.
     """
     make_folder(out)
     if any(out.iterdir()):
@@ -143,7 +145,7 @@ def rehearse(
         aggregator = aggregate("127.0.0.1:0")
         where = aggregator.where
         if where is None:
-            return aggregator.rehearsed({AGGREGATOR: aggregator.first.strip()})
+            return aggregator.rehearsed({AGGREGATOR: aggregator.first.strip()}, None)
         waiting = RESTARTING if kill == "aggregator" else WAITING
 
         def answer(name: str) -> subprocess.Popen[str]:
@@ -154,25 +156,27 @@ def rehearse(
             return _start(running, "answer", members / name, *options)
 
         parties = {name: answer(name) for name in held}
+        *others, last = parties.values()
+        # A party that is alone is waited for anyway.
+        still = last if others else None
+        record = partial_path(out / RESULT_FOLDER / TRANSCRIPT)
+        killed: str | None = None
         if kill == "party":
-            first_name = next(iter(held))
-            if _has_heard(members / first_name, aggregator.process):
-                parties[first_name].kill()
-                parties[first_name].wait()
-                parties[first_name] = answer(first_name)
-        if kill == "aggregator":
-            *_, last = parties.values()
-            record = partial_path(out / RESULT_FOLDER / TRANSCRIPT)
-            if _is_killed(aggregator.process, last, record):
-                hear("killed")
-                aggregator = aggregate(where, "--resume")
-            last.send_signal(signal.SIGCONT)
-        aggregator.process.wait()
+            killed = _kill_party(aggregator.process, record, still, parties, members)
+        elif kill == "aggregator":
+            killed = _kill_aggregator(aggregator.process, record, still)
+        if killed is not None:
+            hear(f"killed {killed}")
+        if killed == AGGREGATOR:
+            aggregator = aggregate(where, "--resume")
+        elif killed is not None:
+            parties[killed] = answer(killed)
+        last.send_signal(signal.SIGCONT)
         endings: dict[str, str] = {}
-        if aggregator.where is None:
+        if aggregator.process.wait() and aggregator.where is None:
             endings[AGGREGATOR] = aggregator.first.strip()
         endings.update(_endings(parties))
-        return aggregator.rehearsed(endings)
+        return aggregator.rehearsed(endings, killed)
 
 
 class _Aggregator:
@@ -198,11 +202,11 @@ class _Aggregator:
             self.where = self.first.removeprefix(LISTENING).strip()
         self._errors = _Reading(process.stderr, hear)
 
-    def rehearsed(self, endings: dict[str, str]) -> Rehearsed:
+    def rehearsed(self, endings: dict[str, str], killed: str | None) -> Rehearsed:
         """How the rehearsal went, once the process has ended."""
         code = self.process.wait()
         self._errors.text()
-        return Rehearsed(code, self._output.text(), endings)
+        return Rehearsed(code, self._output.text(), endings, killed)
 
 
 @contextlib.contextmanager
@@ -287,37 +291,73 @@ class _Reading:
                 self._hear(line.rstrip("\n"))
 
 
-def _has_heard(folder: Path, aggregator: subprocess.Popen[str]) -> bool:
-    """Wait until a party has heard something; False if the survey ends before."""
-    while aggregator.poll() is None:
-        # The file begins with a mark of the records.
-        if any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*")):
-            return True
-        time.sleep(_POLL)
-    return False
+def _kill_party(
+    aggregator: subprocess.Popen[str],
+    record: Path,
+    still: subprocess.Popen[str] | None,
+    parties: Mapping[str, subprocess.Popen[str]],
+    members: Path,
+) -> str | None:
+    """Kill the first party that has heard something and still runs.
 
+    Args:
+        members: with the parties' folders.
 
-def _is_killed(
-    aggregator: subprocess.Popen[str], last: subprocess.Popen[str], record: Path
-) -> bool:
-    """Kill an aggregator that has something of a party on record; False if it ends before.
-
-    One party stands still from the first entry on, so that the survey waits.
+    Returns:
+        Who was killed; None if the survey ends before.
     """
-    begun = record.stat().st_size
+    for _ in _recorded(aggregator, record, still):
+        for name, party in parties.items():
+            if _has_heard(members / name) and _is_killed(party):
+                return name
+    return None
+
+
+def _kill_aggregator(
+    aggregator: subprocess.Popen[str], record: Path, still: subprocess.Popen[str] | None
+) -> str | None:
+    """Kill an aggregator that has something of a party on record.
+
+    Returns:
+        Its name; None if it ends before.
+    """
+    for content in _recorded(aggregator, record, still):
+        if _says_something(content):
+            return AGGREGATOR if _is_killed(aggregator) else None
+    return None
+
+
+def _recorded(
+    aggregator: subprocess.Popen[str], record: Path, still: subprocess.Popen[str] | None
+) -> Iterator[bytes]:
+    """What an aggregator has on record, again and again until it ends.
+
+    Args:
+        still: a party that stands still from the first entry on, so that the survey waits.
+    """
+    begun: int | None = None
     while aggregator.poll() is None:
         try:
             content = record.read_bytes()
         except FileNotFoundError:
             break  # It has got its name.
-        if len(content) > begun:
-            last.send_signal(signal.SIGSTOP)
-        if _says_something(content):
-            aggregator.kill()
-            aggregator.wait()
-            return record.exists()
+        begun = len(content) if begun is None else begun
+        if still is not None and len(content) > begun:
+            still.send_signal(signal.SIGSTOP)
+        yield content
         time.sleep(_SOON)
-    return False
+
+
+def _is_killed(process: subprocess.Popen[str]) -> bool:
+    """Kill a process; False if it has ended before."""
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+def _has_heard(folder: Path) -> bool:
+    """Whether the party of a folder has heard something."""
+    # The file begins with a mark of the records.
+    return any(file.stat().st_size > KEY_BYTES for file in folder.glob("heard-*"))
 
 
 def _says_something(content: bytes) -> bool:

@@ -56,15 +56,15 @@ def command_of(name: str) -> click.Command | None:
     return commands.get_command(click.Context(commands), name)
 
 
-def python(*arguments: object, cwd: Path = ROOT) -> Said:
-    """Run Python with these arguments."""
+def python(*arguments: object, cwd: Path = ROOT, timeout: float = 60) -> Said:
+    """Run Python with these arguments, for so many seconds at most."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
         env=environment(),
-        timeout=60,
+        timeout=timeout,
         check=False,
     )
     return Said(done.returncode, done.stdout, done.stderr)

@@ -288,7 +288,7 @@ def _cost_of(attempt: int, member: Member) -> str:
     "--kill",
     type=click.Choice(["party", "aggregator"]),
     help="Kill a party once it has heard something, and start it again; or the aggregator once it "
-    "has something of a party on record, and go on with --resume.",
+    "has something of a party on record, and go on with --resume. Exit 1 if nobody was killed.",
 )
 @calibration_options
 @interval_options()
@@ -337,12 +337,15 @@ def rehearse(
         raise
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():
-        click.echo(printable(f"{name}: {ending}"), err=True)
+        say(f"{name}: {ending}")
+    unkilled = kill is not None and rehearsed.killed is None
+    if unkilled:
+        say(f"--kill {kill}: nobody was killed, the survey ended too soon")
     if rehearsed.code == 0:
         record, folder = out / RESULT_FOLDER / TRANSCRIPT, out / MEMBERS / AGGREGATOR
         named = ["--checkpoint", checkpoint_path(record), "--member", folder]
         if read.own is not None:
             named += ["--variant", read.own]
         command = shlex.join(map(str, ("sottovoce", "audit", record, *named)))
-        click.echo(f"to audit it: {command}", err=True)
-    return rehearsed.code or (1 if rehearsed.endings else 0)
+        say(f"to audit it: {command}")
+    return rehearsed.code or (1 if rehearsed.endings or unkilled else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -35,7 +36,8 @@ from tests.scenarios.survey_folders import (
 
 def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
     named = ("--records", records, "--out", out)
-    return python("-m", "scenarios", "rehearse", plan, *named, *options)
+    # Each of several programs imports it all: on a busy machine that takes long.
+    return python("-m", "scenarios", "rehearse", plan, *named, *options, timeout=600)
 
 
 def accepted(out: Path, *options: object) -> bool:
@@ -47,42 +49,103 @@ def accepted(out: Path, *options: object) -> bool:
     return bool(json.loads(said.out)["verdict"] == "sound")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_every_variant(name: str, tmp_path: Path) -> None:
-    records, out = tmp_path / "records.csv", tmp_path / "out"
-    records.write_text(RECORDS[name])
-    said = rehearsed(plan_file(tmp_path, PLANS[name]), records, out, "--parties", 6, "--json")
+def held_out(folder: Path, name: str, kill: str | None, *options: object) -> tuple[Said, Path]:
+    """A rehearsal among six parties, of a built-in variant or of one in a file of one's own.
+
+    It is held and audited, and whoever was to be killed was.
+    """
+    own = name == OWN_NAME
+    plan = own_plan(folder / "plan") if own else plan_file(folder, PLANS[name])
+    records, out = folder / "records.csv", folder / "out"
+    records.write_text(RECORDS["rr-independent" if own else name])
+    killing = () if kill is None else ("--kill", kill)
+    said = rehearsed(plan, records, out, "--parties", 6, "--json", *killing, *options)
     assert (said.json["counted"], said.json["attempt"]) == (6, 1)
     assert said.json["transport"] == "tls"
-    assert accepted(out)
+    killed = [line for line in said.err.splitlines() if line.startswith("killed ")]
+    pattern = {None: "", "party": r"killed party-\d", "aggregator": "killed aggregator"}[kill]
+    assert re.fullmatch(pattern, "\n".join(killed)), said.err
+    assert accepted(out, *(("--variant", own_variant(plan)) if own else ()))
+    return said, out
 
 
-def killed_and_resumed(name: str, folder: Path, parties: int) -> None:
-    records, out = folder / "records.csv", folder / "out"
-    records.write_text(RECORDS[name])
-    asked = ("--level", 0.8, "--about", "population")
-    options = ("--parties", parties, "--kill", "aggregator", "--json", *asked)
-    said = rehearsed(plan_file(folder, PLANS[name]), records, out, *options)
-    assert said.err.startswith("killed\n"), said.err
-    assert said.code == 0, said.err
-    assert (said.json["counted"], said.json["attempt"]) == (parties, 1)
-    intervals = said.json["estimate"]["intervals"]
-    assert (intervals["level"], intervals["about"]) == (0.8, "population")
-    assert accepted(out)
+def own_variant(plan: Path) -> str:
+    return f"{plan.parent / 'quiet.py'}:Quiet"
+
+
+OWN_NAME = "one's own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [None, "party", "aggregator"])
+@pytest.mark.parametrize("name", [*BUILT_IN, OWN_NAME])
+def test_every_variant(name: str, kill: str | None, tmp_path: Path) -> None:
+    held_out(tmp_path, name, kill)
 
 
 def test_an_aggregator_that_is_killed_goes_on(tmp_path: Path) -> None:
-    killed_and_resumed("secure-sum", tmp_path, 6)
+    asked = ("--level", 0.8, "--about", "population")
+    said, _ = held_out(tmp_path, "secure-sum", "aggregator", *asked)
+    intervals = said.json["estimate"]["intervals"]
+    assert (intervals["level"], intervals["about"]) == (0.8, "population")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_every_variant_with_its_aggregator_killed(name: str, tmp_path: Path) -> None:
-    killed_and_resumed(name, tmp_path, 6)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """The processes of the members of rehearsals in this process, as they are started."""
+    processes = []
+    start = rehearsing._start
+
+    def noting(*arguments: Any) -> subprocess.Popen[str]:
+        processes.append(start(*arguments))
+        return processes[-1]
+
+    monkeypatch.setattr(rehearsing, "_start", noting)
+    return processes
 
 
-def test_a_variant_of_ones_own_with_a_party_killed(tmp_path: Path) -> None:
+def test_a_party_that_is_killed_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = started(monkeypatch)
+    records, out = tmp_path / "records.csv", tmp_path / "out"
+    records.write_text(RECORDS["secure-sum"])
+    plan = plan_file(tmp_path, PLANS["secure-sum"])
+    options = ("--parties", 6, "--out", out, "--kill", "party", "--json")
+    said = sottovoce("rehearse", plan, "--records", records, *options)
+    assert said.json["counted"] == 6
+    killed = re.search(r"^killed (party-\d)$", said.err, re.MULTILINE)
+    assert killed is not None, said.err
+    folder = str(out / "members" / killed[1])
+    codes = [process.returncode for process in processes if folder in process.args]
+    assert codes == [-signal.SIGKILL, 0]
+    assert [process.returncode for process in processes].count(0) == 1 + 6
+    assert accepted(out)
+
+
+@pytest.mark.parametrize(
+    ("kill", "json"), [("party", ()), ("aggregator", ("--json",))], ids=["party", "aggregator"]
+)
+def test_a_rehearsal_in_which_nobody_could_be_killed_has_failed(
+    kill: str, json: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The survey is held all the same."""
+
+    def too_late(aggregator: subprocess.Popen[str], *_: object) -> None:
+        aggregator.wait()
+
+    monkeypatch.setattr(rehearsing, f"_kill_{kill}", too_late)
+    processes = started(monkeypatch)
+    records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
+    options = ("--parties", 3, "--out", out, "--kill", kill, *json)
+    said = sottovoce("rehearse", plan_file(tmp_path, PLAN), "--records", records, *options)
+    assert said.code == 1
+    assert f"--kill {kill}: nobody was killed, the survey ended too soon\n" in said.err
+    assert (out / "result" / "result.json").read_text() == said.out or not json
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert accepted(out)
+
+
+def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> None:
     plan, held, out = own_plan(tmp_path / "plan"), tmp_path / "held", tmp_path / "out"
     held.mkdir()
     for name in ("anna", "bert", "carl"):
@@ -93,8 +156,9 @@ def test_a_variant_of_ones_own_with_a_party_killed(tmp_path: Path) -> None:
     margins.write_text("smokes;share\nno;0,5\nyes;0,5\n")
     files: tuple[object, ...] = ("--plot", plot, "--synthetic", synthetic, "--html", page)
     files += ("--project", "simplex", "--calibrate", margins)
-    said = rehearsed(plan, held, out, "--kill", "party", *files)
-    assert "anna" in said.err or said.code == 0
+    said = rehearsed(plan, held, out, "--kill", "aggregator", *files)
+    assert said.code == 0, said.err
+    assert said.err.startswith("killed aggregator\n"), said.err
     assert "of 3 parties" in said.out
     assert f"written: {plot}" in said.err
     assert plot.read_bytes().startswith(b"<?xml")
@@ -104,7 +168,7 @@ def test_a_variant_of_ones_own_with_a_party_killed(tmp_path: Path) -> None:
     assert result["estimate"]["projection"] == "simplex"
     assert result["calibration"]["margins"] == [["smokes"]]
     assert result["estimate"]["marginals"]["smokes"] == pytest.approx({"no": 0.5, "yes": 0.5})
-    own = f"{plan.parent / 'quiet.py'}:Quiet"
+    own = own_variant(plan)
     assert f"to audit it: sottovoce audit {out}/result/transcript.svt" in said.err
     assert said.err.rstrip().endswith(f"--member {out}/members/aggregator --variant {own}")
     assert accepted(out, "--variant", own)
