@@ -120,7 +120,7 @@ class Attempt(NamedTuple):
         counter: of the attempts.
         transcript: the file for the transcript.
         record: the same while it grows.
-        recorder: writes it.
+        recorder: writes it; of an attempt that goes on, after ``take_up``.
         exchange: the rules of the hub, which has all recorded.
         operation: whom to tell how it goes, and what may end it early.
         first: the note of the first checkpoint with cosignatures, if it was asked for.
@@ -137,6 +137,18 @@ class Attempt(NamedTuple):
     operation: Operation
     first: str | None
     past: Past | None
+
+    def take_up(self) -> None:
+        """Begin to write after what is on record already, if there is any.
+
+        What a crash has left of a write is cut off.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
+        if self.past is not None:
+            self.record.cut()
+            self.recorder.go_on()
 
 
 @contextmanager
@@ -162,12 +174,13 @@ def attempting(
         if resume and last is not None and last.state == "over":
             _refuse_over(counter, last)
         if resume and last is not None and last.state == "begun":
-            opened = _again(member, counter, last, transcript, operation)
+            opened = _read_back(member, counter, last, transcript, operation)
         else:
             opened = _anew(member, counter, transcript, operation, taken, begin)
         attempt = stack.enter_context(opened)
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and not ending.complete:
+            attempt.take_up()
             attempt.record.sync()
             counter.finish()
             raise UsageError(
@@ -177,7 +190,8 @@ def attempting(
         try:
             yield attempt
         except ProtocolError:
-            if attempt.recorder.ended:
+            # If the record had its last entry before, that is of another error, or of none.
+            if ending is None and attempt.recorder.ended:
                 attempt.record.sync()
                 counter.finish()
             raise
@@ -233,7 +247,17 @@ def _anew(
 def _again(
     member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
 ) -> Generator[Attempt]:
-    """The last attempt, which was interrupted."""
+    """The last attempt, which was interrupted, with its record taken up."""
+    with _read_back(member, counter, last, transcript, operation) as attempt:
+        attempt.take_up()
+        yield attempt
+
+
+@contextmanager
+def _read_back(
+    member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
+) -> Generator[Attempt]:
+    """The last attempt, which was interrupted; nothing is changed before ``take_up``."""
     with growing_again(transcript) as record:
         try:
             records = Records(record.chunks())
@@ -255,8 +279,6 @@ def _again(
             exchange = Exchange(charter, recorder=operation.progress.over(recorder, charter))
             past = Past(charter, recorder, exchange)
             past.read(records)
-            record.cut()
-            recorder.go_on()
         except TranscriptError as error:
             raise UsageError(f"{record.path}: cannot be resumed: {error}") from error
         yield Attempt(
@@ -293,6 +315,7 @@ async def hold(
     unsaid: list[Envelope] | None = None
     if past is not None and past.began is not None:
         unsaid = catch_up(machine, past, start=trio.current_time() - past.at)
+    attempt.take_up()
     lost: dict[PartyId, str] = {}
     if past is None or past.ending is None:
         commits = Commits(recorder, record.sync)

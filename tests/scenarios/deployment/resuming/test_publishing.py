@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 import trio
 
+from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR
+from protocol.transcript import resuming
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment.aggregating import aggregate_survey, attempting, hold
@@ -18,7 +21,7 @@ from scenarios.deployment.attempts import STREAM_SECRET
 from scenarios.deployment.members import Member, read_member
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import first_checkpoint_path
-from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.kept_records import GrowingTranscript, partial_path
 from tests.scenarios.survey_folders import ROWS, make_folders, table
 
 WHO = ("anna", "bert", "carl")
@@ -104,3 +107,26 @@ def test_without_its_secret_it_does_not_go_on(died: tuple[Member, Path]) -> None
     with pytest.raises(UsageError, match="the attempt cannot go on"):
         publish(member, transcript)
     assert not list(member.folder.glob(f"{STREAM_SECRET}-*"))
+
+
+@pytest.mark.parametrize("torn", [0, 1, 60, 400])
+def test_a_refusal_changes_nothing(
+    died: tuple[Member, Path], monkeypatch: pytest.MonkeyPatch, torn: int
+) -> None:
+    """The record is whole, or a crash has cut it short; another version says something else."""
+    member, transcript = died
+    record = partial_path(transcript)
+    os.truncate(record, record.stat().st_size - torn)
+
+    def files() -> dict[Path, bytes]:
+        places = (member.folder, transcript.parent)
+        return {path: path.read_bytes() for place in places for path in place.iterdir()}
+
+    before = files()
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming._Rerun, "_hear", lambda *_: None)
+        with pytest.raises(LocalProtocolError, match="does not say again what is on record"):
+            publish(member, transcript)
+    assert files() == before
+    if not torn:
+        assert publish(member, transcript) == len(WHO)
