@@ -121,6 +121,11 @@ class Exchange:
         """How many parties have been connected at some time."""
         return len(self._next) - (AGGREGATOR in self._next)
 
+    @property
+    def declined(self) -> int:
+        """How many parties have declined."""
+        return len(self._declined)
+
     def accepted(self, member: PartyId) -> int:
         """How many envelopes of a member have been accepted: the number of its next."""
         return self._next.get(member, 0)
@@ -273,6 +278,10 @@ class Exchange:
             self._headed.add(sender)
         if sender != AGGREGATOR != recipient and recipient != RECORD:
             self._acquaint(sender, recipient)
+
+    def recall_delivered(self, recipient: PartyId) -> None:
+        """Take a delivery that was made before this program was started."""
+        self._next.setdefault(recipient, 0)
 
     def recall_refused(self, link: str) -> None:
         """Take a refusal that was recorded before this program was started."""

@@ -180,6 +180,7 @@ class Past:
                 f"seq {entry.seq} of {entry.sender!r} is delivered to {entry.recipient!r}: "
                 "expected what was sent to it, once"
             )
+        self._exchange.recall_delivered(entry.recipient)
         if entry.recipient == AGGREGATOR:
             at = entry.at * _SECONDS
             self.began = at if self.began is None else self.began

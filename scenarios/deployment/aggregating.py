@@ -279,6 +279,7 @@ def _read_back(
             exchange = Exchange(charter, recorder=operation.progress.over(recorder, charter))
             past = Past(charter, recorder, exchange)
             past.read(records)
+            operation.progress.recall(past)
         except TranscriptError as error:
             raise UsageError(f"{record.path}: cannot be resumed: {error}") from error
         yield Attempt(

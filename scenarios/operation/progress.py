@@ -10,16 +10,17 @@ from typing import Protocol
 import msgspec
 import trio
 
-from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Envelope
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
 from protocol.session.exchange import Exchange, Recorder
 from protocol.session.machine import Machine
+from protocol.transcript.resuming import Past
 from transports.listening import ListeningHub
 from transports.records.commits import Commits
 from transports.switch import Switch
 
-_CLOSED, _DECLINED = Closed.kind(), Declined.kind()
+_CLOSED = Closed.kind()
 _GONE = {
     "never came": "never came",
     "does not read its mail": "did not read",
@@ -112,9 +113,7 @@ class Progress:
         self._commits: Commits | None = None
         self._machine: Machine | None = None
         self._deadline: float | None = None
-        self.declined = 0
         self.closed: Counter[str] = Counter()
-        self.gone: Counter[str] = Counter()
 
     def tell(self, event: str, **fields: Field) -> None:
         """Something has happened that is worth a line."""
@@ -124,6 +123,10 @@ class Progress:
         """A recorder that passes everything on to this one, and has it counted here."""
         self._recorder = recorder
         return _Counted(recorder, self, charter)
+
+    def recall(self, past: Past) -> None:
+        """Count the waits that have ended by the record; a last one that goes on has, too."""
+        self.closed.update(closing.topic[0] for closing in past.closings)
 
     def opened(
         self, switch: Switch, hub: ListeningHub | None = None, commits: Commits | None = None
@@ -177,18 +180,6 @@ class Progress:
             before = now
             await trio.sleep(EVERY)
 
-    def departed(self, party: PartyId, reason: str) -> None:
-        """A member is gone for good."""
-        if party == AGGREGATOR:
-            return
-        if reason.startswith(_BROKE_A_RULE):
-            word = "broke a rule"
-        elif self._switch is not None and self._switch.exchange.has_ended(party):
-            word = "ended"
-        else:
-            word = _GONE.get(reason, "lost")
-        self.gone[word] += 1
-
     def wait_closed(self, closed: Closed) -> None:
         """A wait of the aggregator's is over."""
         self.closed[closed.of] += 1
@@ -211,9 +202,9 @@ class Progress:
             awaiting="" if awaited is None else awaited.kind.kind(),
             awaited=0 if awaited is None else len(awaited.senders),
             answered=0 if self._machine is None else self._machine.answered,
-            declined=self.declined,
+            declined=0 if exchange is None else exchange.declined,
             closed=dict(self.closed),
-            gone=dict(self.gone),
+            gone={} if exchange is None else _gone(exchange),
             refused={} if self._hub is None else dict(self._hub.refused),
             messages=0 if exchange is None else exchange.messages,
             entries=0 if self._recorder is None else self._recorder.size,
@@ -236,6 +227,21 @@ class Progress:
         return max(0.0, deadline - trio.current_time())
 
 
+def _gone(exchange: Exchange) -> dict[str, int]:
+    """How many parties are gone for good, by one of a few words."""
+    words: Counter[str] = Counter()
+    for party, reason in exchange.departed.items():
+        if party == AGGREGATOR:
+            continue
+        if reason.startswith(_BROKE_A_RULE):
+            words["broke a rule"] += 1
+        elif exchange.has_ended(party):
+            words["ended"] += 1
+        else:
+            words[_GONE.get(reason, "lost")] += 1
+    return dict(words)
+
+
 class _Counted:
     """Passes what an exchange records on to a recorder, and counts some of it."""
 
@@ -244,24 +250,17 @@ class _Counted:
         self._codec = charter.codec
         self._closings = Closings(len(charter.roster))
         self._sent = recorder.sent
-        self._departed = recorder.departed
+        self.departed = recorder.departed
         self.delivered = recorder.delivered
         self.refused = recorder.refused
         self.fault_of_head = recorder.fault_of_head
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
         self._sent(envelope, now=now, encoded=encoded)
-        if envelope.recipient == RECORD:
-            if envelope.kind == _CLOSED and envelope.sender == AGGREGATOR:
-                closed = self._codec.decode(envelope.kind, envelope.body)
-                if isinstance(closed, Closed):
-                    self._closing(closed)
-        elif envelope.kind == _DECLINED:
-            self._progress.declined += 1
-
-    def departed(self, party: PartyId, reason: str, *, now: float) -> None:
-        self._departed(party, reason, now=now)
-        self._progress.departed(party, reason)
+        if (envelope.recipient, envelope.kind, envelope.sender) == (RECORD, _CLOSED, AGGREGATOR):
+            closed = self._codec.decode(envelope.kind, envelope.body)
+            if isinstance(closed, Closed):
+                self._closing(closed)
 
     def _closing(self, closed: Closed) -> None:
         try:

@@ -10,11 +10,13 @@ import trio
 import trio.testing
 
 from protocol.messages import AGGREGATOR, LINK_CLOSED, NO_ROUND, RECORD, Closed, Declined, Envelope
-from protocol.session.exchange import Exchange
+from protocol.session.exchange import Delivery, Exchange
 from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.header import header_of
+from protocol.transcript.reader import Records
 from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
+from protocol.transcript.resuming import Past
 from scenarios.operation.progress import Field, Phase, Progress
 from tests.every_variant import examples
 from transports.background import running
@@ -33,19 +35,38 @@ class Watched:
         self.events: list[tuple[str, Mapping[str, Field]]] = []
         self.progress = Progress(lambda event, fields: self.events.append((event, fields)))
         charter = self.where.charter
-        recorder = Recorder(lambda content: None, header_of(charter, seed=1))
-        counted = self.progress.over(recorder, charter)
+        self.record = b""
+        self.recorder = Recorder(self._write, header_of(charter, seed=1))
+        counted = self.progress.over(self.recorder, charter)
         self.switch = Switch(Exchange(charter, recorder=counted))
         self.progress.opened(self.switch)
         self._said: dict[str, int] = {}
 
-    def say(self, sender: str, recipient: str, message: Closed | Declined) -> None:
+    def _write(self, content: bytes) -> None:
+        self.record += content
+
+    def resumed(self) -> Progress:
+        """What a program tells that goes on with what is on record."""
+        self.recorder.flush()
+        charter, progress = self.where.charter, Progress()
+        records = Records([self.record])
+        header = records.header(next(iter(records)))
+        recorder = Recorder(self._write, header, resumed=True)
+        exchange = Exchange(charter, recorder=progress.over(recorder, charter))
+        past = Past(charter, recorder, exchange)
+        past.read(records)
+        progress.recall(past)
+        progress.opened(Switch(exchange))
+        return progress
+
+    def say(self, sender: str, recipient: str, message: Closed | Declined) -> Envelope:
         charter = self.where.charter
         body = charter.codec.encode(message)
         seq = self._said.get(sender, 0)
         self._said[sender] = seq + 1
         said = Envelope(charter.session, sender, recipient, seq, message.kind(), body)
         self.switch.relay_nowait(sender, [said])
+        return said
 
 
 @pytest.fixture
@@ -98,6 +119,24 @@ async def test_a_range_whose_beginning_was_recorded_before_is_not_counted(
     watched.switch.attach(AGGREGATOR)
     watched.say(AGGREGATOR, RECORD, Closed("Report", NO_ROUND, 8, b"", b""))
     assert watched.progress.counts().closed == {}
+
+
+async def test_counts_go_on_with_what_is_on_record(watched: Watched) -> None:
+    for name in (AGGREGATOR, A, "party-2", "party-3", "party-4"):
+        watched.switch.attach(name)
+    closed = Closed("Report", NO_ROUND, 0, b"\x7e", b"\x16")
+    watched.switch.taken([Delivery(watched.say(AGGREGATOR, A, closed))])
+    watched.say("party-2", AGGREGATOR, Declined("terms"))
+    watched.say(AGGREGATOR, RECORD, closed)
+    watched.switch.detach("party-3", LINK_CLOSED)
+    watched.switch.detach("party-6", "never came")
+    before, after = watched.progress.counts(), watched.resumed().counts()
+    assert (before.declined, before.closed) == (1, {"Report": 1})
+    assert before.gone == {"left": 1, "never came": 1}
+    names = ("declined", "closed", "gone", "messages")
+    assert [getattr(after, name) for name in names] == [getattr(before, name) for name in names]
+    # Neither by party-3 and party-4 nor to them was anything said.
+    assert (before.joined, after.joined) == (4, 2)
 
 
 async def test_connected_and_joined(watched: Watched) -> None:

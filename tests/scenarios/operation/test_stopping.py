@@ -109,11 +109,20 @@ def test_a_survey_that_was_stopped_goes_on(keys: Path, tmp_path: Path) -> None:
     closed_when(operation, keys, 2)
     stopped, answered = hold(keys, out, operation, ["anna"], silent="bert")
     assert isinstance(stopped, StoppedError)
-    outcome, answered_later = hold(keys, out, Operation(), ["bert"], resume=True)
+    resumed, found = Operation(), []
+
+    async def look() -> None:
+        found.append(resumed.progress.counts())
+
+    resumed.tasks = (look,)
+    outcome, answered_later = hold(keys, out, resumed, ["bert"], resume=True)
     assert isinstance(outcome, Outcome), outcome
     assert {outcome.counted, outcome.charter.attempt} == {2, 1}
     assert outcome.endings == {"anna": DONE, "bert": DONE, "carl": "never came"}
     assert answered["anna"].ending == answered_later["bert"].ending == DONE
+    # carl never came, anna has left, and bert was asked.
+    [counts] = found
+    assert (counts.joined, counts.gone) == (2, {"never came": 1, "ended": 1})
     assert outcome.transcript.verify().intact
 
 

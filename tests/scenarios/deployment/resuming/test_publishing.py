@@ -22,6 +22,7 @@ from scenarios.deployment.members import Member, read_member
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import first_checkpoint_path
 from scenarios.files.kept_records import GrowingTranscript, partial_path
+from scenarios.operation.operation import Operation
 from tests.scenarios.survey_folders import ROWS, make_folders, table
 
 WHO = ("anna", "bert", "carl")
@@ -77,7 +78,7 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Member, Path]
     return member, transcript
 
 
-def publish(member: Member, transcript: Path) -> int:
+def publish(member: Member, transcript: Path, operation: Operation | None = None) -> int:
     """How many are counted in what the next program publishes."""
     outcome = aggregate_survey(
         member,
@@ -87,6 +88,7 @@ def publish(member: Member, transcript: Path) -> int:
         joining=0.0,
         listening=lambda where: None,
         resume=True,
+        operation=operation,
     )
     counted: int = outcome.summary()["counted"]
     return counted
@@ -98,6 +100,12 @@ def test_with_a_cosigned_first_checkpoint(died: tuple[Member, Path]) -> None:
     assert publish(member, transcript) == len(WHO)
     assert transcript.exists()
     assert first_checkpoint_path(transcript).read_bytes() == before
+
+
+def test_the_waits_on_record_are_counted(died: tuple[Member, Path]) -> None:
+    operation = Operation()
+    publish(*died, operation)
+    assert operation.progress.closed == {"Report": 1}
 
 
 def test_without_its_secret_it_does_not_go_on(died: tuple[Member, Path]) -> None:
