@@ -15,7 +15,7 @@ from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Closed, Declined, Envelope, Head
+from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Closed, Declined, Envelope
 from protocol.session.roles import Topic, topic_of
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
@@ -391,9 +391,6 @@ than patience and grace."""
 def what_heals_costs_nobody(course: Course) -> Iterator[str]:
     """If all is well again soon, there is a result, which counts everybody, and everybody is done
     by itself.
-
-    A program that was killed after its goodbye finds nobody when it is started again: its words
-    have to be on record.
     """
     if _healing(course) > HEALS:
         return
@@ -404,24 +401,25 @@ def what_heals_costs_nobody(course: Course) -> Iterator[str]:
         return
     if result["counted"] < result["parties"]:
         yield f"all was well again soon, and {result['counted']} are counted"
-    session = finished.header.session
     for name in course.setup.charter.roster.parties:
         lives = course.lives_of(name)
         # Whoever owns it need not start it again.
         first = next(life for life in lives if not life.crashed)
-        gone = lives[0].crashed and _has_ended(course, name, session)
-        if first.said != DONE and not gone:
+        if first.said != DONE:
             yield f"all was well again soon, and {first}"
 
 
-def _has_ended(course: Course, party: str, session: bytes) -> bool:
-    """Whether a party has said its last words, and all are on record."""
-    headed = any(
-        one.envelope.kind == Head.kind() and one.envelope.session == session
-        for one in course.said
-        if one.envelope is not None and one.member == party == one.envelope.sender
-    )
-    return headed and not _not_on_record(course, party, session)
+def who_has_a_receipt_is_done(course: Course) -> Iterator[str]:
+    """A party that was killed after its receipt came is done, whoever is still there."""
+    for life in course.lives:
+        if not life.crashed or life.member == AGGREGATOR:
+            continue
+        last = course.setup.charter.again(max(course.spent[life.member], default=1))
+        if f"{KEYS}/receipt-{last.session.hex()}" not in course.found[life.member, life.number]:
+            continue
+        for one in course.lives_of(life.member)[life.number + 1 :]:
+            if isinstance(one.error, ConnectionError):
+                yield f"it had its receipt, and {one}"
 
 
 def _healing(course: Course) -> float:
@@ -468,6 +466,7 @@ INVARIANTS: tuple[Callable[[Course], Iterator[str]], ...] = (
     the_audit_accepts,
     the_summary_can_be_made,
     what_heals_costs_nobody,
+    who_has_a_receipt_is_done,
 )
 
 

@@ -228,3 +228,14 @@ def test_one_who_is_out_of_reach_keeps_nobody_but_the_aggregator(byte: int, wait
     assert aggregator.ended is not None
     least = LINGER + (setup.charter.variant.patience if waits else 0.0)
     assert least <= aggregator.ended < least + 1.0
+
+
+def test_one_who_was_killed_with_its_receipt_is_done_though_all_is_over() -> None:
+    setup, done = setup_of("rr-independent"), []
+    for moment in range(84, 106, 3):
+        course = play(setup, Schedule(1, (Crash("party-1", 0, moment, "kill", 60.0),)))
+        assert broken_in(course) == []
+        done.append(course.lives_of("party-1")[-1].said == "done")
+    # Without its receipt it finds nobody who could tell it.
+    assert done[0] is False
+    assert done[3:] == [True] * 5
