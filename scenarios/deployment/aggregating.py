@@ -6,7 +6,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -31,6 +31,7 @@ from scenarios.deployment.attempts import Counter, Taken, counting, hashed, unfi
 from scenarios.deployment.members import Member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import (
+    DamagedError,
     GrowingTranscript,
     growing,
     growing_again,
@@ -49,6 +50,11 @@ from transports.tls import server_context
 
 ABANDONED = "abandoned"
 """The reason in the record of an abandoned attempt."""
+
+_GIVING_UP = (
+    "'sottovoce abandon --lost' gives the attempt up: no record will say that it ended, what was "
+    "answered in it is lost, and who may have been told that they are done is not known"
+)
 
 
 def aggregate_survey(
@@ -177,7 +183,8 @@ def attempting(
             opened = _read_back(member, counter, last, transcript, operation)
         else:
             opened = _anew(member, counter, transcript, operation, taken, begin)
-        attempt = stack.enter_context(opened)
+        with _giving_up():
+            attempt = stack.enter_context(opened)
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and not ending.complete:
             attempt.take_up()
@@ -244,24 +251,21 @@ def _anew(
 
 
 @contextmanager
-def _again(
-    member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
-) -> Generator[Attempt]:
-    """The last attempt, which was interrupted, with its record taken up."""
-    with _read_back(member, counter, last, transcript, operation) as attempt:
-        attempt.take_up()
-        yield attempt
-
-
-@contextmanager
 def _read_back(
     member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
 ) -> Generator[Attempt]:
-    """The last attempt, which was interrupted; nothing is changed before ``take_up``."""
+    """The last attempt, which was interrupted; nothing is changed before ``take_up``.
+
+    Raises:
+        DamagedError: its record is damaged.
+        UsageError: it is not there, is another one's, or another program is writing it.
+    """
     with growing_again(transcript) as record:
         try:
             records = Records(record.chunks())
             content = next(iter(records), b"")
+            if not content:
+                raise DamagedError(f"{record.path}: has no whole header", record.path)
             if hashed(content) != last.header:
                 raise UsageError(
                     f"{record.path}: is not the record of attempt {last.attempt} of {member.folder}"
@@ -280,8 +284,14 @@ def _read_back(
             past = Past(charter, recorder, exchange)
             past.read(records)
             operation.progress.recall(past)
+            if record.named and past.ending is None:
+                raise DamagedError(
+                    f"{record.path}: damaged: it was whole when it got its name, and its end is "
+                    "missing",
+                    record.path,
+                )
         except TranscriptError as error:
-            raise UsageError(f"{record.path}: cannot be resumed: {error}") from error
+            raise DamagedError(f"{record.path}: cannot be resumed: {error}", record.path) from error
         yield Attempt(
             member=member,
             charter=charter,
@@ -294,6 +304,16 @@ def _read_back(
             first=past.cosigned,
             past=past,
         )
+
+
+@contextmanager
+def _again(
+    member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
+) -> Generator[Attempt]:
+    """The same with its record taken up."""
+    with _read_back(member, counter, last, transcript, operation) as attempt:
+        attempt.take_up()
+        yield attempt
 
 
 async def hold(
@@ -403,17 +423,28 @@ async def _carried(
     return {name: why for name, why in left if not exchange.has_ended(name)}
 
 
+@contextmanager
+def _giving_up() -> Generator[None]:
+    """Say of a damaged record how its attempt can be given up."""
+    try:
+        yield
+    except DamagedError as error:
+        raise DamagedError(f"{error}; {_GIVING_UP}", error.path) from error
+
+
 class Abandoned(NamedTuple):
     """An attempt that does not go on.
 
     Args:
         attempt: its number.
         ended: whose last words it has on record, in roster order: they may have been told that they
-            are done. None if its record is lost.
+            are done. None if its record is lost or damaged.
+        damaged: its record, if that is damaged: it stays as it is.
     """
 
     attempt: int
     ended: tuple[PartyId, ...] | None
+    damaged: Path | None = None
 
 
 def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> Abandoned:
@@ -422,10 +453,12 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
     Args:
         member: the aggregator.
         transcript: the name that the attempt's transcript would have got.
-        lost: its record is lost, so the attempt ends without an entry that says so.
+        lost: if its record is not there or is damaged, the attempt ends without an entry that says
+            so.
 
     Raises:
-        UsageError: no attempt has begun, or it has ended well; or its record is not there.
+        UsageError: no attempt has begun, or it has ended well; or without ``lost`` its record is
+            not there, or is damaged.
         OSError: the record cannot be written.
     """
     check_aggregator(member)
@@ -435,19 +468,35 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
             raise UsageError(f"{member.folder}: no attempt has begun that is not over")
         there = any(map(os.path.lexists, (transcript, partial_path(transcript))))
         ended: tuple[PartyId, ...] | None = None
+        damaged: Path | None = None
         if there or not lost:
-            with _again(member, counter, last, transcript, Operation()) as attempt:
-                ending = None if attempt.past is None else attempt.past.ending
-                if ending is None:
-                    attempt.recorder.close(complete=False, reason=ABANDONED)
-                elif ending.complete:
-                    raise UsageError(
-                        f"{attempt.record.path}: the survey has ended well; --resume publishes it"
-                    )
-                attempt.record.sync()
-                ended = tuple(filter(attempt.exchange.has_ended, member.charter.roster.parties))
+            try:
+                with _giving_up():
+                    ended = _close(member, counter, last, transcript)
+            except DamagedError as error:
+                if not lost:
+                    raise
+                damaged = error.path
         counter.finish()
-    return Abandoned(last.attempt, ended)
+    return Abandoned(last.attempt, ended, damaged)
+
+
+def _close(member: Member, counter: Counter, last: Taken, transcript: Path) -> tuple[PartyId, ...]:
+    """Sign into the record of the last attempt that it does not go on.
+
+    Returns:
+        Whose last words it has, in roster order.
+    """
+    with _again(member, counter, last, transcript, Operation()) as attempt:
+        ending = None if attempt.past is None else attempt.past.ending
+        if ending is None:
+            attempt.recorder.close(complete=False, reason=ABANDONED)
+        elif ending.complete:
+            raise UsageError(
+                f"{attempt.record.path}: the survey has ended well; --resume publishes it"
+            )
+        attempt.record.sync()
+        return tuple(filter(attempt.exchange.has_ended, member.charter.roster.parties))
 
 
 def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
@@ -478,11 +527,14 @@ def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
                 raise unfinished(member.folder, last.attempt)
             return True
         partial = partial_path(transcript)
+        # What is damaged is not known to be its own, and stays.
         if partial.is_file():
-            with growing_again(transcript) as record:
+            with suppress(DamagedError), growing_again(transcript) as record:
                 header = next(iter(Records(record.chunks())), b"")
                 own = start_of(counter.secret())
-                cut_short = not header and own.startswith(partial.read_bytes()[: len(own)])
+                # A crash may leave zeros in the place of what was not synced.
+                left = partial.read_bytes().rstrip(b"\0")[: len(own)]
+                cut_short = not header and own.startswith(left)
                 if cut_short or hashed(header) == last.header:
                     partial.unlink()
     return False

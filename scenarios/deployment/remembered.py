@@ -22,9 +22,9 @@ from scenarios.files.writing import (
     write_whole,
 )
 
-KEY_BYTES = 32
-
 DIGEST_BYTES = hashlib.sha256().digest_size
+
+KEY_BYTES = DIGEST_BYTES
 
 HEARD = 65_536
 """How many messages a party takes in one session: a file of 2 MiB. Sums take the most, a few from
@@ -47,7 +47,7 @@ class Memory:
 
     Args:
         file: open at its end, with no other name.
-        before: the digests in it already.
+        before: the digests in it already, whole ones.
 
     Attributes:
         count: how many envelopes have been noted by this program.
@@ -67,25 +67,23 @@ class Memory:
         """
         digest = hashlib.sha256(encode_envelope(envelope)).digest()
         place = self.count * DIGEST_BYTES
-        # The last one may be half of one.
         known = bytes(self._known[place : place + DIGEST_BYTES])
         self.count += 1
         # Once it has been otherwise, nothing is as it was.
-        self._same = self._same and digest.startswith(known)
+        self._same = self._same and known in (b"", digest)
         if not self._same:
             return False
-        new = digest[len(known) :]
-        if new:
+        if not known:
             # On disk before it is acted on, so that a crash does not make this party forget.
-            self._file.write(new)
+            self._file.write(digest)
             self._file.sync()
-            self._known += new
+            self._known += digest
         return True
 
     @property
     def noted(self) -> bytes:
         """The digests of all envelopes that are noted on disk, one after the other."""
-        return bytes(self._known[: len(self._known) // DIGEST_BYTES * DIGEST_BYTES])
+        return bytes(self._known)
 
 
 @contextmanager
@@ -115,8 +113,14 @@ def remembering(path: Path, key: bytes) -> Generator[Memory]:
 
 
 def _whole(content: bytes) -> int:
-    """All of it, or nothing: half a key is left by a program that died before it could answer."""
-    return len(content) if len(content) >= KEY_BYTES else 0
+    """The key and whole digests, without what a program that died has not acted on yet.
+
+    Each is synced before the next is written. So of the last one a part may be there, or zeros in
+    its place, and of none before it.
+    """
+    length = len(content) // DIGEST_BYTES * DIGEST_BYTES
+    last = content[max(length - DIGEST_BYTES, 0) : length]
+    return length if any(last) else length - len(last)
 
 
 def memory_in(folder: Path, what: str, session: bytes) -> Path:
@@ -140,9 +144,9 @@ def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[byte
     path = memory_in(folder, what, session)
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
-    digests = content[KEY_BYTES:]
-    whole = range(0, len(digests) - DIGEST_BYTES + 1, DIGEST_BYTES)
-    return content[:KEY_BYTES], tuple(digests[at : at + DIGEST_BYTES] for at in whole)
+    whole = range(KEY_BYTES, _whole(content), DIGEST_BYTES)
+    digests = tuple(content[at : at + DIGEST_BYTES] for at in whole)
+    return content[: min(KEY_BYTES, _whole(content))], digests
 
 
 class SameAgain:

@@ -46,6 +46,14 @@ PARTIAL = ".partial"
 """The suffix of a transcript's name while it grows; it stays if the run fails."""
 
 
+class DamagedError(UsageError):
+    """A record is not what its program has written, nor the beginning of it; ``path`` is its."""
+
+    def __init__(self, why: str, path: Path) -> None:
+        super().__init__(why)
+        self.path = path
+
+
 class GrowingTranscript(GrowingFile):
     """A transcript while it grows, locked, under the name of ``partial_path``.
 
@@ -90,7 +98,7 @@ class GrowingTranscript(GrowingFile):
                     f"{self.path}: was moved or deleted while it was written, so it got neither "
                     "its name nor a checkpoint; if it was moved, it is whole"
                 )
-            if self.path != self._final:
+            if not self.named:
                 _replaceable(held, self._final, own=self._own)
                 for companion in _companions(self._final):
                     if companion not in self._own:
@@ -99,6 +107,11 @@ class GrowingTranscript(GrowingFile):
                 self.path = self._final
         sync_folder(self._final.parent)
         write_checkpoint(checkpoint, self._final)
+
+    @property
+    def named(self) -> bool:
+        """Whether it has its name already, which only what is whole and synced gets."""
+        return self.path == self._final
 
     def chunks(self) -> Iterator[bytes]:
         """What is in it by now, in parts; of what an interrupted program has left, what is whole.
@@ -117,12 +130,16 @@ class GrowingTranscript(GrowingFile):
         """Find how much of what an interrupted program has left is whole.
 
         Raises:
-            UsageError: it is damaged.
+            DamagedError: it is damaged, or cannot be read.
         """
         try:
-            self._whole = whole_length(self.chunks())
+            self._whole = whole_length(self.chunks)
         except UnopenedError as error:
-            raise UsageError(f"{self.path}: damaged, not cut short: {error}") from error
+            raise DamagedError(
+                f"{self.path}: damaged, not cut short: {error}", self.path
+            ) from error
+        except UsageError as error:
+            raise DamagedError(str(error), self.path) from error
 
     def cut(self) -> None:
         """Cut off what is not whole, to write after the rest.
@@ -180,7 +197,8 @@ def growing_again(path: Path) -> Generator[GrowingTranscript]:
     the program has given it its name already, it has that.
 
     Raises:
-        UsageError: there is none, it is damaged, or another program is writing it.
+        UsageError: there is none, or another program is writing it.
+        DamagedError: it is damaged.
         OSError: it cannot be opened; names it.
     """
     partial = partial_path(path)

@@ -2,7 +2,8 @@
 
 The files are real ones, in memory; the calls about them are watched. Synced are a file's bytes, and
 a folder's names, as they were when each was synced last. Of what came after, a machine that lost
-power finds the beginning: of bytes, up to a drawn place; of changes of names, up to a drawn one.
+power finds the beginning: of bytes, up to a drawn place, and perhaps zeros in the place of more; of
+changes of names, up to a drawn one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest import mock
 
+from protocol.transcript.resuming import SECTOR
 from tests.system.hosts import Host
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -73,7 +75,7 @@ class Disk:
         Args:
             random: if the machine has lost power, draws what is left of what was not synced.
         """
-        there: dict[str, File] = {}
+        there: dict[str, int] = {}
         contents: dict[int, File] = {}
 
         def visit(folder: str) -> None:
@@ -87,10 +89,14 @@ class Disk:
                     continue
                 if number not in contents:
                     contents[number] = self._content(path, number, random)
-                there[os.path.relpath(path, self.folder)] = contents[number]
+                there[os.path.relpath(path, self.folder)] = number
 
         visit(str(self.folder))
-        return there
+        if random is not None:
+            for number, file in contents.items():
+                content = _zeroed(self._synced.get(number, b""), file.content, random)
+                contents[number] = file._replace(content=content)
+        return {name: contents[number] for name, number in there.items()}
 
     def _content(self, path: str, number: int, random: Random | None) -> File:
         synced = self._synced.get(number, b"")
@@ -124,6 +130,16 @@ class Disk:
         for folder in (self.folder, *(path for path in self.folder.rglob("*") if path.is_dir())):
             folder.chmod(0o700)
             self._names[str(folder)] = [_names_in(str(folder))]
+
+
+def _zeroed(synced: bytes, content: bytes, random: Random) -> bytes:
+    """A file's bytes after a loss of power: what was not synced may be zeros from some place on."""
+    if not content.startswith(synced) or content == synced or random.random() < 0.5:
+        return content
+    # Sectors are written whole.
+    place = random.randint(len(synced), len(content)) // SECTOR * SECTOR
+    written = max(len(synced), place)
+    return content[:written] + bytes(len(content) - written)
 
 
 def _names_in(folder: str) -> Names:

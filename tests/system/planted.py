@@ -346,7 +346,7 @@ PLANTS: dict[str, Plant] = {
     "a record that a crash has torn is refused": Plant(
         "nothing_breaks",
         "rr-independent",
-        _instead(kept_records, "whole_length", lambda chunks: sum(map(len, chunks))),
+        _instead(kept_records, "whole_length", lambda chunks: sum(map(len, chunks()))),
         _power,
     ),
     "a summary that cannot be made": Plant(

@@ -3,13 +3,19 @@
 import os
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
 from parties.session import LINGER
+from protocol.messages import AGGREGATOR
 from protocol.variants import BUILT_IN
+from scenarios.files.kept_records import PARTIAL, TRANSCRIPT
 from tests.scenarios.command import ROOT
+from tests.system import disk
 from tests.system.__main__ import failures_of
+from tests.system.disk import Disk
+from tests.system.hosts import HOST
 from tests.system.invariants import broken_in
 from tests.system.network import is_length
 from tests.system.schedule import (
@@ -239,3 +245,36 @@ def test_one_who_was_killed_with_its_receipt_is_done_though_all_is_over() -> Non
     # Without its receipt it finds nobody who could tell it.
     assert done[0] is False
     assert done[3:] == [True] * 5
+
+
+def test_zeros_that_a_loss_of_power_leaves_in_a_record_are_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The aggregator's machine loses power as it syncs its record, whichever time it is."""
+    setup, moments, zeros = setup_of("rr-independent"), list[int](), list[int]()
+    sync, zeroed = Disk.sync, disk._zeroed
+
+    def synced(self: Disk, descriptor: int, path: str) -> None:
+        host = HOST.get()
+        if host is not None and host.name == AGGREGATOR and path.endswith(TRANSCRIPT + PARTIAL):
+            moments.append(host.moments)
+        sync(self, descriptor, path)
+
+    def left(synced: bytes, content: bytes, random: Random) -> bytes:
+        found = zeroed(synced, content, random)
+        if len(synced) > 1000 and found != content:
+            zeros.append(len(found))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, "sync", synced)
+        play(setup, Schedule(1, ()))
+    monkeypatch.setattr(disk, "_zeroed", left)
+    assert len(moments) > 5
+    for moment in moments:
+        for seed in range(2):
+            crash = Crash(AGGREGATOR, 0, moment, "power", 2.0, 31 * moment + seed)
+            course = play(setup, Schedule(1, (crash,)))
+            assert broken_in(course) == []
+            assert course.lives_of(AGGREGATOR)[-1].said == "published"
+    assert len(zeros) > 3

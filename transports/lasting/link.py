@@ -68,7 +68,7 @@ class Patience:
         left = self._until - trio.current_time()
         if left <= 0.0:
             return False
-        # Drawn, so that those who lost the hub together do not come back together.
+        # Drawn, so that those who lost the hub together come back together once at most.
         await trio.sleep(min(self._pause * random.uniform(0.5, 1.0), left))
         self._pause = min(2 * self._pause, LATE)
         return True

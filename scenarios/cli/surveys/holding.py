@@ -38,7 +38,7 @@ from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, m
 from scenarios.deployment.members import Member
 from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError, say
+from scenarios.errors import UsageError, printable, say
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
@@ -236,7 +236,8 @@ def close(folder: Path) -> None:
 @click.option(
     "--lost",
     is_flag=True,
-    help="Abandon it although its record is lost, so that no record will say that it ended.",
+    help="Abandon it although its record is lost or damaged, so that no record will say that it "
+    "ended. A damaged one stays as it is.",
 )
 def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     """Declare that the attempt which the aggregator of FOLDER has begun will not go on.
@@ -245,8 +246,11 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
     more then, as another attempt.
     """
     member = member_in(folder, variant)
-    attempt, ended = abandon_survey(member, out / TRANSCRIPT, lost=lost)
+    attempt, ended, damaged = abandon_survey(member, out / TRANSCRIPT, lost=lost)
     click.echo(f"attempt {attempt} is abandoned; {_cost_of(attempt + 1, member)}")
+    if damaged is not None:
+        said = "is damaged and stays as it is: it does not say that the attempt is abandoned"
+        click.echo(printable(f"{damaged}: {said}"))
     if ended is None:
         click.echo(f"who may have been told that they are done in attempt {attempt} is not known")
     elif ended:

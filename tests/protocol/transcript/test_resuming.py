@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Sequence
+from random import Random
 
 import msgspec
 import pytest
@@ -38,8 +40,8 @@ from protocol.transcript.header import header_of
 from protocol.transcript.log import LOG_SECRET_BYTES, log_secret_of
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
-from protocol.transcript.resuming import Past, catch_up, whole_length
-from protocol.transcript.wrapper import UnopenedError, Wrapper
+from protocol.transcript.resuming import SECTOR, Past, catch_up, whole_length
+from protocol.transcript.wrapper import MAX_FRAME, UnopenedError, Wrapper
 from protocol.variants import RRBA, RRJoint
 from protocol.variants.reports.reports import Ask
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -304,10 +306,60 @@ def test_what_a_crash_leaves_of_a_write_is_cut_off() -> None:
     ends = {len(start), len(start + first), len(file)}
     for length in range(len(file) + 1):
         whole = max((end for end in ends if end <= length), default=0)
-        assert whole_length([file[:length]]) == whole
-        assert whole_length([file[i : i + 7] for i in range(0, length, 7)]) in ends | {0}
-    with pytest.raises(UnopenedError):
-        whole_length([file, b"\0" * 40])
+        assert length_of(file[:length], 7) == whole
+
+
+def long_file() -> tuple[bytes, list[int]]:
+    """A file of three frames, of which only the first ends within a sector, and their ends."""
+    wrapper, random = Wrapper(), Random(5)
+    contents = [MAGIC + bytes(LOG_SECRET_BYTES)]
+    contents += [struct.pack(">I", size) + random.randbytes(size) for size in (2000, 3000)]
+    frames = [*map(wrapper.wrap, contents)]
+    return b"".join(frames), [*itertools.accumulate(map(len, frames))]
+
+
+def length_of(content: bytes, size: int = 700) -> int:
+    """The same in one part and in parts of this size."""
+    parts = [content[i : i + size] for i in range(0, len(content), size)]
+    found = whole_length(lambda: [content])
+    assert whole_length(lambda: parts) == found
+    return found
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 3, 4, 5, 40, 512, 6000, MAX_FRAME + 1000])
+def test_zeros_in_the_place_of_a_write_are_cut_off(zeros: int) -> None:
+    file, ends = long_file()
+    for end in ends:
+        assert length_of(file[:end] + bytes(zeros)) == end
+    first, second, third = ends
+    for cut in range(SECTOR, third, SECTOR):
+        whole = first if cut < second else second
+        assert length_of(file[:cut] + bytes(zeros)) == whole
+        assert length_of(file[:cut] + bytes(third - cut)) == whole
+
+
+def test_what_no_crash_leaves_is_refused() -> None:
+    file, (first, second, third) = long_file()
+    inside = second - 40
+    flipped = file[:inside] + bytes([file[inside] ^ 1]) + file[inside + 1 :]
+    last = third - 40
+    damaged = {
+        "other bytes after the end": file + bytes(40) + b"?",
+        "other bytes and zeros after the end": file + b"?" + bytes(4000),
+        "a bit, and zeros after the end": flipped + bytes(4000),
+        "a bit, and the last frame cut short by zeros": flipped[:4608] + bytes(4000),
+        "a bit of the last frame, and zeros after it": (
+            file[:last] + bytes([file[last] ^ 1]) + file[last + 1 :] + bytes(4000)
+        ),
+        "zeros in the middle": file[:512] + bytes(512) + file[1024:],
+        "a frame of zeros before another": file[:first] + bytes(second - first) + file[second:],
+        "zeros that begin within a sector": file[: third - 4] + bytes(4),
+    }
+    assert second < 4608 < third
+    assert (third - 4) // SECTOR == (third - 1) // SECTOR
+    for what, content in damaged.items():
+        with pytest.raises(UnopenedError):
+            pytest.fail(f"{what}: {length_of(content)}")
 
 
 def test_a_wait_opens_when_the_one_before_went_on_record() -> None:

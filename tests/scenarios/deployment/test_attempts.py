@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
@@ -36,8 +37,8 @@ from scenarios.deployment.attempts import (
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import GrowingTranscript, partial_path
-from scenarios.files.transcripts import open_transcript
-from tests.scenarios.command import sottovoce
+from scenarios.files.transcripts import Transcript, open_transcript
+from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
@@ -220,12 +221,115 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
         aggregate()
     assert verified(partial_path(out), 1).ending is None
     assert signing.sizes == 1
-    assert abandon_survey(read_member(keys / AGGREGATOR), out) == (1, ())
+    assert abandon_survey(read_member(keys / AGGREGATOR), out) == (1, (), None)
     ending = verified(partial_path(out), 1).ending
     assert ending is not None
     assert (ending.complete, ending.reason) == (False, "abandoned")
     assert signing.sizes == 2
     assert signing.contradictions == set()
+
+
+@pytest.fixture
+def begun(keys: Path, tmp_path: Path) -> Callable[[], Path]:
+    """Begins the survey or goes on with it, and crashes as soon as it listens; gives its record."""
+
+    def begin() -> Path:
+        with pytest.raises(CrashedError):
+            aggregate_survey(
+                read_member(keys / AGGREGATOR),
+                host="127.0.0.1",
+                port=0,
+                transcript=tmp_path / "transcript.svt",
+                joining=60.0,
+                listening=crash,
+                resume=True,
+            )
+        return partial_path(tmp_path / "transcript.svt")
+
+    return begin
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "other bytes at its end": lambda content: content + b"garbage",
+    "other bytes and zeros": lambda content: content + b"garbage" + bytes(5000),
+    "a byte in the middle": lambda content: content[:700] + b"????" + content[704:] + bytes(5000),
+    "no header": lambda content: bytes(len(content)),
+    "nothing": lambda content: b"",
+}
+
+
+def test_zeros_at_the_end_of_a_record_are_cut_off(
+    keys: Path, begun: Callable[[], Path], signing: Signing
+) -> None:
+    record = begun()
+    content = record.read_bytes()
+    for zeros in (1, 600, 70_000):
+        record.write_bytes(record.read_bytes() + bytes(zeros))
+        assert begun().read_bytes().startswith(content)
+        assert not record.read_bytes().endswith(bytes(40))
+    record.write_bytes(record.read_bytes() + bytes(600))
+    member = read_member(keys / AGGREGATOR)
+    assert abandon_survey(member, record.with_suffix("")) == (1, (), None)
+    ending = verified(record, 1).ending
+    assert ending is not None
+    assert ending.reason == "abandoned"
+    assert signing.contradictions == set()
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_an_attempt_whose_record_is_damaged_can_be_given_up(
+    damage: str, keys: Path, tmp_path: Path, begun: Callable[[], Path]
+) -> None:
+    record = begun()
+    content = DAMAGED[damage](record.read_bytes())
+    record.write_bytes(content)
+    folder = keys / AGGREGATOR
+    resume = ("aggregate", folder, "--listen", "127.0.0.1:0", "--joining", 1, "--resume")
+    abandon = ("abandon", folder, "--out", tmp_path)
+    for command in ((*resume, "--out", tmp_path), abandon):
+        said = complaint(sottovoce(*command))
+        assert said.startswith(f"{record}: ")
+        assert "'sottovoce abandon --lost' gives the attempt up: no record will say that" in said
+    assert list(folder.glob("log-secret-*"))
+    assert sottovoce(*abandon, "--lost").out.splitlines()[1:] == [
+        f"{record}: is damaged and stays as it is: it does not say that the attempt is abandoned",
+        "who may have been told that they are done in attempt 1 is not known",
+    ]
+    assert not list(folder.glob("log-secret-*"))
+    assert complaint(sottovoce(*abandon, "--lost")).endswith(
+        "no attempt has begun that is not over"
+    )
+    assert record.read_bytes() == content
+    assert len(hold(keys, tmp_path / "two", ONCE)) == len(WHO)
+    verified(tmp_path / "two" / "transcript.svt", 2)
+
+
+def test_an_attempt_whose_record_cannot_be_read_can_be_given_up(
+    keys: Path, begun: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, member = begun(), read_member(keys / AGGREGATOR)
+
+    def failing(transcript: Transcript, path: Path) -> NoReturn:
+        raise UsageError(f"{path}: Input/output error")
+
+    monkeypatch.setattr(Transcript, "_read", failing)
+    with pytest.raises(UsageError, match="Input/output error; 'sottovoce abandon --lost' gives"):
+        abandon_survey(member, record.with_suffix(""))
+    assert abandon_survey(member, record.with_suffix(""), lost=True) == (1, None, record)
+
+
+def test_the_record_of_another_survey_is_not_a_damaged_one(
+    keys: Path, tmp_path: Path, begun: Callable[[], Path]
+) -> None:
+    record = begun()
+    (tmp_path / "others").mkdir()
+    hold(make_folders(tmp_path / "others"), tmp_path / "two", ONCE)
+    other = (tmp_path / "two" / "transcript.svt").read_bytes()
+    record.write_bytes(other)
+    for lost in (False, True):
+        with pytest.raises(UsageError, match="is not the record of attempt 1"):
+            abandon_survey(read_member(keys / AGGREGATOR), record.with_suffix(""), lost=lost)
+    assert record.read_bytes() == other
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import shutil
 import socket
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,7 +24,13 @@ from protocol.wire.codec import decode_envelope
 from scenarios import simulate
 from scenarios.datasets.town import town
 from scenarios.deployment.members import read_member
-from scenarios.deployment.remembered import KEY_BYTES, remembering
+from scenarios.deployment.remembered import (
+    DIGEST_BYTES,
+    KEY_BYTES,
+    memory_in,
+    noted_in,
+    remembering,
+)
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
 from scenarios.files.kept_records import growing, make_way, partial_path
@@ -588,6 +595,64 @@ def test_half_a_digest_is_completed(tmp_path: Path) -> None:
     with remembering(path, bytes(KEY_BYTES)) as memory:
         assert memory.again(envelope)
     assert path.read_bytes() == whole.read_bytes()
+
+
+def test_zeros_in_the_place_of_a_digest_are_cut_off(tmp_path: Path) -> None:
+    """A loss of power may leave them where the last digest, or the key, was not synced."""
+    entries = TranscriptReader(signed_run().content)
+    first, second = (
+        decode_envelope(sent.envelope)
+        for sent in itertools.islice((e for e in entries if isinstance(e, Sent)), 2)
+    )
+    key, session = bytes(range(KEY_BYTES)), bytes(32)
+    path = memory_in(tmp_path, "heard", session)
+    with remembering(path, key) as memory:
+        assert memory.again(first)
+    content = path.read_bytes()
+    one = (content[KEY_BYTES:],)
+    assert noted_in(tmp_path, "heard", session) == (key, one)
+    for zeros in (1, DIGEST_BYTES - 1, DIGEST_BYTES):
+        path.write_bytes(content + bytes(zeros))
+        assert noted_in(tmp_path, "heard", session) == (key, one)
+        with remembering(path, key) as memory:
+            assert memory.noted == content[KEY_BYTES:]
+            assert memory.again(first)
+            assert memory.again(second)
+        assert path.read_bytes().startswith(content)
+        assert path.stat().st_size == KEY_BYTES + 2 * DIGEST_BYTES
+    for zeros in (1, KEY_BYTES):
+        path.write_bytes(bytes(zeros))
+        assert noted_in(tmp_path, "heard", session) == (b"", ())
+        with remembering(path, key) as memory:
+            assert memory.noted == b""
+        assert path.read_bytes() == key
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content + bytes(2 * DIGEST_BYTES),
+        lambda content: content + bytes(DIGEST_BYTES - 1) + b"?",
+        lambda content: content[:KEY_BYTES] + bytes(DIGEST_BYTES) + content[-DIGEST_BYTES:],
+    ],
+)
+def test_other_damage_of_a_memory_makes_no_room_for_another_answer(
+    damaged: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    entries = TranscriptReader(signed_run().content)
+    first, second = (
+        decode_envelope(sent.envelope)
+        for sent in itertools.islice((e for e in entries if isinstance(e, Sent)), 2)
+    )
+    path, key = tmp_path / "heard-1", bytes(range(KEY_BYTES))
+    with remembering(path, key) as memory:
+        assert memory.again(first)
+    path.write_bytes(damaged(path.read_bytes()))
+    with remembering(path, key) as memory:
+        assert [memory.again(each) for each in (first, second)] in ([True, False], [False, False])
+    path.write_bytes(bytes(KEY_BYTES) + path.read_bytes()[KEY_BYTES:])
+    with pytest.raises(UsageError, match="other records have answered"), remembering(path, key):
+        pass
 
 
 def test_a_full_disk_leaves_nothing_under_a_final_name(

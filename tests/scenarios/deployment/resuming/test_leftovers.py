@@ -30,13 +30,16 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
         return folder, start_of(counter.secret())
 
 
-@pytest.mark.parametrize("length", [0, 1, 40, None])
+@pytest.mark.parametrize(
+    ("length", "zeros"),
+    [(0, 0), (1, 0), (40, 0), (None, 0), (0, 1), (0, 5000), (None, 1), (None, 5000)],
+)
 def test_a_start_of_its_own_record_is_removed(
-    taken: tuple[Path, bytes], tmp_path: Path, length: int | None
+    taken: tuple[Path, bytes], tmp_path: Path, length: int | None, zeros: int
 ) -> None:
     folder, start = taken
     transcript = tmp_path / "transcript.svt"
-    partial_path(transcript).write_bytes(start[:length])
+    partial_path(transcript).write_bytes(start[:length] + bytes(zeros))
     assert not make_ready(read_member(folder), transcript, resume=False)
     assert not partial_path(transcript).exists()
 
@@ -49,6 +52,8 @@ def test_a_start_of_its_own_record_is_removed(
         OTHER[:-1],
         plain([b"a header, cut short"])[:-1],
         b"\0" + OTHER[1:],
+        OTHER[:40] + bytes(5000),
+        OTHER + b"damaged",
     ],
 )
 def test_whatever_else_is_there_stays(

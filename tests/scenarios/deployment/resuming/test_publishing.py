@@ -108,6 +108,20 @@ def test_the_waits_on_record_are_counted(died: tuple[Member, Path]) -> None:
     assert operation.progress.closed == {"Report": 1}
 
 
+def test_a_record_that_has_its_name_was_whole(died: tuple[Member, Path]) -> None:
+    """What follows its last frame was synced: no crash takes it away."""
+    member, transcript = died
+    content = partial_path(transcript).read_bytes()
+    partial_path(transcript).unlink()
+    for cut in (content[:-1], content[:-300], content[:-512] + bytes(512)):
+        transcript.write_bytes(cut)
+        with pytest.raises(UsageError, match=r"damaged.*; 'sottovoce abandon --lost' gives"):
+            publish(member, transcript)
+        assert transcript.read_bytes() == cut
+    transcript.write_bytes(content)
+    assert publish(member, transcript) == len(WHO)
+
+
 def test_without_its_secret_it_does_not_go_on(died: tuple[Member, Path]) -> None:
     member, transcript = died
     [secret] = member.folder.glob(f"{STREAM_SECRET}-*")

@@ -23,6 +23,8 @@ from protocol.session.run import ending_of
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
+from protocol.transcript.resuming import SECTOR
+from protocol.transcript.wrapper import Wrapper
 from scenarios.deployment.aggregating import attempting, hold, make_ready
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.deployment.respondents import read_records
@@ -143,8 +145,12 @@ class Survey:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
 
-    def held(self, *programs: Program) -> Outcome:
-        """Hold it: each program goes on where the one before was killed."""
+    def held(self, *programs: Program, left: Callable[[Path], object] = str) -> Outcome:
+        """Hold it: each program goes on where the one before was killed.
+
+        Args:
+            left: is given the record of a program that was killed.
+        """
 
         async def everybody() -> Outcome:
             with trio.fail_after(100):
@@ -155,6 +161,8 @@ class Survey:
                     for program in programs:
                         try:
                             await self._live(program, outcomes)
+                            if program.dead:
+                                left(partial_path(self.transcript))
                         except* UsageError as errors:
                             # Killed when all was published, and only secrets were left to erase.
                             found = errors.subgroup(lambda error: "is over" in str(error))
@@ -293,6 +301,27 @@ def test_killed_at_calls_about_files(folders: Path, tmp_path: Path, signing: Sig
 
 def test_killed_at_entries_of_the_record(folders: Path, tmp_path: Path, signing: Signing) -> None:
     assert killed_everywhere(folders, tmp_path, signing, "entries", torn=False, points=4) >= 4
+
+
+def zeros_after(record: Path) -> None:
+    """The machine has lost power: of what was not synced, there are zeros in its place."""
+    record.write_bytes(record.read_bytes() + bytes(5000))
+
+
+def zeros_within(record: Path) -> None:
+    """The machine has lost power: of what was not synced, there is a part, and then zeros."""
+    written = record.read_bytes() + Wrapper().wrap(os.urandom(2000))
+    record.write_bytes(written[: len(written) // SECTOR * SECTOR] + bytes(5000))
+
+
+@pytest.mark.parametrize("left", [zeros_after, zeros_within])
+def test_zeros_in_the_place_of_what_was_not_synced(
+    left: Callable[[Path], object], folders: Path, tmp_path: Path, signing: Signing
+) -> None:
+    survey = Survey(folders, tmp_path)
+    first = Program("entries", 9)
+    survey.check(survey.held(first, Program(), left=left), signing)
+    assert first.dead
 
 
 @pytest.mark.slow
