@@ -11,7 +11,7 @@ from protocol.transcript.recorder import start_of
 from scenarios.deployment.aggregating import make_ready
 from scenarios.deployment.attempts import counting
 from scenarios.deployment.members import read_member
-from scenarios.files.kept_records import partial_path
+from scenarios.files.kept_records import make_way, partial_path
 from tests.recorded.forgeries import plain
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders
@@ -65,3 +65,7 @@ def test_whatever_else_is_there_stays(
     said = sottovoce("aggregate", folder, "--listen", "127.0.0.1:0", "--out", tmp_path)
     assert complaint(said)
     assert partial.read_bytes() == content
+    assert not make_ready(read_member(folder), tmp_path / "transcript.svt", resume=False)
+    moved = make_way(tmp_path / "transcript.svt", force=True)
+    assert moved is not None
+    assert (moved / partial.name).read_bytes() == content
