@@ -306,16 +306,6 @@ def _read_back(
         )
 
 
-@contextmanager
-def _again(
-    member: Member, counter: Counter, last: Taken, transcript: Path, operation: Operation
-) -> Generator[Attempt]:
-    """The same with its record taken up."""
-    with _read_back(member, counter, last, transcript, operation) as attempt:
-        attempt.take_up()
-        yield attempt
-
-
 async def hold(
     attempt: Attempt,
     *,
@@ -487,14 +477,15 @@ def _close(member: Member, counter: Counter, last: Taken, transcript: Path) -> t
     Returns:
         Whose last words it has, in roster order.
     """
-    with _again(member, counter, last, transcript, Operation()) as attempt:
+    with _read_back(member, counter, last, transcript, Operation()) as attempt:
         ending = None if attempt.past is None else attempt.past.ending
-        if ending is None:
-            attempt.recorder.close(complete=False, reason=ABANDONED)
-        elif ending.complete:
+        if ending is not None and ending.complete:
             raise UsageError(
                 f"{attempt.record.path}: the survey has ended well; --resume publishes it"
             )
+        attempt.take_up()
+        if ending is None:
+            attempt.recorder.close(complete=False, reason=ABANDONED)
         attempt.record.sync()
         return tuple(filter(attempt.exchange.has_ended, member.charter.roster.parties))
 
