@@ -8,10 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
+from weakref import WeakSet
 
 import trio
 from msgspec.structs import replace
 
+from parties.session import LINGER
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
@@ -77,6 +79,10 @@ def _anew(fault: Any) -> bool:
 
 def _stop(fault: Any) -> bool:
     return isinstance(fault, Stop)
+
+
+def _long_gone(fault: Any) -> bool:
+    return isinstance(fault, Crash) and fault.member != AGGREGATOR and fault.away > LINGER
 
 
 def _party(fault: Any) -> bool:
@@ -242,6 +248,20 @@ def _two_survivor_sets() -> Generator[None]:
 
 
 @contextlib.contextmanager
+def _begun_alone() -> Generator[None]:
+    """Of a record that a program begins only the header is synced."""
+    real, begun = GrowingTranscript.sync, WeakSet[GrowingTranscript]()
+
+    def sync(self: GrowingTranscript) -> None:
+        if self not in begun:
+            begun.add(self)
+            real(self)
+
+    with mock.patch.object(GrowingTranscript, "sync", sync):
+        yield
+
+
+@contextlib.contextmanager
 def _unheard() -> Generator[None]:
     """The hub takes in what the last party says, and does not hand it to the aggregator's role."""
     real = Exchange.accept
@@ -272,13 +292,13 @@ PLANTS: dict[str, Plant] = {
     "no sync": Plant(
         "nothing_leaves_before_it_is_durable",
         "rr-independent",
-        _instead(GrowingTranscript, "sync", lambda self: None),
+        _begun_alone,
         _power,
     ),
     "what was acknowledged is not synced": Plant(
         "receipts_hold",
         "rr-independent",
-        _instead(GrowingTranscript, "sync", lambda self: None),
+        _begun_alone,
         _power,
     ),
     "questions leave before they are on disk": Plant(
@@ -333,6 +353,12 @@ PLANTS: dict[str, Plant] = {
     ),
     "a party that is started first gives up": Plant(
         "what_heals_costs_nobody", "rr-independent", _instead(link, "patiently", _once), _late
+    ),
+    "a party does not know its receipt again": Plant(
+        "who_has_a_receipt_is_done",
+        "rr-independent",
+        _instead(answering, "_done_before", lambda *_: None),
+        _long_gone,
     ),
     "a party that is started again says something else": Plant(
         "nothing_said_twice", "secure-sum", _new_randomness, _party
