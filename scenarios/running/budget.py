@@ -136,8 +136,13 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         raise CannotFinishError(out_of_memory) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+        # One may be on its way, in another thread: by default it would end the program.
+        signal.signal(signal.SIGALRM, _late if handler is signal.SIG_DFL else handler)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _late(number: int, frame: FrameType | None) -> None:
+    """Hear an alarm that comes after its budget."""
 
 
 def end_budget() -> None:

@@ -131,6 +131,21 @@ def test_a_budget_holds_where_something_swallows_its_end(monkeypatch: pytest.Mon
         careless()
 
 
+def test_an_alarm_that_is_late_ends_nothing() -> None:
+    """It may have gone to another thread, which was not running."""
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    try:
+        with within_budget(60.0, 1000):
+            pass
+        signal.raise_signal(signal.SIGALRM)
+        signal.signal(signal.SIGALRM, heard := lambda number, frame: None)
+        with within_budget(60.0, 1000):
+            pass
+        assert signal.getsignal(signal.SIGALRM) is heard
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 class SlowTerminal(io.StringIO):
     """What is written to it takes longer than the budget."""
 
