@@ -455,7 +455,7 @@ async def test_strangers_who_say_little_keep_nobody_out(said: bytes) -> None:
             wire = await trio.open_tcp_stream(LOOPBACK, hub.port)
             stack.push_async_exit(wire)
             await wire.send_all(said)
-        with trio.fail_after(2 * limits.handshake):
+        with trio.fail_after(limits.handshake):
             run = await run_session(
                 where.charter, hub, where.streams, where.holdings, identities=where.identities
             )
