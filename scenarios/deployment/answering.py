@@ -114,7 +114,7 @@ async def answer_survey(
     It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
     holds and is in the party's folder (``keep_receipt``). A connection that is lost is made again;
     nothing is said twice, and nothing else than before. A party that has that receipt from before
-    is done, also if the aggregator is out of reach, which may be over or at another attempt.
+    is done, also if nobody can be reached: the survey may be over, or wait for another attempt.
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than

@@ -85,11 +85,10 @@ def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
     None without one, and if it does not hold.
     """
     kept = _kept(folder, charter.session.hex(), "")
-    try:
-        receipt = decode_receipt(read_small(kept.receipt))
-        checkpoint = read_checkpoint(kept.checkpoint)
-    except (UsageError, ValueError):
+    there = _read(kept)
+    if there is None:
         return None
+    receipt, checkpoint = there
     own = (receipt.party, receipt.key, receipt.session, checkpoint.key) == (
         party,
         charter.roster.key(party),
@@ -106,10 +105,17 @@ def _kept(folder: Path, session: str, which: str) -> Kept:
 
 def _holding(kept: Kept, receipt: Receipt) -> SignedCheckpoint | None:
     """The checkpoint of a receipt for the same words that is there and holds."""
-    try:
-        there = decode_receipt(read_small(kept.receipt))
-        checkpoint = read_checkpoint(kept.checkpoint)
-    except (UsageError, ValueError):
+    read = _read(kept)
+    if read is None:
         return None
+    there, checkpoint = read
     same = there.head == receipt.head and there.session == receipt.session
     return checkpoint if same and not problems_of(there, checkpoint) else None
+
+
+def _read(kept: Kept) -> tuple[Receipt, SignedCheckpoint] | None:
+    """A receipt and its checkpoint; None if they are not there, or cannot be read."""
+    try:
+        return decode_receipt(read_small(kept.receipt)), read_checkpoint(kept.checkpoint)
+    except (UsageError, ValueError):
+        return None

@@ -14,7 +14,7 @@ from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
-from scenarios.errors import STOPPED, printable
+from scenarios.errors import STOPPED, printable, say
 from scenarios.report.announced import described
 from scenarios.running.budget import within_usual_budget
 from transports.lasting.link import PATIENCE
@@ -119,7 +119,7 @@ def answer(
     host, port = address_of(connect)
     member = member_in(folder, variant)
     if member.charter.analysis is not None:
-        click.echo(printable(f"announced: {described(member.charter.analysis)}"), err=True)
+        say(f"announced: {described(member.charter.analysis)}")
     answering = functools.partial(
         answer_survey,
         member,
@@ -143,7 +143,7 @@ def answer(
         spent += "; it was the report given before, so both can be linked"
     if answered.earlier:
         known = f"by its receipt this party was done with attempt {answered.attempt} before"
-        click.echo(f"nothing more was heard of the aggregator; {known}", err=True)
+        say(f"nothing more was heard of the aggregator; {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
         kept = "kept as evidence" if answered.receipt.problems else "receipt"
