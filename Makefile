@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+# Little of what is installed is ever imported: Python compiles that when it is.
+INSTALL = $(PIP) install --no-compile
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
 .PHONY: run test bench docs
@@ -23,15 +25,15 @@ docs: $(VENV)/.installed-docs
 
 # Editable, so that no stamp goes stale when the sources change: only pyproject.toml counts.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e .
+	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/bin/python:

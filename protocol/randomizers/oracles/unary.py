@@ -154,11 +154,14 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         """
         if self.size > _LARGEST_TABLE:
             raise ValueError(f"size {self.size}: expected at most {_LARGEST_TABLE} for a table")
-        row = [Fraction(1)]
-        for bit in range(self.size):
-            one = self.p if bit == code else self.q
-            row = [share * (1 - one) for share in row] + [share * one for share in row]
-        return row
+        rest = self.size - 1
+        others = [self.q**ones * (1 - self.q) ** (rest - ones) for ones in range(self.size)]
+        shares = [[hit * other for other in others] for hit in (1 - self.p, self.p)]
+        own = 1 << code
+        return [
+            shares[bool(report & own)][(report & ~own).bit_count()]
+            for report in range(2**self.size)
+        ]
 
     @property
     def support(self) -> Support:
