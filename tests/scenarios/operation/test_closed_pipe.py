@@ -1,4 +1,4 @@
-"""A survey goes on though nobody reads any more what its aggregator says on standard error."""
+"""A survey goes on though nobody reads, or can read, what its members say on standard error."""
 
 from __future__ import annotations
 
@@ -37,6 +37,40 @@ def unread(*arguments: object) -> Generator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
+
+
+CLOSED = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "scenarios")
+
+
+def test_a_survey_is_held_with_standard_error_closed(keys: Path, tmp_path: Path) -> None:
+    records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
+    where = f"127.0.0.1:{free_port()}"
+    asking = ("aggregate", keys / AGGREGATOR, "--listen", where, "--out", out, "--json")
+    answering = ("--connect", where, "--records", records, "--waiting", "60")
+    members = [asking] + [("answer", keys / name, *answering) for name in ("anna", "bert", "carl")]
+    running = [
+        subprocess.Popen(
+            [*CLOSED, *map(str, member)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment(),
+        )
+        for member in members
+    ]
+    try:
+        said = [process.communicate(timeout=120)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in running] == [0, 0, 0, 0]
+    assert json.loads(said[0])["counted"] == 3
+    assert (out / "transcript.svt").exists()
+
+
+def test_bad_input_has_its_exit_code_with_standard_error_closed() -> None:
+    assert subprocess.run([*CLOSED, "verify", "nowhere"], cwd=ROOT, check=False).returncode == 2
 
 
 def test_a_survey_is_published_though_nobody_hears_that_it_listens(
