@@ -153,8 +153,6 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
     variant = made(RRClusters, parameters, survey=records.survey, sums=sums)
     with parameters_checked():
         sums.degree(parameters.parties or len(records))
-        if not variant.by_reports:
-            sums.others(parameters.parties or len(records))
     # They vanish before their reports by cluster, and not before what is learned from.
     rules = (crash(parameters.drop, kind=Report.kind()),) if parameters.drop else ()
     outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
@@ -270,7 +268,6 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
     sums = made(SecureSum, parameters)
     with parameters_checked():
         degree = sums.degree(parameters.parties)
-        sums.others(parameters.parties)
     variant = made(MAKERS[parameters.counted], parameters, survey=records.survey, sums=sums)
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
     return Finished(
@@ -284,7 +281,7 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 
 
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
-OF_SUMS = ("profile", "corrupt", "dropped", "crowd", "security")
+OF_SUMS = ("profile", "corrupt", "dropped", "security")
 NEGOTIATED = ("tv", "td", "dependence", *OF_SUMS, "measure")
 SUMMED = ("counted", "p", "everyone", *OF_SUMS, "parties")
 

@@ -104,8 +104,10 @@ class Machine:
         records: what a party holds. The aggregator holds none.
         identity: this member's key, for roles that sign or seal, and for a party's head.
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
-        crowd: this party takes part in no secure sum whose terms promise it fewer others
-            (``SecureSum.crowd``).
+        withstand: this party takes part in no secure sum that fewer colluders can break
+            (``SecureSum.withstands``).
+        crowd: this party takes part in no secure sum that promises it fewer honest others, beside
+            so many colluders.
         instead: a party's role; None for that of the variant.
 
     Attributes:
@@ -121,6 +123,7 @@ class Machine:
         records: Records | None = None,
         identity: Identity | None = None,
         budget: float | None = None,
+        withstand: int = 0,
         crowd: int = 0,
         instead: Callable[[Me, Records], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
@@ -154,6 +157,7 @@ class Machine:
             identity=identity,
             afford=self._spending.afford,
             notice=self._notices.append,
+            withstand=withstand,
             crowd=crowd,
         )
         self._role: Coroutine[Any, Any, Any] | None = None

@@ -122,10 +122,21 @@ class Me:
         session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
-        crowd: the smallest ``SecureSum.crowd`` that it accepts.
+        withstand: with how many colluders a secure sum has to protect it.
+        crowd: with how many honest others, beside those colluders, it is summed at least.
     """
 
-    __slots__ = ("_afford", "_identity", "_notice", "crowd", "id", "roster", "session", "stream")
+    __slots__ = (
+        "_afford",
+        "_identity",
+        "_notice",
+        "crowd",
+        "id",
+        "roster",
+        "session",
+        "stream",
+        "withstand",
+    )
 
     def __init__(
         self,
@@ -137,12 +148,14 @@ class Me:
         identity: Identity | None = None,
         afford: Callable[[PrivacyEvent], object] = lambda event: None,
         notice: Callable[[str], object] = lambda text: None,
+        withstand: int = 0,
         crowd: int = 0,
     ) -> None:
         self.id = name
         self.roster = roster
         self.session = session
         self.stream = stream
+        self.withstand = withstand
         self.crowd = crowd
         self._identity = identity
         self._afford = afford

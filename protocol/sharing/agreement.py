@@ -29,7 +29,7 @@ SURVIVORS, TOTALS = 0, 1
 async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
     """A party's side: say what one holds, hear what the neighbours hold.
 
-    As many neighbours as the bound takes for corrupt may lie; it says who.
+    Some neighbours may lie or be silent, if enough of the others confirm.
 
     Args:
         hood: who has come so far.
@@ -48,15 +48,12 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
     edges, said = hood.edges(), rows_of(tagged.tags)
     other = [hood.names[row] for row in given if not edges[row].is_tag(said[row], digest)]
     agreeing = len(given) - len(other)
-    if len(other) > degree.tolerated or (other and agreeing < degree.threshold):
-        raise RemoteProtocolError(
-            f"digest {digest.hex()[:16]} is not confirmed by {', '.join(other[:5])}",
-            field="Tagged.tags",
-        )
     if agreeing < degree.threshold:
         raise RemoteProtocolError(
-            f"{agreeing} neighbours confirmed it, at least {degree.threshold} needed",
-            field="Tagged.given",
+            f"{agreeing} neighbours confirmed digest {digest.hex()[:16]}, at least "
+            f"{degree.threshold} needed"
+            + (f"; {', '.join(other[:5])} hold another" if other else ""),
+            field="Tagged.tags" if other else "Tagged.given",
         )
 
 

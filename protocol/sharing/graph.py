@@ -2,8 +2,9 @@
 
 Each of n parties deals shares to k neighbours, t of which suffice to reconstruct, and agrees on
 masks with them (Bell et al., Secure Single-Server Aggregation with (Poly)Logarithmic Overhead,
-2020, sections 3 and 4). The graph is a Harary graph on parties in a uniformly random order, so
-everybody's neighbours are a uniform choice of k out of the n - 1 others.
+2020, sections 3 and 4). Up to 255 parties all are neighbours. Among more, the graph is a Harary
+graph on parties in a uniformly random order, so everybody's neighbours are a uniform choice of k
+out of the n - 1 others.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
+from protocol.crypto.shamir import MAX_SHARES
 
-COMPLETE = 24
+COMPLETE = 255
 """Up to this many parties, all are neighbours of each other."""
 
 _LEAST_BITS = 2
@@ -34,26 +36,29 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """What a secure sum has to withstand, and how surely.
 
     Args:
-        corrupt: the share of the parties that may work for the aggregator.
-        dropped: the share of the parties that may be gone before the end.
-        security: bits: a bound on secrecy fails with probability at most ``2**-security``.
-        correctness: bits: the sum cannot be finished with probability at most
-            ``2**-correctness``.
+        corrupt: the share of the parties that may conspire with the aggregator. None is a third
+            of up to 255 parties and a quarter of more, and at least one party.
+        dropped: the share of the parties that may be missing in all.
+        security: bits: among more than 255 parties, a bound on secrecy fails with probability at
+            most ``2**-security``.
+        correctness: bits: among more than 255 parties, the sum cannot be finished with probability
+            at most ``2**-correctness``.
 
     Raises:
         ValueError: shares that are negative or together not below 1, or bits outside 2..1000.
     """
 
-    corrupt: float = 0.05
+    corrupt: float | None = None
     dropped: float = 0.1
     security: int = 40
     correctness: int = 20
 
     def __post_init__(self) -> None:
+        corrupt = self.corrupt or 0.0
         # As negations, so that NaN is refused.
-        if not (self.corrupt >= 0 and self.dropped >= 0 and self.corrupt + self.dropped < 1):
+        if not (corrupt >= 0 and self.dropped >= 0 and corrupt + self.dropped < 1):
             raise ValueError(
-                f"corrupt {self.corrupt} and dropped {self.dropped}: "
+                f"corrupt {corrupt} and dropped {self.dropped}: "
                 "expected shares of at least 0, together below 1"
             )
         for name, bits in (("security", self.security), ("correctness", self.correctness)):
@@ -62,6 +67,8 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     def corrupt_of(self, parties: int) -> int:
         """``floor(corrupt * parties)``, with the share as it is written in decimals."""
+        if self.corrupt is None:
+            return max(1, parties // (3 if parties <= COMPLETE else 4))
         return _floor(self.corrupt, parties)
 
     def dropped_of(self, parties: int) -> int:
@@ -85,126 +92,188 @@ class Degree(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: int
     threshold: int
 
-    @property
-    def tolerated(self) -> int:
-        """How many neighbours may be corrupt: with one more, 2t > k + c does not hold."""
-        return max(0, 2 * self.threshold - self.neighbours - 1)
+
+class Withstood(msgspec.Struct, frozen=True, kw_only=True):
+    """How many parties may conspire with the aggregator in a secure sum.
+
+    Up to so many learn one sum over at least ``honest`` honest parties, and nothing else.
+
+    Args:
+        parties: n.
+        colluders: how many may conspire, if they are chosen before the graph is drawn.
+        adaptive: how many may conspire, whoever they are. It is less in a sparse graph alone.
+        honest: the fewest honest parties in the sum, with that many colluders.
+        missing: how many may be missing in all before parties refuse to unmask, those who never
+            joined included.
+    """
+
+    parties: int
+    colluders: int
+    adaptive: int
+    honest: int
+    missing: int
+
+
+def withstood(parties: int, degree: Degree, bound: Bound) -> Withstood:
+    """The number of colluders that a sum withstands.
+
+    A party reveals its shares for one survivor set, after t neighbours confirmed it; of every other
+    party it reveals one kind of share.
+
+    Complete graph: ``min(2t - k, t - 1)``, and no more. If honest parties reveal for two sets, each
+    of the two camps has at least ``t - c + 1`` honest members, one and those who confirm it, so
+    ``n - c >= 2 (t - c + 1)``: that needs ``c >= 2t - k + 1``. With one set for all, the secret of
+    a party that is not to be known has only the colluders' shares: that needs ``c >= t``.
+
+    Sparse graph: ``degree_of`` says which colluders are withstood. Whoever they are, fewer than
+    ``2t - k`` are.
+
+    A party is in a sum with the t neighbours that confirmed it. In the sparse graph fewer than
+    ``2t - k`` of these are corrupt.
+
+    Raises:
+        ValueError: the bound demands more.
+    """
+    k, t = degree.neighbours, degree.threshold
+    corrupt = bound.corrupt_of(parties)
+    if k < parties - 1:
+        return Withstood(
+            parties=parties,
+            colluders=corrupt,
+            adaptive=min(corrupt, 2 * t - k - 1),
+            honest=k - t + 2,
+            missing=bound.dropped_of(parties),
+        )
+    colluders = min(2 * t - k, t - 1)
+    if colluders < corrupt:
+        raise ValueError(
+            f"{parties} parties of which {k - t} may be missing withstand {max(0, colluders)} who "
+            f"conspire with the aggregator, expected at least {corrupt}; allow for fewer, or have "
+            "more parties"
+        )
+    return Withstood(
+        parties=parties,
+        colluders=colluders,
+        adaptive=colluders,
+        honest=t + 1 - colluders,
+        missing=k - t,
+    )
 
 
 def degree_of(parties: int, bound: Bound) -> Degree:
     """The fewest neighbours that are enough for so many parties.
 
-    With C = floor(corrupt n) and D = floor(dropped n), the smallest even k below n - 1 for which
-    there is a t such that
+    With C = floor(corrupt n) and D = floor(dropped n), up to 255 parties: all are neighbours, and
+    ``t = k - D``. It withstands ``min(n - 1 - 2D, n - 2)`` colluders, and no protocol that
+    finishes with any D missing withstands more: of ``2D`` honest parties each half sees what it
+    would see if the other half had vanished.
 
-    - ``n P[Hypergeometric(n - 1, C, k) >= 2t - k] <= 2**-security``. A party is unmasked by t
-      shares of its own mask's seed together with t of its key, and an honest neighbour reveals
-      one or the other, by what it is told of who survived. An aggregator that tells some this and
-      some that gets one share of each honest neighbour and two of each corrupt one: with c
-      corrupt neighbours k + c in all, which is less than the 2t that it needs if 2t > k + c.
+    Among more it is the smallest even k for which there is a t such that
+
+    - ``n P[Hypergeometric(n - 1, C, k) >= 2t - k] <= 2**-security``. Both secrets of a party can be
+      had only with ``2t - k`` corrupt neighbours: t shares of each, one from every honest neighbour
+      and two from every corrupt one, are ``2t <= k + c``. Without it, a party whose mask key is
+      opened has at most ``k - t + c`` neighbours that confirm it, fewer than t, and reveals
+      nothing.
+    - two disjoint runs of k/2 places, each with at least ``t - k/2`` corrupt ones, are there with
+      probability at most ``2**-security``. Two sums are learned only over two disjoint sets of
+      honest parties, each of whose members has at least t neighbours that are of its set or
+      corrupt. Where going around the circle one set follows the other, r after q, count the
+      honest places of k/2 after q and of k/2 before r: each is lost to q or to r, and to both if
+      it lies between them, and each of the two may lose ``k - t``. So one of the two runs has
+      ``t - k/2`` corrupt places. If those of all such points overlapped, one set would lie within
+      k + 2 places; then the runs before its first and after its last member are disjoint, for
+      ``n >= 2k + 3``, and have ``t - k/2`` corrupt places each.
     - ``n P[Hypergeometric(n - 1, D, k) > k - t] <= 2**-correctness``: t neighbours of everybody
       stay.
-    - ``n P[k/2 places in a row are all among C + D] <= 2**-security``. Two honest parties that stay
-      with fewer than k/2 gone or corrupt ones between them are neighbours, so the graph on the
-      honest ones that stay is connected unless there are two such runs; one is counted here.
 
-    Of the t that will do, it is the one whose smaller margin is the largest, in bits below the
-    first two bounds; of equal ones the smallest. In the complete graph, which is taken if no such k
-    is below n - 1 or there are at most ``COMPLETE`` parties, t is the smallest with 2t > k + C, and
-    all bounds hold with certainty.
-
-    The choice of who is corrupt or gone must not depend on the order. Against an aggregator that
-    declares whom it likes to be gone, a party has to refuse if fewer than t of its own neighbours
-    are said to have stayed.
+    Of the t that will do, it is the one whose smallest margin is the largest, in bits; of equal
+    ones the smallest. The choice of who is corrupt must not depend on the order; who is declared
+    missing may, for the first two bounds.
 
     Raises:
-        ValueError: fewer than two parties, or so many corrupt or gone that no t will do.
+        ValueError: fewer than two parties, or so many corrupt or missing that no t will do.
     """
     if parties < 2:
         raise ValueError(
             f"{parties} parties: expected at least 2, since a sum over one party shows its values"
         )
     corrupt, dropped = bound.corrupt_of(parties), bound.dropped_of(parties)
-    # The complete graph has a t if and only if k + C < 2(k - D). Where it has none, no k has. For
-    # let X neighbours be corrupt and Y gone: X <= 2t - k - 1 and Y <= k - t, each but for 1/(4n) at
-    # most, would make E[X + 2Y] <= k - 1 + 3k/(4n) < k, and it is k (C + 2D)/(n - 1) >= k.
-    if corrupt + 2 * dropped >= parties - 1:
-        raise ValueError(
-            f"{parties} parties of which {corrupt} may be corrupt and {dropped} may drop out: "
-            "no threshold withstands both; allow fewer dropouts or have more parties"
-        )
     if parties > COMPLETE:
         sparse = _sparse(parties, corrupt=corrupt, dropped=dropped, bound=bound)
-        if sparse is not None:
-            return sparse
-    k = parties - 1
-    return Degree(neighbours=k, threshold=(k + corrupt) // 2 + 1)
+        if sparse is None:
+            raise ValueError(
+                f"{parties} parties of which {corrupt} may conspire and {dropped} may be missing: "
+                f"this takes more than {MAX_SHARES} neighbours each; allow for fewer"
+            )
+        return sparse
+    complete = Degree(neighbours=parties - 1, threshold=parties - 1 - dropped)
+    withstood(parties, complete, bound)
+    return complete
 
 
 def _sparse(parties: int, *, corrupt: int, dropped: int, bound: Bound) -> Degree | None:
-    """The smallest even k below n - 1, or None if there is none.
-
-    Let a and b be the least numbers of corrupt and of gone neighbours that are rare enough, both at
-    least 1. There is a t for k if and only if ``2t - k >= a`` and ``k - t + 1 >= b`` can hold
-    together: if ``k >= a + 2b - 2``, with a rounded up to an even number. Neither a nor b falls as
-    k grows, so no k below ``a + 2b - 2`` will do, and going there, again and again, leads to the
-    smallest.
-    """
+    """The smallest even k with a t, or None if there is none up to 255 and ``(n - 3) / 2``."""
     log_parties = math.log2(parties)
-    runs = _log2_runs(parties, corrupt + dropped, bits=bound.security)
-    k = 2 * (1 + int(np.argmax(runs <= -bound.security)))
-    while k < parties - 1:
-        unmasked = _tail(population=parties - 1, marked=corrupt, drawn=k)
-        lost = _tail(population=parties - 1, marked=dropped, drawn=k)
-        a = unmasked.first_below(-bound.security - log_parties)
-        b = lost.first_below(-bound.correctness - log_parties)
-        least = a + a % 2 + 2 * b - 2
-        if k < least:
-            k = least
-            continue
-        thresholds = range((k + a + 1) // 2, k - b + 2)
-        margins = [
-            min(
-                -(log_parties + unmasked.at(2 * t - k)) - bound.security,
-                -(log_parties + lost.at(k - t + 1)) - bound.correctness,
+    for k in range(2, min(MAX_SHARES, (parties - 3) // 2) + 1, 2):
+        both = _law(population=parties - 1, marked=corrupt, drawn=k)
+        lost = _law(population=parties - 1, marked=dropped, drawn=k)
+        best: tuple[float, int] | None = None
+        for t in range(k // 2 + 1, k + 1):
+            margin = min(
+                -bound.security - (log_parties + both.tail(2 * t - k)),
+                -bound.correctness - (log_parties + lost.tail(k - t + 1)),
             )
-            for t in thresholds
-        ]
-        return Degree(neighbours=k, threshold=thresholds[margins.index(max(margins))])
+            if margin < 0:
+                continue
+            margin = min(margin, -bound.security - _two_runs(parties, corrupt, k // 2, t - k // 2))
+            if margin >= 0 and (best is None or margin > best[0]):
+                best = margin, t
+        if best is not None:
+            return Degree(neighbours=k, threshold=best[1])
     return None
 
 
-def _log2_runs(parties: int, gone: int, *, bits: int) -> NDArray[np.float64]:
-    """``log2(n P[h places in a row are all gone])`` at h - 1, until nothing is left."""
-    if not gone:
-        return np.array([-np.inf])
-    # P <= (gone / n)**h bounds how far it takes to fall below what a float holds.
-    enough = (_NOTHING_BITS + math.log2(parties)) / math.log2(parties / gone)
-    before = np.arange(min(gone, math.ceil(enough)))
-    falling = np.cumsum(np.log2((gone - before) / (parties - before)))
-    return np.append(math.log2(parties) + falling, -np.inf)
+def _two_runs(parties: int, corrupt: int, length: int, least: int) -> float:
+    """``log2`` of a bound on P[two disjoint runs of so many places with so many corrupt each].
+
+    Runs that have them come in rows, as their first place moves on. The first of a row has exactly
+    ``least``, a corrupt last place, and an honest place before it. If there are two disjoint runs,
+    then there are two such first ones that are disjoint, or one after which the next ``length``
+    places have ``least`` too.
+    """
+    if least > min(corrupt, length):
+        return -math.inf
+    one = _law(population=parties, marked=corrupt, drawn=length)
+    honest = (parties - length - (corrupt - least)) / (parties - length)
+    first = one.point(least) + math.log2(least / length) + math.log2(honest)
+    rest = _law(population=parties - length - 1, marked=corrupt - least, drawn=length)
+    another = rest.point(least) + math.log2(least / length) + math.log2(parties / 2)
+    return math.log2(parties) + first + float(np.logaddexp2(rest.tail(least), another))
 
 
-class _Tail(NamedTuple):
-    """``log2 P[X >= start + i]`` at i, from 0 at the first down to -inf at the last."""
+class _Law(NamedTuple):
+    """Number of marked draws: ``log2`` of its law, from ``start`` on; what is left out is 0."""
 
     start: int
-    log2: NDArray[np.float64]
+    points: NDArray[np.float64]
+    tails: NDArray[np.float64]
 
-    def at(self, least: int) -> float:
+    def point(self, x: int) -> float:
+        """``log2 P[X = x]``."""
+        place = x - self.start
+        return float(self.points[place]) if 0 <= place < len(self.points) else -math.inf
+
+    def tail(self, least: int) -> float:
         """``log2 P[X >= least]``."""
         place = least - self.start
-        if place < 0:
+        if place <= 0:
             return 0.0
-        return float(self.log2[place]) if place < len(self.log2) else -math.inf
-
-    def first_below(self, log2: float) -> int:
-        """The smallest x with ``log2 P[X >= x] <= log2``, for a negative ``log2``."""
-        return self.start + int(np.argmax(self.log2 <= log2))
+        return float(self.tails[place]) if place < len(self.tails) else -math.inf
 
 
-def _tail(*, population: int, marked: int, drawn: int) -> _Tail:
-    """The upper tail of how many of ``drawn`` draws without replacement are marked.
+def _law(*, population: int, marked: int, drawn: int) -> _Law:
+    """The law of how many of ``drawn`` draws without replacement are marked.
 
     Exact but for rounding, in whatever tail a float can hold: what is farther from the mean than
     Hoeffding's inequality (1963, sections 2 and 6) allows with 2**-1100 is left out.
@@ -217,8 +286,8 @@ def _tail(*, population: int, marked: int, drawn: int) -> _Tail:
     ratios = np.log2((marked - x) * (drawn - x) / ((x + 1) * (population - marked - drawn + x + 1)))
     law = np.concatenate(([0.0], np.cumsum(ratios)))
     law -= law.max()
-    tail = np.logaddexp2.accumulate(law[::-1])[::-1]
-    return _Tail(low, np.append(tail - tail[0], -np.inf))
+    tails = np.logaddexp2.accumulate(law[::-1])[::-1]
+    return _Law(low, law - tails[0], tails - tails[0])
 
 
 @lru_cache(maxsize=8)

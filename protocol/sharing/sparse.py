@@ -112,8 +112,7 @@ async def contribute(
     respondents: int,
     degree: Degree,
     bits: Bits,
-    quorum: int,
-    others: int,
+    least: int,
 ) -> Hood:
     """A party's side.
 
@@ -122,14 +121,13 @@ async def contribute(
         respondents: for how many it speaks.
         degree: how many neighbours everybody has, and how many of them can unmask.
         bits: of a cell under masks.
-        quorum: with fewer survivors this party does not unmask.
-        others: with fewer others it neither uploads nor unmasks.
+        least: with fewer parties, itself included, this party neither uploads nor unmasks.
 
     Returns:
         The neighbours; those are there that have uploaded.
 
     Raises:
-        PrivacyError: there are too few others.
+        PrivacyError: more parties are missing than agreed.
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
     """
     # Of this session alone, whatever the stream is of: a mask key is never used twice.
@@ -150,11 +148,12 @@ async def contribute(
     )
     del shares
     received = await receive(me, hood, own_key=own_key.public, parts=2)
-    _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
     # Whoever has joined may still come; of the neighbours, only those whose box is good.
-    lost = int((hood.there & ~received.good).sum())
-    _check_crowd(min(hood.joined - 1 - lost, parties - 1 - k + int(received.good.sum())), others)
+    _check_missing(
+        parties - hood.joined + int((hood.there & ~received.good).sum()), parties - least
+    )
+    _check_dealt(received.dealt, received.good, hood, degree)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
     keys, places = rows_of(hood.mask_keys), hood.places.tolist()
@@ -177,12 +176,11 @@ async def contribute(
         )
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
-    counted = survived - int((uploaded & ~received.good).sum())
-    _check_crowd(counted - 1, others)
-    if counted < quorum or vouched < degree.threshold:
+    _check_missing(parties - survived + int((uploaded & ~received.good).sum()), parties - least)
+    if vouched < degree.threshold:
         raise RemoteProtocolError(
-            f"{counted} survivors and {vouched} neighbours with valid shares among them: at least "
-            f"{quorum} and {degree.threshold} needed",
+            f"{vouched} neighbours with valid shares among the survivors, at least "
+            f"{degree.threshold} needed",
             field="Survivors",
         )
     # All must unmask one set: by shares for different ones, one party's values could be had.
@@ -200,27 +198,24 @@ async def contribute(
     return hood
 
 
-def _check_crowd(others: int, least: int) -> None:
+def _check_missing(missing: int, most: int) -> None:
     """Refuse to be added up with too few others."""
-    if others < least:
+    if missing > most:
         raise PrivacyError(
-            f"only {others} others in the sum can be checked, expected at least {least}"
+            f"{missing} parties are missing or cannot be checked, expected at most {most}"
         )
 
 
 def _check_dealt(
     dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
 ) -> None:
-    """Refuse to upload among too few neighbours, or where too many are not who they should be."""
-    bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
-    # The bound allows for so many corrupt neighbours; a box that does not open may hide a
-    # mask key that is not the neighbour's.
-    if len(bad) > degree.tolerated:
-        raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")
+    """Refuse to upload where too few neighbours dealt what they committed to."""
     if good.sum() < degree.threshold:
+        bad = ", ".join(hood.names[row] for row in np.flatnonzero(dealt & ~good)[:5].tolist())
         raise RemoteProtocolError(
-            f"{good.sum()} neighbours dealt valid shares, at least {degree.threshold} needed",
-            field="Dealt.dealt",
+            f"{good.sum()} neighbours dealt valid shares, at least {degree.threshold} needed"
+            + (f"; invalid shares from {bad}" if bad else ""),
+            field="Dealt.boxes" if bad else "Dealt.dealt",
         )
 
 

@@ -18,14 +18,13 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.accounting.events import Derived, PrivacyEvent, Public
-from protocol.crypto.shamir import MAX_SHARES
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
-from protocol.sharing.graph import Bound, Degree, degree_of
+from protocol.sharing.graph import Bound, Degree, Withstood, degree_of, withstood
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, Meeting, is_mask_key
 from protocol.sharing.messages import (
@@ -73,21 +72,19 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         profile: of the secure sum: ``sparse`` or ``literal``. Literal is as the paper prints it,
             among all parties and without dropouts; sparse is among a few neighbours, and parties
             may vanish at every round.
-        corrupt: share that may be corrupt.
-        dropped: share that may vanish.
-        security: bits of the bound. The chance that the graph protects somebody too little is at
-            most two to the minus this.
+        corrupt: share that may conspire with the aggregator. Empty is a third of up to 255 parties
+            and a quarter of more. A sum that withstands fewer does not begin.
+        dropped: share that may be missing in all. With more missing, parties do not unmask.
+        security: bits of the bound among more than 255 parties. The chance that the graph protects
+            somebody too little is at most two to the minus this.
         correctness: the same for the chance that the sum cannot be unmasked.
-        crowd: with how many others, besides as many as may be corrupt, a party's values are added
-            up at least. A party counts parties, not respondents, and refuses a sum with fewer.
     """
 
     profile: Profile = "sparse"
-    corrupt: Annotated[float, Meta(ge=0, lt=1)] = 0.05
+    corrupt: Annotated[float, Meta(ge=0, lt=1)] | None = None
     dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
-    crowd: Annotated[int, Meta(ge=1, lt=2**32)] = 2
 
     @property
     def contribution(self) -> type[Message]:
@@ -102,20 +99,13 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         return _degree(self, parties)
 
-    def others(self, parties: int) -> int:
-        """With how many others, corrupt or not, a party's values are added up at least.
+    def withstands(self, parties: int) -> Withstood:
+        """The number of parties that may conspire with the aggregator among so many.
 
         Raises:
-            ValueError: there are too few parties for that.
+            ValueError: there are too few parties for the bound.
         """
-        corrupt = _bound(self).corrupt_of(parties)
-        least = self.crowd + corrupt
-        if parties <= least:
-            raise ValueError(
-                f"{parties} parties: expected at least {least + 1}, for a crowd of {self.crowd} "
-                f"others and {corrupt} more who may be corrupt"
-            )
-        return least
+        return withstood(parties, self.degree(parties), _bound(self))
 
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
         """The messages of a sum.
@@ -124,9 +114,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             respondents: the most that there can be.
 
         Raises:
-            ValueError: there are too few parties for the bound, or for the crowd.
+            ValueError: there are too few parties for the bound.
         """
-        self.others(parties)
         return kinds_of(
             cells=cells,
             parties=parties,
@@ -144,8 +133,12 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return meeting_kinds_of(parties=parties, neighbours=self.degree(parties).neighbours)
 
     def needed(self, parties: int, quorum: int) -> int:
-        """How many must answer a round: all in the literal profile, else the quorum."""
-        return parties if self.profile == "literal" else quorum
+        """The fewest parties that must answer a round: all but those who may be missing.
+
+        Raises:
+            ValueError: there are too few parties for the bound.
+        """
+        return max(quorum, parties - self.withstands(parties).missing)
 
     async def begun(self, me: Me, *, survey: bytes, event: PrivacyEvent) -> Begin:
         """A party's side: wait until the sum begins, and consent.
@@ -220,29 +213,24 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             The total, if this party gets it.
 
         Raises:
-            PrivacyError: the sum is not among as many others as agreed, or others have agreed to a
-                smaller crowd than this party demands.
+            PrivacyError: more parties are missing than agreed, or the sum protects less than this
+                party demands.
             RemoteProtocolError: others broke the rules; it says who, where that can be told.
         """
-        if me.crowd > self.crowd:
-            # Those who unmask this party's values go by what all have agreed to.
-            raise PrivacyError(
-                f"the sum promises a crowd of {self.crowd}, and this party demands {me.crowd}"
-            )
+        parties = len(me.roster) - 1
+        self._meet_demands(me, parties)
         if self.profile == "literal":
             summed = await literal.contribute(me, values, respondents=respondents, most=most)
             check_totals(summed.totals, summed.respondents, groups, least=respondents)
             _compare(me, summed.totals, values)
             return summed
-        degree = self.degree(len(me.roster) - 1)
         hood = await sparse.contribute(
             me,
             values,
             respondents=respondents,
-            degree=degree,
+            degree=self.degree(parties),
             bits=modulus_bits(most),
-            quorum=quorum,
-            others=self.others(len(me.roster) - 1),
+            least=self.needed(parties, quorum),
         )
         if not everyone:
             return None
@@ -289,7 +277,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ProtocolError: the sum failed; it says why.
         """
         parties = me.roster.parties
-        quorum = max(quorum, self.others(len(parties)) + 1)
+        quorum = self.needed(len(parties), quorum)
         fit, unfit = await self._joined(
             me,
             survey,
@@ -328,7 +316,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         self, me: Me, summed: Sum, *, within: float | None, quorum: int
     ) -> tuple[PartyId, ...]:
         """The aggregator's side of ``agree``; returns who gave their word."""
-        needed = self.needed(len(summed.survivors), quorum)
+        needed = self.needed(len(me.roster.parties), quorum)
         return await agreement.carry(
             me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
         )
@@ -351,6 +339,23 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 return Derived()
             case _:
                 return None
+
+    def _meet_demands(self, me: Me, parties: int) -> None:
+        """Refuse a sum that protects less than this party demands.
+
+        Those who unmask its values go by what all have agreed to, so it refuses before it joins.
+        """
+        found, threshold = self.withstands(parties), self.degree(parties).threshold
+        if found.colluders < me.withstand:
+            raise PrivacyError(
+                f"the sum withstands {found.colluders} who conspire with the aggregator, and this "
+                f"party demands {me.withstand}"
+            )
+        others = threshold - min(me.withstand, found.adaptive)
+        if others < me.crowd:
+            raise PrivacyError(
+                f"the sum promises {others} honest others, and this party demands {me.crowd}"
+            )
 
     async def _joined(
         self,
@@ -400,14 +405,10 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
                 f"{parties} parties: the literal profile allows at most {MAX_LITERAL}, since each "
                 "deals to all others; use the sparse profile"
             )
-        return Degree(neighbours=parties - 1, threshold=parties - 1)
-    degree = degree_of(parties, _bound(sums))
-    if degree.neighbours > MAX_SHARES:
-        raise ValueError(
-            f"{parties} parties: this bound needs {degree.neighbours} neighbours each, at most "
-            f"{MAX_SHARES} possible; allow for fewer corrupt or vanishing parties"
-        )
-    return degree
+        everybody = Degree(neighbours=parties - 1, threshold=parties - 1)
+        withstood(parties, everybody, _bound(sums))
+        return everybody
+    return degree_of(parties, _bound(sums))
 
 
 def is_summed(variant: Variant, parties: int) -> bool:

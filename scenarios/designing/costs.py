@@ -20,7 +20,7 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
-from protocol.variants import RRBA, RRClusters
+from protocol.variants import RRBA
 from protocol.variants.reports.one_report import OneReport
 from protocol.variants.reports.reports import Blockwise
 from protocol.variants.sums.tallies import Tallied
@@ -171,7 +171,7 @@ def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
     return None if read is None else variant.report_reveals(read, Seen())
 
 
-def trust_in(variant: Variant) -> str:
+def trust_in(variant: Variant, parties: int) -> str:
     """Who must be trusted with what, in one sentence."""
     if math.isfinite(variant.most()):
         when = "before they are summed" if isinstance(variant, Tallied) else "before they are sent"
@@ -182,7 +182,8 @@ def trust_in(variant: Variant) -> str:
     if sums.profile == "literal":
         return "all other parties, not to put their shares together; the counts are exact"
     return (
-        f"the other parties, of which at most {sums.corrupt:.0%} may work for the aggregator; "
+        f"the other parties, of which {sums.withstands(parties).colluders:,} may conspire with the "
+        "aggregator; "
         "the counts are exact, and a single person may be found in them"
     )
 
@@ -195,17 +196,14 @@ def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:
     """
     quorum, stay = variant.quorum_of(parties), parties - round(parties * dropout)
     sums = _sums_of(variant)
-    if sums is not None:
-        sums.others(parties)
+    missing = parties if sums is None else sums.withstands(parties).missing
     if stay < quorum:
         who = count(stay, "party stays", "parties stay")
         return Dropouts(False, f"fails: {who}, and the quorum is {quorum:,}")
-    if sums is None or (isinstance(variant, RRClusters) and variant.by_reports):
+    if sums is None:
         return Dropouts(True, "whoever vanishes is not counted")
     if sums.profile == "literal":
         return Dropouts(not dropout, "fails if one party vanishes")
-    if dropout > sums.dropped:
-        return Dropouts(
-            False, f"fails: it is made for at most {sums.dropped:.0%} of parties that vanish"
-        )
-    return Dropouts(True, f"whoever vanishes is not counted, up to {sums.dropped:.0%}")
+    if parties - stay > missing:
+        return Dropouts(False, f"fails: it is made for at most {missing:,} parties that vanish")
+    return Dropouts(True, f"whoever vanishes is not counted, up to {missing:,}")

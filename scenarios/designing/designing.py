@@ -199,7 +199,7 @@ def row_of(
         spent=variant.most(),
         at_delta=epsilon_at(variant, setup.delta, setup.shares),
         traffic=known[candidate.name],
-        trusted=trust_in(variant),
+        trusted=trust_in(variant, setup.parties),
         dropouts=dropouts,
     )
 

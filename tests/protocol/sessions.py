@@ -105,6 +105,7 @@ def machine_of(
     me: str,
     *,
     budget: float | None = None,
+    withstand: int = 0,
     crowd: int = 0,
 ) -> Machine:
     """A machine of a member; a party holds one record."""
@@ -118,6 +119,7 @@ def machine_of(
         records=records,
         identity=_identity(name),
         budget=budget,
+        withstand=withstand,
         crowd=crowd,
     )
 

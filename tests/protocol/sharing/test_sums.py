@@ -37,7 +37,7 @@ from tests.protocol.sessions import (
 from tests.recorded.runs import Run, recorded
 
 LITERAL = SecureSum(profile="literal")
-SPARSE = SecureSum()
+SPARSE = SecureSum(dropped=0.3)
 AGREED = "Tags 5"
 """A party's word on the totals, by its place among what it says; that on survivors is its 3rd."""
 

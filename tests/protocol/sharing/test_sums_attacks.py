@@ -26,8 +26,8 @@ from tests.recorded.runs import Run
 
 PARTIES = tuple(PartyId(f"party-{i}") for i in range(1, 9))
 ONE, TWO, THREE = PARTIES[:3]
-WARY = SecureSum(corrupt=0.25, dropped=0.0)
-"""Among 8 parties two may be corrupt: 5 of 7 shares reconstruct, and 2 boxes may be no good."""
+WARY = SecureSum(dropped=0.25)
+"""Among 8 parties two may be missing: 5 of 7 shares reconstruct, and 2 boxes may be invalid."""
 
 
 def context_of(session: bytes, graph: Graph) -> bytes:
