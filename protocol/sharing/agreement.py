@@ -48,13 +48,17 @@ async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree
     edges, said = hood.edges(), rows_of(tagged.tags)
     other = [hood.names[row] for row in given if not edges[row].is_tag(said[row], digest)]
     agreeing = len(given) - len(other)
-    if agreeing < degree.threshold:
+    if agreeing >= degree.threshold:
+        return
+    if other:
         raise RemoteProtocolError(
-            f"{agreeing} neighbours confirmed digest {digest.hex()[:16]}, at least "
-            f"{degree.threshold} needed"
-            + (f"; {', '.join(other[:5])} hold another" if other else ""),
-            field="Tagged.tags" if other else "Tagged.given",
+            f"digest {digest.hex()[:16]} is not confirmed by {', '.join(other[:5])}",
+            field="Tagged.tags",
         )
+    raise RemoteProtocolError(
+        f"{agreeing} neighbours confirmed it, at least {degree.threshold} needed",
+        field="Tagged.given",
+    )
 
 
 async def carry(

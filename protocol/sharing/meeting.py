@@ -162,7 +162,8 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
         joined=graph.joined,
         respondents=graph.respondents,
         context=context,
-        stream=me.stream_for(graph),
+        # Of this session alone: two attempts may draw the same graph.
+        stream=me.stream_for(graph).derive(f"session {me.session.hex()}"),
     )
 
 

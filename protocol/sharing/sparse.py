@@ -148,12 +148,11 @@ async def contribute(
     )
     del shares
     received = await receive(me, hood, own_key=own_key.public, parts=2)
+    _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
     # Whoever has joined may still come; of the neighbours, only those whose box is good.
-    _check_missing(
-        parties - hood.joined + int((hood.there & ~received.good).sum()), parties - least
-    )
-    _check_dealt(received.dealt, received.good, hood, degree)
+    lost = int((hood.there & ~received.good).sum())
+    _check_missing(parties - hood.joined + lost, parties - least)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
     keys, places = rows_of(hood.mask_keys), hood.places.tolist()
@@ -176,7 +175,8 @@ async def contribute(
         )
     # Masks that a neighbour does not vouch for hide nothing, so it does not count.
     vouched = int((uploaded & received.good).sum())
-    _check_missing(parties - survived + int((uploaded & ~received.good).sum()), parties - least)
+    lost = int((uploaded & ~received.good).sum())
+    _check_missing(parties - survived + lost, parties - least)
     if vouched < degree.threshold:
         raise RemoteProtocolError(
             f"{vouched} neighbours with valid shares among the survivors, at least "
@@ -202,7 +202,7 @@ def _check_missing(missing: int, most: int) -> None:
     """Refuse to be added up with too few others."""
     if missing > most:
         raise PrivacyError(
-            f"{missing} parties are missing or cannot be checked, expected at most {most}"
+            f"parties that are missing or cannot be checked: {missing}, expected at most {most}"
         )
 
 
@@ -210,13 +210,15 @@ def _check_dealt(
     dealt: NDArray[np.bool_], good: NDArray[np.bool_], hood: Hood, degree: Degree
 ) -> None:
     """Refuse to upload where too few neighbours dealt what they committed to."""
-    if good.sum() < degree.threshold:
-        bad = ", ".join(hood.names[row] for row in np.flatnonzero(dealt & ~good)[:5].tolist())
-        raise RemoteProtocolError(
-            f"{good.sum()} neighbours dealt valid shares, at least {degree.threshold} needed"
-            + (f"; invalid shares from {bad}" if bad else ""),
-            field="Dealt.boxes" if bad else "Dealt.dealt",
-        )
+    if good.sum() >= degree.threshold:
+        return
+    bad = [hood.names[row] for row in np.flatnonzero(dealt & ~good).tolist()]
+    if bad:
+        raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")
+    raise RemoteProtocolError(
+        f"{good.sum()} neighbours dealt valid shares, at least {degree.threshold} needed",
+        field="Dealt.dealt",
+    )
 
 
 async def collect(

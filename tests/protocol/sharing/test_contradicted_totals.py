@@ -46,7 +46,7 @@ from tests.protocol.sessions import (
     rehearsed,
     setting_in,
 )
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE
+from tests.protocol.sharing.test_sums import COUPLE, LITERAL, SPARSE
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
     THREE,
@@ -339,8 +339,7 @@ def test_honest_totals_contradict_nobody(way: Way, sums: SecureSum) -> None:
 @pytest.mark.parametrize("answer", [HELD, OTHER], ids=["left out", "there"])
 def test_totals_of_fewer_than_a_party_speaks_for_are_refused(answer: list[int]) -> None:
     """Of how many that is it has told everybody, so the refusal says nothing of their answers."""
-    alone = msgspec.structs.replace(WARY, crowd=1)
-    variant = msgspec.structs.replace(summing("secure-sum", alone), max_records=2)
+    variant = msgspec.structs.replace(summing("secure-sum", COUPLE), max_records=2)
     charter = charter_of(variant, 2)
     holdings = {name: records_of([answer, OTHER]) for name in charter.roster.parties}
 

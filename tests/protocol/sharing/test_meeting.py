@@ -131,7 +131,7 @@ def test_boxes_of_another_graph_do_not_open() -> None:
         root = tree_hash([leaf])
         return change("Graph", root=root, index=0, joined=1, path=message.path[:0])(item, message)
 
-    trial, _ = attacked(rewrite, msgspec.structs.replace(LITERAL, crowd=1), parties=2)
+    trial, _ = attacked(rewrite, msgspec.structs.replace(LITERAL, corrupt=0.0), parties=2)
     # Among two there is one order, so this party accepts its neighbour; but no box opens.
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():

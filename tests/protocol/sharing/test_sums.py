@@ -37,7 +37,13 @@ from tests.protocol.sessions import (
 from tests.recorded.runs import Run, recorded
 
 LITERAL = SecureSum(profile="literal")
+STRICT = SecureSum()
+"""Among few parties nobody may be missing."""
 SPARSE = SecureSum(dropped=0.3)
+COUPLE = SecureSum(corrupt=0.0)
+"""Among two parties nobody may conspire with the aggregator."""
+FEW = SecureSum(corrupt=0.05, security=8, correctness=4)
+"""Among 256 parties everybody has 24 neighbours, of whom 16 can unmask."""
 AGREED = "Tags 5"
 """A party's word on the totals, by its place among what it says; that on survivors is its 3rd."""
 
@@ -179,7 +185,7 @@ def test_counts_that_fill_a_cell(sums: SecureSum, respondents: int) -> None:
     """Everybody is in one cell: the largest count that two bytes hold, and one more."""
     half = respondents // 2
     rest = respondents - half
-    couple = msgspec.structs.replace(sums, crowd=1)
+    couple = msgspec.structs.replace(sums, corrupt=0.0)
     variant = SecureSumVariant(survey=SURVEY, sums=couple, max_records=rest)
     charter = charter_of(variant, 2)
     codes = np.zeros((respondents, 2), np.uint8)
@@ -264,8 +270,8 @@ def test_who_is_asked_again_does_not_answer() -> None:
 @pytest.mark.parametrize("verdict", [Verdict.CRASH, Verdict.CUT, Verdict.DROP, Verdict.DUPLICATE])
 def test_local_and_memory_agree_under_faults(sums: SecureSum, verdict: Verdict) -> None:
     variant = SecureSumVariant(survey=SURVEY, sums=sums, everyone=True)
-    charter = charter_of(variant, 6)
-    holdings = holdings_of(charter, answers(SURVEY, 6))
+    charter = charter_of(variant, 7)
+    holdings = holdings_of(charter, answers(SURVEY, 7))
     if verdict is Verdict.DUPLICATE:
         outcome = everywhere(charter, holdings, fate=lambda _: Fate(verdict))
         assert set(outcome.endings.values()) == {DONE}
@@ -279,7 +285,7 @@ def test_local_and_memory_agree_under_faults(sums: SecureSum, verdict: Verdict) 
 
 def traffic(parties: int) -> tuple[int, int]:
     """The most bytes that a party sends and receives, and how many neighbours it has."""
-    variant = PairCounts(survey=SURVEY, everyone=True)
+    variant = PairCounts(survey=SURVEY, everyone=True, sums=FEW)
     trial = recorded(variant, parties)
     assert trial.failure is None
     bytes_of = dict.fromkeys(trial.charter.roster.parties, 0)
@@ -288,7 +294,7 @@ def traffic(parties: int) -> tuple[int, int]:
             bytes_of[e.sender] += len(e.body)
     for name in bytes_of:
         bytes_of[name] += sum(len(e.body) for e in trial.heard[name])
-    return max(bytes_of.values()), SPARSE.degree(parties).neighbours
+    return max(bytes_of.values()), FEW.degree(parties).neighbours
 
 
 def check_traffic(small: int, large: int) -> None:
@@ -307,9 +313,9 @@ def check_traffic(small: int, large: int) -> None:
 
 
 def test_traffic_of_a_party_grows_with_its_neighbours() -> None:
-    check_traffic(50, 200)
+    check_traffic(256, 400)
 
 
 @pytest.mark.slow
 def test_traffic_of_a_party_among_many() -> None:
-    check_traffic(200, 800)
+    check_traffic(256, 1000)

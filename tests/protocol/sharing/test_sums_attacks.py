@@ -256,9 +256,9 @@ def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> 
     by = change("Dealt", None, TWO, **fields)
     trial, _ = attacked(rewrite)
     says = (
-        "4 neighbours with valid shares among them"
+        "parties that are missing or cannot be checked: 3, expected at most 2"
         if later
-        else "4 neighbours dealt valid shares, at least 5 needed"
+        else "Dealt.boxes: invalid shares from party-"
     )
     assert says in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
@@ -285,7 +285,7 @@ def test_what_no_check_sees_counts_that_are_false_but_add_up() -> None:
 def test_a_modulus_that_does_not_fit_is_refused(respondents: int) -> None:
     by = change("Graph", respondents=respondents)
     # Among two parties there is one order of neighbours, so that only the number is wrong.
-    trial, _ = attacked(by, msgspec.structs.replace(LITERAL, crowd=1), parties=2)
+    trial, _ = attacked(by, msgspec.structs.replace(LITERAL, corrupt=0.0), parties=2)
     assert set(trial.refusals()) == set(PARTIES[:2])
     for why in trial.refusals().values():
         assert "respondents, at most " in why

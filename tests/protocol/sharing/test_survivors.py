@@ -25,7 +25,7 @@ from tests.protocol.sessions import (
     rehearsed,
     roster_of,
 )
-from tests.protocol.sharing.test_sums import SPARSE, exact, vanishing
+from tests.protocol.sharing.test_sums import FEW, STRICT, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import (
     PARTIES,
     THREE,
@@ -113,18 +113,19 @@ def telling(
     return rewrite
 
 
-@pytest.mark.parametrize("sums", [WARY, SPARSE], ids=["tolerant", "strict"])
+@pytest.mark.parametrize("sums", [WARY, STRICT], ids=["tolerant", "strict"])
 def test_who_alone_is_told_of_other_survivors_reveals_nothing(sums: SecureSum) -> None:
     trial, holdings = attacked(telling([TWO], without(THREE)), sums)
-    assert "is not confirmed by " in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
-    if sums.degree(8).tolerated:
-        # The others have heard one false word, which may be that of a corrupt neighbour.
+    if sums.withstands(8).missing:
+        assert "is not confirmed by " in trial.refusals()[TWO]
+        # The others have received one false word: its sender counts as missing.
         assert set(trial.refusals()) == {TWO}
         exact(trial, holdings, PARTIES)
         assert named(trial) == []
     else:
-        # One false word is one too many.
+        # One party that is gone is one too many, and so is one false word.
+        assert "cannot be checked: 1, expected at most 0" in trial.refusals()[TWO]
         assert set(trial.refusals()) == set(PARTIES)
         assert trial.messages("Unmask") == []
 
@@ -139,7 +140,7 @@ def test_two_camps_with_two_survivor_sets_reveal_nothing() -> None:
 @pytest.mark.parametrize("bit", [0, 9, 15], ids=["aggregator's", "first beyond", "last beyond"])
 @pytest.mark.parametrize("to", [[TWO], PARTIES], ids=["one", "all"])
 def test_a_bit_that_stands_for_no_party_is_refused(bit: int, to: Collection[PartyId]) -> None:
-    """Also where all are told the same: it would count as somebody in the crowd."""
+    """Also where all are told the same: it would count as a survivor."""
 
     def other(old: Survivors) -> Survivors:
         return Survivors((int.from_bytes(old.uploaded, "little") | 1 << bit).to_bytes(2, "little"))
@@ -161,17 +162,17 @@ def test_who_is_not_among_the_survivors_itself_refuses() -> None:
 
 def test_fewer_survivors_than_agreed_are_told_to_their_face() -> None:
     trial, _ = attacked(telling([TWO], without(THREE, PARTIES[7])), quorum=7)
-    says = "6 survivors and 5 neighbours with valid shares among them: at least 7 and 5"
+    says = "parties that are missing or cannot be checked: 2, expected at most 1"
     assert says in trial.refusals()[TWO]
     assert trial.messages("Unmask", TWO) == []
 
 
 def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
     """Also by those who are no neighbours of the one that never came."""
-    charter = charter_of(SecureSumVariant(survey=SURVEY), 60)
-    holdings = holdings_of(charter, answers(SURVEY, 60))
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=FEW), 256)
+    holdings = holdings_of(charter, answers(SURVEY, 256))
     names = charter.roster.parties
-    rewrite = telling(names, lambda old: surviving([True] * 60))
+    rewrite = telling(names, lambda old: surviving([True] * 256))
     trial = rehearsed(
         charter,
         holdings,
@@ -179,10 +180,10 @@ def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
         exchange=rewriting(charter.codec, rewrite),
     )
     whys = list(trial.refusals().values())
-    assert len(whys) == 59
+    assert len(whys) == 255
     beside = [why for why in whys if "include a neighbour that has not dealt" in why]
-    others = [why for why in whys if "60 survivors of 59 who joined" in why]
-    assert (len(beside), len(others)) == (SPARSE.degree(60).neighbours, 59 - len(beside))
+    others = [why for why in whys if "256 survivors of 255 who joined" in why]
+    assert (len(beside), len(others)) == (FEW.degree(256).neighbours, 255 - len(beside))
     assert others
     assert trial.messages("Unmask") == []
 

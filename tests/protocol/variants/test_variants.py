@@ -111,7 +111,7 @@ def test_parameters_round_trip(variant: Blockwise) -> None:
     "variant",
     [
         RRIndJoint(survey=SURVEY, p=0.7, clusters=(("drinks", "smokes"),)),
-        SecureSumVariant(survey=SURVEY, sums=SecureSum(profile="literal", crowd=3)),
+        SecureSumVariant(survey=SURVEY, sums=SecureSum(profile="literal", corrupt=0.25)),
         PairCounts(survey=SURVEY, sums=SecureSum(corrupt=0.1, dropped=0.2), everyone=True),
         PairRR.with_keep(SURVEY, 0.7),
         RRClusters(survey=SURVEY, p=0.7, tv=6, td=0.1, dependence="pair-rr"),
