@@ -19,7 +19,7 @@ from scenarios.deployment.members import read_member
 from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
 from scenarios.operation.operation import Operation
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
-from tests.recorded.signed import ONE, setting
+from tests.recorded.signed import ONE, envelopes, setting, signed_run
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import silent
@@ -31,10 +31,11 @@ from transports.lasting.link import LastingLink, connect_lasting
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
+SAID = envelopes(signed_run(), ONE)[:-1]
 
 
 def keep(folder: Path, given: Acknowledgement) -> Kept:
-    return keep_receipt(folder, CHARTER, head_of(ONE), given)
+    return keep_receipt(folder, CHARTER, head_of(ONE), given, said=SAID, reports=(0,))
 
 
 def given(every: int = 5) -> Acknowledgement:
@@ -190,7 +191,7 @@ def test_which_receipt_is_ones_own(tmp_path: Path) -> None:
 
 def root_with(forged: Acknowledgement) -> bytes:
     """The root that an acknowledgement's leaf and path lead to."""
-    receipt, _ = receipt_for(CHARTER, head_of(ONE), forged)
+    receipt, _ = receipt_for(CHARTER, head_of(ONE), forged, said=SAID, reports=(0,))
     shown = receipt.ended
     assert shown is not None
     leaf = leaf_hash(log_leaf(shown.salt, shown.content))
