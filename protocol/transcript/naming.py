@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocol.messages import AGGREGATOR, KERNEL_KINDS, NO_ROUND, Closed, Envelope, PartyId
+from protocol.messages import KERNEL_KINDS, NO_ROUND, Closed, Envelope, PartyId
 from protocol.session.closings import counts, leaves_out
 from protocol.session.roles import Topic
 from protocol.transcript.checkpoints import SignedCheckpoint

@@ -25,7 +25,6 @@ from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint, read_small, write_evidence
 from scenarios.files.writing import write_whole
 
-
 RECEIPT = ("receipt", "checkpoint")
 LATE_NOTE = ("late-note", "late-checkpoint")
 DECLINED = ("declined-receipt", "declined-checkpoint")

@@ -222,7 +222,10 @@ LIES: dict[str, tuple[Acknowledgement, str]] = {
         _with(closing(session=CHARTER.again(2).session)),
         "the receipt is of another session than the checkpoint",
     ),
-    "a closing that left out another party": (_with(closing(counted=EVERYBODY & ~4)), _NOT_LEFT_OUT),
+    "a closing that left out another party": (
+        _with(closing(counted=EVERYBODY & ~4)),
+        _NOT_LEFT_OUT,
+    ),
     "a closing that counts it": (_with(_COUNTING), _NOT_LEFT_OUT),
     "a closing that did not await it": (
         _with(closing(awaited=EVERYBODY & ~2, counted=EVERYBODY & ~2)),
