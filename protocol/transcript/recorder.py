@@ -19,6 +19,7 @@ from protocol.messages import (
     Head,
     PartyId,
 )
+from protocol.session.naming import Closing, Entered, Naming
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import (
@@ -41,7 +42,6 @@ from protocol.transcript.entries import (
     problems_of,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
-from protocol.transcript.naming import Closing, Entered, Naming
 from protocol.transcript.receipts import (
     Acknowledgement,
     EarlierCheckpoint,
@@ -146,7 +146,7 @@ class Recorder:
         self._acknowledging = acknowledging
         # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
         self._heads: dict[PartyId, tuple[int, int]] = {}
-        self._naming = Naming(header.kinds, len(header.roster))
+        self._naming: Naming[SignedCheckpoint] = Naming(header.kinds, len(header.roster))
         self._wrapper = Wrapper()
         # What waits to be written, and its bytes.
         self._held: list[bytes] = []
@@ -340,7 +340,7 @@ class Recorder:
             found.append(named)
         return tuple(found)
 
-    def _shown(self, entered: Entered, closing: Closing) -> Named:
+    def _shown(self, entered: Entered, closing: Closing[SignedCheckpoint]) -> Named:
         early = closing.checkpoint
         before: EarlierCheckpoint | None = None
         if early is not None and closing.leaf < entered.leaf:

@@ -17,8 +17,8 @@ from parties.session import LINGER
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
+from protocol.session.naming import Naming
 from protocol.sharing.messages import Survivors
-from protocol.transcript.naming import Naming
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment import aggregating, answering
 from scenarios.deployment.attempts import Account, Counter, OpenAccount

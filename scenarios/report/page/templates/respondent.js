@@ -44,7 +44,7 @@ const topicOf = ({ closed: [kind, round] }) => (round === -1 ? kind : `${kind}, 
 
 const ANSWERS = {
   counted: ["yes", "Yes: it was counted", "All that you reported was counted, as far as this receipt goes."],
-  late: ["no", "No: it came too late", "The wait for your report was over before it came, so it was not counted. What you sent is on record and stays charged."],
+  late: ["no", "No: it came too late", "The wait for a report of yours was over before it came, so that report was not counted. It is on record, and stays charged."],
   "not yet known": ["open", "Not yet known", "Your words are on record. When this receipt was made, the survey had not yet closed the wait for them, so it could not say who is counted. The record that is published later will show it."],
 };
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from protocol.messages import KERNEL_KINDS, NO_ROUND, Closed, Envelope, PartyId
 from protocol.session.closings import counts, leaves_out
 from protocol.session.roles import Topic
-from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.wire.schemas import KindSchema
+
+C = TypeVar("C")
+"""A checkpoint of the record."""
 
 _KERNEL = {kind.kind() for kind in KERNEL_KINDS}
 
@@ -30,7 +32,7 @@ class Entered(NamedTuple):
     at: int
 
 
-class Closing(NamedTuple):
+class Closing(NamedTuple, Generic[C]):
     """A closing on record.
 
     Args:
@@ -43,10 +45,10 @@ class Closing(NamedTuple):
     leaf: int
     content: bytes
     closed: Closed
-    checkpoint: SignedCheckpoint | None
+    checkpoint: C | None
 
 
-class Naming:
+class Naming(Generic[C]):
     """What parties have said to the aggregator, and the closings of the waits for it.
 
     Args:
@@ -66,7 +68,7 @@ class Naming:
         # Of one topic and party the first is what a wait returns.
         self._said: dict[PartyId, dict[Topic, Entered]] = {}
         # By topic: a wait is closed range by range, and others may be awaited later.
-        self._closings: dict[Topic, list[Closing]] = {}
+        self._closings: dict[Topic, list[Closing[C]]] = {}
         self._new: list[Topic] = []
 
     def say(self, envelope: Envelope, entered: Entered) -> None:
@@ -89,16 +91,18 @@ class Naming:
         self._closings.setdefault(topic, []).append(Closing(leaf, content, closed, None))
         self._new.append(topic)
 
-    def check_in(self, checkpoint: SignedCheckpoint) -> None:
+    def check_in(self, checkpoint: C) -> None:
         """Take a checkpoint of the log as it is."""
         for topic in self._new:
             self._closings[topic] = [
-                closing if closing.checkpoint else closing._replace(checkpoint=checkpoint)
+                closing
+                if closing.checkpoint is not None
+                else closing._replace(checkpoint=checkpoint)
                 for closing in self._closings[topic]
             ]
         self._new.clear()
 
-    def pop(self, party: PartyId, place: int) -> Iterator[tuple[Entered, Closing]]:
+    def pop(self, party: PartyId, place: int) -> Iterator[tuple[Entered, Closing[C]]]:
         """Closings that name a party for what it has said, which is kept no longer.
 
         Those that left it out come first.
