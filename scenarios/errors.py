@@ -13,6 +13,11 @@ STOPPED = 75
 """The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""
 
 
+LATE = 75
+"""The exit code of a party whose report came too late to be counted, as of ``sysexits.h``: another
+attempt at the survey may count it."""
+
+
 class StoppedError(Exception):
     """A signal has asked to stop before the end; the message says which, and how to go on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 HASH_BYTES = 32
 EMPTY_ROOT = hashlib.sha256(b"").digest()
@@ -61,54 +61,6 @@ class Tree:
             count >>= 1
         peaks += reversed(added)
 
-    def copy(self) -> Tree:
-        """A tree of the same leaves, which grows by itself."""
-        copied = Tree()
-        copied._peaks, copied.count = self._peaks.copy(), self.count
-        return copied
-
-    def later_paths(
-        self, hashes: Iterable[bytes], indices: Iterable[int]
-    ) -> list[tuple[bytes, ...]]:
-        """Inclusion paths, as ``inclusion_path`` gives them, of leaves that are added to this tree.
-
-        They are made together: each takes as many steps as the whole tree has levels, and all of
-        them about two hashes for every leaf that is added.
-
-        Args:
-            hashes: the leaf hashes of all that are added. The tree itself does not grow.
-            indices: which leaves, counted from the tree's first one.
-
-        Raises:
-            IndexError: a leaf is not among those that are added.
-        """
-        count, peaks = self.count, self._peaks.copy()
-        level = list(hashes)
-        wanted, later = list(indices), range(count, count + len(level))
-        for index in wanted:
-            if index not in later:
-                raise IndexError(f"leaf {index}: expected one of {count} to {later.stop - 1}")
-        # Of each level below the root, which vertex is the first that is known, and all from there.
-        levels: list[tuple[int, list[bytes]]] = []
-        while count or len(level) > 1:
-            if count & 1:
-                level.insert(0, peaks.pop())
-            first = count & ~1
-            levels.append((first, level))
-            even = len(level) & ~1
-            level = [*_above(level[:even]), *level[even:]]
-            count = first >> 1
-        paths = []
-        for index in wanted:
-            path = []
-            for first, known in levels:
-                place = (index ^ 1) - first
-                if place < len(known):
-                    path.append(known[place])
-                index >>= 1
-            paths.append(tuple(path))
-        return paths
-
     def root(self) -> bytes:
         """The Merkle tree hash of all leaves so far, 32 bytes."""
         if not self._peaks:
@@ -120,6 +72,111 @@ class Tree:
 
     def __repr__(self) -> str:
         return f"Tree({self.count} leaves)"
+
+
+class WholeTree:
+    """An append-only tree that keeps all vertices: 64 bytes for each leaf.
+
+    It proves any of its leaves, in the tree as it is or as it was when it had fewer.
+    """
+
+    __slots__ = ("_levels",)
+
+    def __init__(self) -> None:
+        # Of each level, from the leaves upward, the roots of its complete subtrees.
+        self._levels: list[bytearray] = [bytearray()]
+
+    @property
+    def count(self) -> int:
+        """The number of leaves."""
+        return len(self._levels[0]) // HASH_BYTES
+
+    def extend(self, hashes: Iterable[bytes]) -> None:
+        """Add leaves at the end, given by their leaf hashes."""
+        added = b"".join(hashes)
+        depth = 0
+        while added:
+            below = self._levels[depth]
+            before = len(below) // (2 * HASH_BYTES)
+            below += added
+            depth += 1
+            if depth == len(self._levels):
+                self._levels.append(bytearray())
+            places = range(before, len(below) // (2 * HASH_BYTES))
+            added = b"".join(
+                _sha256(b"\x01" + below[2 * HASH_BYTES * i : 2 * HASH_BYTES * (i + 1)]).digest()
+                for i in places
+            )
+
+    def hashes(self, count: int | None = None) -> tuple[bytes, ...]:
+        """The leaf hashes of the first ``count`` leaves; by default of all."""
+        leaves = bytes(self._levels[0])
+        stop = len(leaves) if count is None else count * HASH_BYTES
+        return tuple(leaves[i : i + HASH_BYTES] for i in range(0, stop, HASH_BYTES))
+
+    def root(self, count: int | None = None) -> bytes:
+        """The Merkle tree hash of the first ``count`` leaves, 32 bytes; by default of all."""
+        return self._over(0, self._known(count))
+
+    def inclusion_path(self, index: int, count: int | None = None) -> tuple[bytes, ...]:
+        """What proves a leaf, as the function of this name gives it.
+
+        Args:
+            index: which leaf, from 0.
+            count: the number of leaves of the tree to prove it in; by default all.
+
+        Raises:
+            IndexError: that tree has no leaf of this index, or there are fewer leaves.
+        """
+        count = self._known(count)
+        if not 0 <= index < count:
+            raise IndexError(f"leaf {index} of a tree with {count} leaves")
+        siblings = ((depth, index >> depth ^ 1) for depth in range((count - 1).bit_length()))
+        return tuple(
+            self._vertex(depth, place, count) for depth, place in siblings if place << depth < count
+        )
+
+    def consistency_path(self, first: int, count: int | None = None) -> tuple[bytes, ...]:
+        """What proves that a tree extends its own first leaves, as the function of this name.
+
+        Args:
+            first: the number of leaves of the earlier tree.
+            count: the number of leaves of the later tree; by default all.
+
+        Raises:
+            IndexError: more leaves than there are, or a negative number.
+        """
+        count = self._known(count)
+        if not 0 <= first <= count:
+            raise IndexError(f"the first {first} leaves of a tree with {count}")
+        return _consistency(self._over, first, count)
+
+    def _known(self, count: int | None) -> int:
+        if count is None:
+            return self.count
+        if not 0 <= count <= self.count:
+            raise IndexError(f"the first {count} leaves of a tree with {self.count}")
+        return count
+
+    def _over(self, start: int, end: int) -> bytes:
+        """The root over some leaves; ``start`` is that of a subtree which has room for them."""
+        if end == start:
+            return EMPTY_ROOT
+        depth = (end - start - 1).bit_length()
+        return self._vertex(depth, start >> depth, end)
+
+    def _vertex(self, depth: int, place: int, count: int) -> bytes:
+        """A vertex of the tree that the first ``count`` leaves make."""
+        if place < count >> depth:
+            start = HASH_BYTES * place
+            return bytes(self._levels[depth][start : start + HASH_BYTES])
+        left = self._vertex(depth - 1, 2 * place, count)
+        if 2 * place + 1 << depth - 1 >= count:
+            return left
+        return inner_hash(left, self._vertex(depth - 1, 2 * place + 1, count))
+
+    def __repr__(self) -> str:
+        return f"WholeTree({self.count} leaves)"
 
 
 def _above(level: Sequence[bytes]) -> list[bytes]:
@@ -180,19 +237,24 @@ def consistency_path(hashes: Sequence[bytes], first: int) -> tuple[bytes, ...]:
     """
     if not 0 <= first <= len(hashes):
         raise IndexError(f"the first {first} leaves of a tree with {len(hashes)}")
+    return _consistency(lambda start, end: root_of_hashes(hashes[start:end]), first, len(hashes))
+
+
+def _consistency(over: Callable[[int, int], bytes], first: int, count: int) -> tuple[bytes, ...]:
+    """A consistency path, given the root over the leaves from one place up to another."""
     path: list[bytes] = []
-    start, end, whole = 0, len(hashes), True
+    start, end, whole = 0, count, True
     while 0 < first < end - start:
         # The largest power of two below the number of leaves.
         split = 1 << (end - start - 1).bit_length() - 1
         if first <= split:
-            path.append(root_of_hashes(hashes[start + split : end]))
+            path.append(over(start + split, end))
             end = start + split
         else:
-            path.append(root_of_hashes(hashes[start : start + split]))
+            path.append(over(start, start + split))
             start, first, whole = start + split, first - split, False
     if first and not whole:
-        path.append(root_of_hashes(hashes[start:end]))
+        path.append(over(start, end))
     return tuple(reversed(path))
 
 

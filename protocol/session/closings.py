@@ -25,12 +25,29 @@ def closings_of(topic: Topic, *, awaited: bytes, counted: bytes) -> list[Closed]
 
 def counts(closed: Closed, place: int, *, members: int) -> bool:
     """Whether a well-formed range counts the member at this place of a roster of so many."""
+    return _names(closed, place, members) and _has(closed.counted, place - closed.first)
+
+
+def leaves_out(closed: Closed, place: int, *, members: int) -> bool:
+    """Whether a well-formed range awaited the member at this place, and does not count it."""
+    return (
+        _names(closed, place, members)
+        and _has(closed.awaited, place - closed.first)
+        and not _has(closed.counted, place - closed.first)
+    )
+
+
+def _names(closed: Closed, place: int, members: int) -> bool:
+    """Whether a range is well-formed and has the member at this place."""
     try:
         check_range(closed, members)
     except ValueError:
         return False
-    bits = int.from_bytes(closed.counted, "little")
-    return place >= closed.first and bool(bits >> place - closed.first & 1)
+    return closed.first <= place < closed.first + CLOSING_MEMBERS
+
+
+def _has(bitmap: bytes, bit: int) -> bool:
+    return bool(int.from_bytes(bitmap, "little") >> bit & 1)
 
 
 class Closings:

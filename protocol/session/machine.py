@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import PrivacyEvent
+from protocol.accounting.events import Derived, PrivacyEvent, Public
 from protocol.crypto.merkle import Tree
 from protocol.crypto.randomness import Stream
 from protocol.errors import (
@@ -138,6 +138,7 @@ class Machine:
         self._spending = _Spending(charter.accountant, budget)
         self._seen = Seen()
         self._notices: list[str] = []
+        self._reports: tuple[int, ...] = ()
         self._seq = 0
         self._rounds = 0
         self._outbox: list[Envelope] = []
@@ -192,6 +193,14 @@ class Machine:
         It may depend on the records. Whoever is told it, or whether there is any, learns an answer.
         """
         return tuple(self._notices)
+
+    @property
+    def reports(self) -> tuple[int, ...]:
+        """The numbers of the messages to the aggregator that may depend on this party's records.
+
+        What is public, or follows from what the party has received, is not among them.
+        """
+        return self._reports
 
     @property
     def departed(self) -> Mapping[PartyId, str]:
@@ -397,6 +406,8 @@ class Machine:
         if self._records is not None:
             event = event_of(charter.variant, send.message, self._seen)
             self._spending.spent = self._spending.afford(event, kind)
+            if AGGREGATOR in recipients and not isinstance(event, Public | Derived):
+                self._reports += (self._seq + recipients.index(AGGREGATOR),)
         envelopes = charter.codec.enclose(
             send.message,
             session=charter.session,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 
-from protocol.crypto.merkle import Tree
+from protocol.crypto.merkle import Tree, WholeTree
 from protocol.crypto.randomness import secret_of
 
 LOG_SECRET_BYTES = 32
@@ -43,10 +42,9 @@ def salts(secret: bytes, first: int, count: int) -> bytes:
     return Cipher(AES256(secret), start).encryptor().update(bytes(SALT_BYTES * count))
 
 
-def salts_of(secret: bytes, leaves: Sequence[int]) -> bytes:
-    """The salts of leaves in any order, as ``salts`` gives them, one after the other."""
-    places = b"".join(leaf.to_bytes(SALT_BYTES, "big") for leaf in leaves)
-    return Cipher(AES256(secret), ECB()).encryptor().update(places)
+def salt_of(secret: bytes, leaf: int) -> bytes:
+    """The salt of one leaf, 16 bytes, as ``salts`` gives it."""
+    return Cipher(AES256(secret), ECB()).encryptor().update(leaf.to_bytes(SALT_BYTES, "big"))
 
 
 def log_leaf(salt: bytes, content: bytes) -> bytes:
@@ -68,27 +66,32 @@ class Log:
 
     Args:
         secret: 32 bytes.
-        proving: whether leaf hashes are kept, for proofs: about 70 bytes for each.
-
-    Attributes:
-        hashes: the leaf hashes that are kept; ``root`` brings them up to date.
+        proving: whether all vertices are kept, for proofs: 64 bytes for each leaf.
     """
 
-    __slots__ = ("_before", "_proving", "_secret", "_tree", "_waiting", "hashes")
+    __slots__ = ("_secret", "_tree", "_waiting")
 
     def __init__(self, secret: bytes, *, proving: bool = False) -> None:
         self._secret = secret
-        self._tree = Tree()
+        self._tree: Tree | WholeTree = WholeTree() if proving else Tree()
         self._waiting: list[bytes] = []
-        self._proving = proving
-        # The tree of the leaves before those whose hashes are kept.
-        self._before = Tree()
-        self.hashes: list[bytes] = []
 
     @property
     def size(self) -> int:
         """The number of leaves."""
         return self._tree.count + len(self._waiting)
+
+    @property
+    def tree(self) -> WholeTree:
+        """The tree of all leaves so far.
+
+        Raises:
+            TypeError: it is not kept.
+        """
+        self._hash()
+        if not isinstance(self._tree, WholeTree):
+            raise TypeError("a log that proves nothing keeps no tree")
+        return self._tree
 
     def add(self, content: bytes) -> None:
         """Add the header or an entry, encoded."""
@@ -102,35 +105,27 @@ class Log:
         self._hash()
         return self._tree.root()
 
-    def shown(self, indices: Sequence[int]) -> list[tuple[bytes, tuple[bytes, ...]]]:
-        """The salt and the inclusion path of each of these leaves, in the log as it is now.
+    def shown(self, index: int, size: int | None = None) -> tuple[bytes, tuple[bytes, ...]]:
+        """The salt of a leaf, and its inclusion path in the log of the first ``size`` leaves.
+
+        By default that is the log as it is now.
 
         Raises:
-            IndexError: the hash of such a leaf is not kept.
+            IndexError: that log has no such leaf.
+            TypeError: as ``tree``.
         """
-        self._hash()
-        paths = self._before.later_paths(self.hashes, indices)
-        salted = salts_of(self._secret, indices)
-        starts = range(0, len(salted), SALT_BYTES)
-        return [(salted[i : i + SALT_BYTES], path) for i, path in zip(starts, paths, strict=True)]
-
-    def forget(self) -> None:
-        """Keep the leaf hashes so far no longer: only later leaves can be shown."""
-        self._hash()
-        self.hashes.clear()
-        self._before = self._tree.copy()
+        return salt_of(self._secret, index), self.tree.inclusion_path(index, size)
 
     def _hash(self) -> None:
         waiting, first = self._waiting, self._tree.count
         salted = salts(self._secret, first, len(waiting))
         starts = range(0, len(salted), SALT_BYTES)
-        hashes = [
-            _sha256(b"\x00" + salted[i : i + SALT_BYTES] + content).digest()
-            for i, content in zip(starts, waiting, strict=True)
-        ]
-        self._tree.extend(hashes)
-        if self._proving:
-            self.hashes += hashes
+        self._tree.extend(
+            [
+                _sha256(b"\x00" + salted[i : i + SALT_BYTES] + content).digest()
+                for i, content in zip(starts, waiting, strict=True)
+            ]
+        )
         waiting.clear()
 
     def __repr__(self) -> str:

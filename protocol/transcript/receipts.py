@@ -1,4 +1,4 @@
-"""Receipts: proof that a party's reports were counted, or that all it said is on record.
+"""Receipts: proof of what became of a party's reports, or that all it said is on record.
 
 They are checked with a checkpoint alone.
 """
@@ -6,11 +6,19 @@ They are checked with a checkpoint alone.
 from __future__ import annotations
 
 import functools
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from protocol.crypto.merkle import is_included, joint_root, leaf_hash
+from protocol.crypto.merkle import (
+    is_consistent,
+    is_included,
+    joint_path,
+    joint_root,
+    leaf_hash,
+    levels_of,
+)
 from protocol.errors import RemoteProtocolError, TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -24,7 +32,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.closings import counts
+from protocol.session.closings import counts, leaves_out
 from protocol.session.heads import SaidHead, head_of, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
@@ -35,8 +43,20 @@ from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope, encode_envelope
 
-MAGIC = b"sottovoce receipt 2\n"
+MAGIC = b"sottovoce receipt 3\n"
 """The first line of every receipt: name and version of the format."""
+
+Word: TypeAlias = Literal["counted", "late", "not yet known"]
+"""What a receipt says of its party, in the end."""
+
+COUNTED: Word = "counted"
+"""Closings in the log have counted all reports of the party."""
+
+LATE: Word = "late"
+"""A report came after the wait for it was over, and is not counted."""
+
+NOT_YET_KNOWN: Word = "not yet known"
+"""The log has no closing yet that names the party for one of its reports, or shows no report."""
 
 _KERNEL = tuple(kind.kind() for kind in KERNEL_KINDS)
 T = TypeVar("T", bound=Item)
@@ -64,7 +84,7 @@ class Shown(
     content: bytes
     path: tuple[Hash, ...]
 
-    def is_in(self, checkpoint: SignedCheckpoint) -> bool:
+    def is_in(self, checkpoint: SignedCheckpoint | EarlierCheckpoint) -> bool:
         """Whether the log of a checkpoint has this entry."""
         return is_included(
             log_leaf(self.salt, self.content),
@@ -110,6 +130,55 @@ class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return None if closed is None else (closed.of, closed.round)
 
 
+ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
+"""A proof in a tree whose leaves can be numbered."""
+
+Signature = Annotated[bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+
+
+class EarlierCheckpoint(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A checkpoint of the log that the receipt's own checkpoint is of, from before a report.
+
+    Args:
+        size, root, signature: of the checkpoint.
+        path: the consistency proof from it to the receipt's own (RFC 9162, section 2.1.4).
+    """
+
+    size: Count
+    root: Hash
+    signature: Signature
+    path: ProofPath
+
+    def signed(self, later: SignedCheckpoint) -> SignedCheckpoint:
+        """The checkpoint, of the session and by the key of a later one."""
+        return SignedCheckpoint(
+            session=later.session,
+            key=later.key,
+            size=self.size,
+            root=self.root,
+            signature=self.signature,
+        )
+
+
+class Late(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A report that came after the wait for it was over.
+
+    Args:
+        report: the report.
+        closing: the closing that awaited its sender and left it out, in the log of ``before``.
+        before: a checkpoint with the closing and without the report.
+    """
+
+    report: Shown
+    closing: Shown
+    before: EarlierCheckpoint
+
+    @property
+    def topic(self) -> Topic | None:
+        """The kind and round that the closing is of; None if it is not a closing."""
+        return Counted(self.report, self.closing).topic
+
+
 class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A party's signature of all it has said and heard; the root of what it said is computed.
 
@@ -129,8 +198,8 @@ class Receipt(
 ):
     """What proves that a party's words are in the record that a checkpoint is over.
 
-    It shows reports and the closings that counted them; or the party's head, which signs all that
-    the party has said: an acknowledgement, before anything is counted.
+    It shows reports, and the closings that counted them or left them out. If it comes of an
+    acknowledgement, it shows the party's head, which signs all that the party has said.
 
     Args:
         party: its id.
@@ -141,6 +210,9 @@ class Receipt(
         terms: the hash of what was agreed (``protocol.session.terms``).
         attempt: at the survey.
         counted: its reports, and where they were counted.
+        late: its reports that came too late, and what shows that.
+        waiting: how many more reports it has made, by the receipt's maker; ``counted`` and
+            ``late`` say nothing of them.
         head: its signature of all it said; None without one.
         path: with a head, the joint path of the reports' envelopes in the tree that it signs;
             without reports, the root of that tree.
@@ -155,12 +227,26 @@ class Receipt(
     terms: Hash
     attempt: Count
     counted: tuple[Counted, ...]
+    late: tuple[Late, ...]
+    waiting: Count
     head: SignedHead | None
     path: tuple[Hash, ...]
     ended: Shown | None = None
 
     def __repr__(self) -> str:
-        return f"Receipt({self.party!r}, {len(self.counted)} reports)"
+        return f"Receipt({self.party!r}, {len(self.reports)} reports)"
+
+    @property
+    def reports(self) -> tuple[Shown, ...]:
+        """The reports that it shows."""
+        return (*(each.report for each in self.counted), *(each.report for each in self.late))
+
+    @property
+    def word(self) -> Word:
+        """What it says of its party in the end. It shows that only if it holds."""
+        if self.late:
+            return LATE
+        return COUNTED if self.counted and not self.waiting else NOT_YET_KNOWN
 
     @property
     def session(self) -> bytes:
@@ -173,8 +259,27 @@ class Receipt(
         return session_of(survey, self.attempt)
 
 
-ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
-"""An inclusion proof in a tree whose leaves can be numbered."""
+class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """A closing that names a party, and what the party has said about its topic.
+
+    Args:
+        seq: which of the party's envelopes it is.
+        index: which leaf that envelope is.
+        at: when it was sent, in microseconds since the start of the run.
+        salt: of the leaf.
+        path: its inclusion proof.
+        closing: the closing; with ``before``, in the log of that.
+        before: a checkpoint with the closing and without the envelope. None if the closing came
+            after the envelope.
+    """
+
+    seq: Count
+    index: Count
+    at: Count
+    salt: Annotated[bytes, msgspec.Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
+    path: ProofPath
+    closing: Shown
+    before: EarlierCheckpoint | None
 
 
 class Acknowledgement(
@@ -192,18 +297,18 @@ class Acknowledgement(
         salt: of the leaf.
         path: its inclusion proof.
         roster: that of the party's id and key in the roster's tree.
+        named: the closings in that log that name the party, for what it has said.
     """
 
     size: Count
     root: Hash
-    signature: Annotated[
-        bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)
-    ]
+    signature: Signature
     index: Count
     at: Count
     salt: Annotated[bytes, msgspec.Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
     path: ProofPath
     roster: ProofPath
+    named: tuple[Named, ...] = ()
 
     def __repr__(self) -> str:
         return f"Acknowledgement(leaf {self.index} of {self.size})"
@@ -231,7 +336,12 @@ def decode_receipt(content: bytes) -> Receipt:
 
 
 def receipt_for(
-    charter: Charter, head: SaidHead, given: Acknowledgement
+    charter: Charter,
+    head: SaidHead,
+    given: Acknowledgement,
+    *,
+    said: Sequence[bytes],
+    reports: Sequence[int],
 ) -> tuple[Receipt, SignedCheckpoint]:
     """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
 
@@ -241,9 +351,28 @@ def receipt_for(
     Args:
         charter: the party's.
         head: the party's own.
+        said: its envelopes before the head, encoded, in order.
+        reports: which of them are its reports (``Machine.reports``). What the aggregator says of
+            others is passed over.
     """
     roster, envelope = charter.roster, head.envelope
     place = roster.position[envelope.sender]
+    own = dict.fromkeys(reports)
+    shown = [
+        (
+            named,
+            Shown(
+                index=named.index,
+                salt=named.salt,
+                content=encode_item(Sent(at=named.at, envelope=said[named.seq])),
+                path=named.path,
+            ),
+        )
+        for named in given.named
+        if named.seq in own
+    ]
+    # Each once: one that is named twice is not a problem less.
+    known = {named.seq for named, _ in shown}
     sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
     receipt = Receipt(
         party=envelope.sender,
@@ -253,9 +382,17 @@ def receipt_for(
         roster=given.roster,
         terms=charter.terms,
         attempt=charter.attempt,
-        counted=(),
+        counted=tuple(
+            Counted(report, named.closing) for named, report in shown if named.before is None
+        ),
+        late=tuple(
+            Late(report, named.closing, named.before)
+            for named, report in shown
+            if named.before is not None
+        ),
+        waiting=len(own.keys() - known),
         head=SignedHead(envelope.seq, head.heard, head.signature),
-        path=(head.said,),
+        path=joint_path(levels_of([*map(leaf_hash, said)]), known) if known else (head.said,),
         ended=Shown(index=given.index, salt=given.salt, content=sent, path=given.path),
     )
     checkpoint = SignedCheckpoint(
@@ -284,11 +421,11 @@ def closed_of(envelope: Envelope | None) -> Closed | None:
 
 def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Why a receipt does not hold with a checkpoint, in words; empty if it does."""
-    counted, ended = receipt.counted, receipt.ended
-    shown = [s for each in counted for s in (each.report, each.closing)]
+    counted, late, ended = receipt.counted, receipt.late, receipt.ended
+    shown = [*receipt.reports, *(each.closing for each in counted)]
     shown += [] if ended is None else [ended]
-    envelopes = [s.envelope for s in shown]
-    topics = {each.topic for each in counted}
+    envelopes = [s.envelope for s in (*shown, *(each.closing for each in late))]
+    topics = [*(each.topic for each in counted), *(each.topic for each in late)]
     checks = (
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
         (
@@ -305,11 +442,12 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
         ),
         (receipt.place > 0, "the receipt is for the aggregator, which has no reports"),
         (
-            bool(counted) or ended is not None,
+            bool(topics) or ended is not None,
             "the receipt is empty: expected at least one report, or the party's head",
         ),
         (all(_is_counted(receipt, each) for each in counted), "a report was not counted"),
-        (len(topics) == len(counted), "two reports are of one kind and round"),
+        *_late_checks(receipt, checkpoint),
+        (len(set(topics)) == len(topics), "two reports are of one kind and round"),
         (
             _head_holds(receipt, checkpoint.session),
             "the party's signed head does not match its reports",
@@ -321,26 +459,76 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
 
 def is_about(receipt: Receipt, encoded: bytes) -> bool:
     """Whether an envelope, as it was sent, is one of the reports of the receipt."""
-    return any(each.report.encoded == encoded for each in receipt.counted)
+    return any(report.encoded == encoded for report in receipt.reports)
 
 
 def _is_counted(receipt: Receipt, counted: Counted) -> bool:
     """Whether a closing has counted the party, after it sent a report of that kind."""
-    report, closed = counted.report.envelope, closed_of(counted.closing.envelope)
+    closed = _closed_for(receipt, counted)
     return (
-        report is not None
-        and closed is not None
-        and (report.sender, report.recipient) == (receipt.party, AGGREGATOR)
-        and report.kind == closed.of
-        and report.kind not in _KERNEL
+        closed is not None
         and counted.report.index < counted.closing.index
         and counts(closed, receipt.place, members=receipt.members)
     )
 
 
+def _closed_for(receipt: Receipt, shown: Counted | Late) -> Closed | None:
+    """What a closing says, if it is of the kind of a report that is the party's; else None."""
+    report, closed = shown.report.envelope, closed_of(shown.closing.envelope)
+    if (
+        report is None
+        or closed is None
+        or (report.sender, report.recipient) != (receipt.party, AGGREGATOR)
+        or report.kind != closed.of
+        or report.kind in _KERNEL
+    ):
+        return None
+    return closed
+
+
+def _late_checks(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[tuple[bool, str], ...]:
+    """What must hold of reports that are called late, each with what is wrong if it does not."""
+    late, place, members = receipt.late, receipt.place, receipt.members
+    return (
+        (
+            all(each.before.signed(checkpoint).valid for each in late),
+            "what calls a report late is not signed by the key of the checkpoint",
+        ),
+        (
+            all(
+                is_consistent(
+                    first=each.before.size,
+                    second=checkpoint.size,
+                    first_root=each.before.root,
+                    second_root=checkpoint.root,
+                    path=each.before.path,
+                )
+                for each in late
+            ),
+            "what calls a report late is not of the log of the checkpoint",
+        ),
+        (
+            all(each.closing.is_in(each.before) for each in late),
+            "what calls a report late does not hold the closing",
+        ),
+        (
+            all(each.before.size <= each.report.index for each in late),
+            "a report was on record before what calls it late",
+        ),
+        (
+            all(
+                (closed := _closed_for(receipt, each)) is not None
+                and leaves_out(closed, place, members=members)
+                for each in late
+            ),
+            "a closing does not leave out the report that is called late",
+        ),
+    )
+
+
 def _head_holds(receipt: Receipt, session: bytes) -> bool:
     """The party's signature, and that the reports are among what it has signed."""
-    head, reports = receipt.head, [each.report for each in receipt.counted]
+    head, reports = receipt.head, receipt.reports
     if head is None:
         return not receipt.path
     leaves = {r.envelope.seq: leaf_hash(r.encoded) for r in reports if r.envelope is not None}

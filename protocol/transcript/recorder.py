@@ -19,6 +19,7 @@ from protocol.messages import (
     Head,
     PartyId,
 )
+from protocol.session.naming import Closing, Entered, Naming
 from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note, sign_checkpoint
 from protocol.transcript.entries import (
@@ -41,7 +42,13 @@ from protocol.transcript.entries import (
     problems_of,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES, Log, log_secret_of
-from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.receipts import (
+    Acknowledgement,
+    EarlierCheckpoint,
+    Named,
+    Shown,
+    closed_of,
+)
 from protocol.transcript.spoken import NOBODY, Spoken, Words
 from protocol.transcript.wrapper import Wrapper
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -51,6 +58,10 @@ BLOCK_ENTRIES = 4096
 
 BLOCK_BYTES = 1 << 20
 """The number of bytes of entries after which they are written."""
+
+NAMED_BYTES = 1 << 16
+"""How many bytes of an acknowledgement say which closings name its party, about: it must fit into
+the frames that a party takes. A closing that left the party out comes before others."""
 
 _MICROSECONDS = 1e6
 _U32 = struct.Struct(">I")
@@ -77,8 +88,8 @@ class Recorder:
             default, that of the simulation's seed.
         judge_heads: whether ``fault_of_head`` finds faults. It costs 0.1 ms a head, and parties of
             this very program sign as they should.
-        acknowledging: whether leaf hashes are kept until ``acknowledge`` is called: about 70 bytes
-            an entry.
+        acknowledging: whether the log's tree is kept for ``acknowledge``: 64 bytes an entry, and
+            what parties have said to the aggregator until they have ended: some 300 bytes each.
         watch: is told every entry once it is recorded.
         resumed: the sink has the header already, and perhaps more. Nothing is written before all
             that follows the header has been given to ``recall``, and ``go_on`` has been called.
@@ -135,6 +146,7 @@ class Recorder:
         self._acknowledging = acknowledging
         # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
         self._heads: dict[PartyId, tuple[int, int]] = {}
+        self._naming: Naming[SignedCheckpoint] = Naming(header.kinds, len(header.roster))
         self._wrapper = Wrapper()
         # What waits to be written, and its bytes.
         self._held: list[bytes] = []
@@ -181,7 +193,7 @@ class Recorder:
             encoded = encode_envelope(envelope)
         entry = Sent(at=_microseconds(now), envelope=encoded)
         if self._acknowledging:
-            self._note_head(envelope, entry)
+            self._note_words(envelope, entry)
         self._append(entry)
         self._note_sent(envelope, encoded)
         if self._signer is not None and _is_closing(envelope):
@@ -254,6 +266,7 @@ class Recorder:
                 raise TranscriptError(f"checkpoint {signed.size} is not of what is on record")
             self.checkpoint = signed
             self._unsigned = False
+            self._naming.check_in(signed)
             return item
         if self.ended:
             raise TranscriptError("an entry after the last one")
@@ -288,8 +301,7 @@ class Recorder:
         """Acknowledge the heads that have come since the last time, under one checkpoint.
 
         The checkpoint is written, so nothing of this may leave before what is recorded by now is
-        durable. Memory of leaves is freed. The cost is about two hashes for each entry since the
-        last time, and one signature if there is a head.
+        durable. The cost is some hashes for each head, and one signature if there is a head.
 
         Returns:
             By party. Empty without a signer, and if the recorder is not ``acknowledging``.
@@ -300,8 +312,9 @@ class Recorder:
             last = self.checkpoint
             if last is None or last.size != self._log.size:
                 last = self._check_in(self._signer)
-            shown = self._log.shown([leaf for leaf, _ in heads.values()])
-            for (party, (leaf, at)), (salt, path) in zip(heads.items(), shown, strict=True):
+            for party, (leaf, at) in heads.items():
+                salt, path = self._log.shown(leaf)
+                place = self._roster.position[party]
                 made[party] = Acknowledgement(
                     size=last.size,
                     root=last.root,
@@ -310,10 +323,41 @@ class Recorder:
                     at=at,
                     salt=salt,
                     path=path,
-                    roster=joint_path(self._roster.levels, [self._roster.position[party]]),
+                    roster=joint_path(self._roster.levels, [place]),
+                    named=self._named(party, place),
                 )
-        self._log.forget()
         return made
+
+    def _named(self, party: PartyId, place: int) -> tuple[Named, ...]:
+        """What shows which closings so far name a party for what it has said."""
+        found: list[Named] = []
+        size = 0
+        for entered, closing in self._naming.pop(party, place):
+            named = self._shown(entered, closing)
+            size += len(self._encode(named))
+            if size > NAMED_BYTES:
+                break
+            found.append(named)
+        return tuple(found)
+
+    def _shown(self, entered: Entered, closing: Closing[SignedCheckpoint]) -> Named:
+        early = closing.checkpoint
+        before: EarlierCheckpoint | None = None
+        if early is not None and closing.leaf < entered.leaf:
+            consistent = self._log.tree.consistency_path(early.size)
+            before = EarlierCheckpoint(early.size, early.root, early.signature, consistent)
+        salt, path = self._log.shown(closing.leaf, None if before is None else before.size)
+        closed = Shown(index=closing.leaf, salt=salt, content=closing.content, path=path)
+        salt, path = self._log.shown(entered.leaf)
+        return Named(
+            seq=entered.seq,
+            index=entered.leaf,
+            at=entered.at,
+            salt=salt,
+            path=path,
+            closing=closed,
+            before=before,
+        )
 
     def cosigned(self, note: str) -> None:
         """Put the last checkpoint on record once more, with the signatures of others, and flush.
@@ -398,10 +442,17 @@ class Recorder:
             recipient = places.get(envelope.recipient, NOBODY)
             self._words[envelope.sender].put(envelope.seq, hashed, recipient, kinds[envelope.kind])
 
-    def _note_head(self, envelope: Envelope, entry: Sent) -> None:
-        """Note a head that is to be acknowledged; its entry is the next."""
+    def _note_words(self, envelope: Envelope, entry: Sent) -> None:
+        """Note what an acknowledgement is about; the entry is the next."""
+        index = self._log.size
         if envelope.kind == _HEAD:
-            self._heads[envelope.sender] = self._log.size, entry.at
+            self._heads[envelope.sender] = index, entry.at
+        elif envelope.recipient == AGGREGATOR:
+            self._naming.say(envelope, Entered(envelope.seq, index, entry.at))
+        else:
+            closed = closed_of(envelope)
+            if closed is not None:
+                self._naming.close(closed, index, encode_item(entry))
 
     def _check_delivered(self, entry: Delivered) -> None:
         tree = self._trees.get(entry.sender)
@@ -421,7 +472,7 @@ class Recorder:
                     raise TranscriptError(str(error)) from error
                 self._check_sent(envelope)
                 if self._acknowledging:
-                    self._note_head(envelope, item)
+                    self._note_words(envelope, item)
                 self._note_sent(envelope, item.envelope)
                 self._unsigned = _is_closing(envelope)
                 return
@@ -444,6 +495,7 @@ class Recorder:
         self._hold(encode_item(Checkpoint(note=signed.note)))
         self.checkpoint = signed
         self._unsigned = False
+        self._naming.check_in(signed)
         return signed
 
     def _check_open(self) -> None:

@@ -24,6 +24,8 @@ from protocol.transcript.consistency import (
 from protocol.transcript.consistency import problems_of as inconsistencies_of
 from protocol.transcript.receipts import (
     MAGIC,
+    Counted,
+    Late,
     Receipt,
     decode_receipt,
     encode_receipt,
@@ -233,8 +235,9 @@ def check(
 ) -> int:
     """Check a receipt, a consistency proof or evidence without the transcript.
 
-    A receipt needs --checkpoint, a consistency proof --since and --checkpoint; evidence by
-    'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason why not.
+    A receipt or a late note needs --checkpoint, a consistency proof --since and --checkpoint;
+    evidence by 'sottovoce verify --evidence' needs neither. Exit 0 if it holds, 1 with every reason
+    why not. The last line for a receipt that holds is 'counted', 'late' or 'not yet known'.
 
     Before a survey, check the PLAN or a member's FOLDER: what would be asked, at what cost, and
     whether certificate, clock, records and address fit. Exit 1 if something does not.
@@ -304,6 +307,8 @@ def check(
         click.echo(f"the checkpoint is signed by the key {key}")
         click.echo("compare it with the aggregator's key, or let --member do it")
     click.echo("does NOT hold" if problems else "holds")
+    if not problems and "word" in said.values:
+        click.echo(said.values["word"])
     return 1 if problems else 0
 
 
@@ -336,9 +341,10 @@ def _check_receipt(
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     problems, said = [*problems_of(receipt, published)], _of_receipt(receipt, published)
-    rounds = [_rounds(each.report.envelope, cls) for each in receipt.counted]
-    for each, found in zip(receipt.counted, rounds, strict=True):
-        if found and each.topic is not None and found != {each.topic[1]}:
+    topics = [*(each.topic for each in receipt.counted), *(each.topic for each in receipt.late)]
+    rounds = [_rounds(report.envelope, cls) for report in receipt.reports]
+    for topic, found in zip(topics, rounds, strict=True):
+        if found and topic is not None and found != {topic[1]}:
             hint = "; for your own variant, pass --variant PATH.py:Class" if variant is None else ""
             problems.append(f"a report is not of the round in the receipt{hint}")
     if not all(rounds):
@@ -439,11 +445,14 @@ def _not_mine(
 
 def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
     topics = [each.topic for each in receipt.counted if each.topic is not None]
+    late = [each.topic for each in receipt.late if each.topic is not None]
     signed, key = receipt.head is not None, receipt.key.hex()
     by = f"is signed by the key {key}" if signed else "is not signed by it"
-    counted = f"counted in {_topics(topics)}" if topics else "not shown to be counted"
+    parts = [f"counted in {_topics(topics)}"] if topics else []
+    parts += [f"late in {_topics(late)}"] if late else []
+    parts += [f"{count(receipt.waiting, 'report')} not named yet"] if receipt.waiting else []
     lines = [
-        f"{receipt.party}: {counted}",
+        f"{receipt.party}: {', '.join(parts) or 'not shown to be counted'}",
         f"session {receipt.session.hex()}, attempt {receipt.attempt}",
         f"what it said {by}",
         f"in the first {checkpoint.size:,} leaves of the log; an audit tells what was published",
@@ -456,21 +465,26 @@ def _of_receipt(receipt: Receipt, checkpoint: SignedCheckpoint) -> _Said:
         "session": receipt.session.hex(),
         "attempt": receipt.attempt,
         "checkpoint": {"size": checkpoint.size},
-        "reports": [
-            {
-                "kind": each.topic[0],
-                "round": each.topic[1],
-                "seq": each.report.envelope.seq,
-                "envelope": each.report.encoded.hex(),
-            }
-            for each in receipt.counted
-            if each.topic is not None and each.report.envelope is not None
-        ],
+        "word": receipt.word,
+        "reports": [_values_of(each) for each in receipt.counted if each.topic is not None],
+        "late": [_values_of(each) for each in receipt.late if each.topic is not None],
+        "waiting": receipt.waiting,
         "signed": signed,
         "ended": receipt.ended is not None,
         "key": key,
     }
     return _Said(lines, values)
+
+
+def _values_of(shown: Counted | Late) -> dict[str, object]:
+    kind, round_ = shown.topic or ("", NO_ROUND)
+    envelope = shown.report.envelope
+    return {
+        "kind": kind,
+        "round": round_,
+        "seq": None if envelope is None else envelope.seq,
+        "envelope": shown.report.encoded.hex(),
+    }
 
 
 def _topics(topics: Iterable[Topic]) -> str:

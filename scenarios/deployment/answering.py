@@ -14,13 +14,14 @@ import trio
 
 from parties.actor import Channel, run_machine
 from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, DONE, Envelope
+from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.session.variant import Variant
 from protocol.sharing.sums import is_summed
 from protocol.surveys.records import Records
+from protocol.wire.codec import encode_envelope
 from scenarios.deployment.attempts import Account, nats_of, open_account
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
@@ -48,7 +49,7 @@ from scenarios.deployment.session_keys import (
     role_stream,
     session_key,
 )
-from scenarios.errors import StoppedError, UsageError
+from scenarios.errors import LATE, STOPPED, StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
@@ -66,20 +67,28 @@ AGAIN = (
 NOT_ACKNOWLEDGED = f"not acknowledged: {AGAIN}"
 """How a party ends that does not know whether all that it said is on the aggregator's disk."""
 
+NOT_IN_TIME = "late: the aggregator had closed the wait for a report before it came"
+"""How a party ends whose answer is not counted, or not all of it, as it came too late."""
+
 DOES_NOT_HOLD = "the aggregator's receipt does NOT hold"
 """How a party ends whose acknowledgement is not for what it said, or is not signed."""
+
+
+_HEAD = Head.kind()
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """How a party's answer went.
 
     Args:
-        ending: how its role ended; ``"done"`` if all went well and the party holds its receipt.
+        ending: how its role ended; ``"done"`` if all went well, the party holds its receipt, and no
+            report came too late.
         attempt: at the survey.
         spent: the epsilon spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
         stopped: whether a signal has ended it.
-        receipt: what the aggregator has given for all that the party said; None for nothing.
+        receipt: what the aggregator has given for all that the party said, a receipt or a late
+            note; None for nothing.
         repeated: whether the report was one that was given before, which costs nothing again.
         earlier: whether an earlier program has given the answer, and this one heard no more of it.
     """
@@ -92,6 +101,15 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Kept | None = None
     repeated: bool = False
     earlier: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code of its program."""
+        if self.stopped:
+            return STOPPED
+        if self.ending == NOT_IN_TIME:
+            return LATE
+        return 0 if self.ending == DONE else 1
 
 
 async def answer_survey(
@@ -112,9 +130,11 @@ async def answer_survey(
     """Answer once with the records of a table.
 
     It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
-    holds and is in the party's folder (``keep_receipt``). A connection that is lost is made again;
-    nothing is said twice, and nothing else than before. A party that has that receipt from before
-    is done, also if nobody can be reached: the survey may be over, or wait for another attempt.
+    holds and is in the party's folder (``keep_receipt``). If by that a report came too late, it is
+    no receipt but a late note: the party stays charged and is not done. A connection that is lost
+    is made again; nothing is said twice, and nothing else than before. A party that has a receipt
+    from before is done, also if nobody can be reached: the survey may be over, or wait for another
+    attempt. One that has a late note is late.
 
     A party that is asked again in the same attempt gives the same report: its randomness follows
     from the secret in its folder and from the records, and it hears and says nothing else than
@@ -199,6 +219,8 @@ async def answer_survey(
                 machine.charter,
                 machine.head,
                 acknowledged,
+                said=[sitting.words[seq] for seq in range(len(sitting.words))],
+                reports=machine.reports,
                 done=machine.failure is None,
             )
 
@@ -241,7 +263,7 @@ async def answer_survey(
                 pay = functools.partial(pays.pay, release)
                 spend = functools.partial(account.spend, attempt, budget=left)
                 keep = keeping(member.folder, charter)
-                sittings.append(_Sitting(machine, heard, said, note, repeats, pay, spend, keep))
+                sittings.append(_Sitting(machine, heard, said, note, repeats, pay, spend, keep, {}))
 
             receipt: Kept | None = None
             stopped = ""
@@ -274,6 +296,8 @@ async def answer_survey(
                 ending = NOT_ACKNOWLEDGED
             elif ending == DONE and receipt is not None and receipt.problems:
                 ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+            elif ending == DONE and receipt is not None and receipt.late:
+                ending = NOT_IN_TIME
             return Answered(
                 ending=ending,
                 stopped=bool(stopped),
@@ -290,7 +314,7 @@ async def answer_survey(
 def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
     """How a party has ended in the last attempt that it answered, with these records.
 
-    None if it has no receipt of it: perhaps it is done, and does not know.
+    None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
     """
     attempt = max(account.attempts, default=0)
     if not attempt:
@@ -303,7 +327,7 @@ def _done_before(member: Member, account: Account, records: Records) -> Answered
     if mark != mark_of(known_session_key(member.folder, charter, records), charter.session):
         return None
     return Answered(
-        ending=DONE,
+        ending=NOT_IN_TIME if receipt.late else DONE,
         attempt=attempt,
         spent=account.spent(attempt),
         before=account.before(attempt),
@@ -378,7 +402,10 @@ class _Paying(NamedTuple):
 
 
 class _Sitting(NamedTuple):
-    """A party in one attempt: its role, what it keeps of it, and how it pays."""
+    """A party in one attempt: its role, what it keeps of it, and how it pays.
+
+    ``words`` holds what it has said before its head, encoded, by number.
+    """
 
     machine: Machine
     heard: Memory
@@ -388,6 +415,7 @@ class _Sitting(NamedTuple):
     pay: Callable[..., None]
     spend: Callable[..., None]
     keep: Callable[[Sequence[Envelope]], None]
+    words: dict[int, bytes]
 
     @property
     def spent(self) -> float:
@@ -404,6 +432,9 @@ class _Sitting(NamedTuple):
                     self.pay(epsilon=self.spent, heard=self.heard.noted)
                     paid[:] = [now]
             self.spend(epsilon=self.spent)
+            for each in envelopes:
+                if each.kind != _HEAD:
+                    self.words[each.seq] = encode_envelope(each)
             if self.given is None:
                 self.keep(envelopes)
 

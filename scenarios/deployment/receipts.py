@@ -1,7 +1,8 @@
-"""A party's receipt: in its folder, with the checkpoint that it is to be checked with."""
+"""A party's receipt, or late note: in its folder, with the checkpoint to check it with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +12,10 @@ from protocol.session.heads import SaidHead
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
+    LATE,
     Acknowledgement,
     Receipt,
+    Word,
     decode_receipt,
     encode_receipt,
     problems_of,
@@ -22,6 +25,12 @@ from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint, read_small, write_evidence
 from scenarios.files.writing import write_whole
 
+RECEIPT = ("receipt", "checkpoint")
+LATE_NOTE = ("late-note", "late-checkpoint")
+DECLINED = ("declined-receipt", "declined-checkpoint")
+REFUSED = ("refused-receipt", "refused-checkpoint")
+"""How a receipt and its checkpoint are called in a party's folder, before the session's id."""
+
 
 class Kept(NamedTuple):
     """A receipt in a party's folder.
@@ -29,12 +38,19 @@ class Kept(NamedTuple):
     Args:
         receipt: the file.
         checkpoint: that of its checkpoint.
+        word: what it says of the party in the end.
         problems: why it does not hold, in words; empty if it does.
     """
 
     receipt: Path
     checkpoint: Path
+    word: Word
     problems: tuple[str, ...] = ()
+
+    @property
+    def late(self) -> bool:
+        """Whether it holds and says that the party is late."""
+        return self.word == LATE and not self.problems
 
     @property
     def check(self) -> str:
@@ -43,36 +59,54 @@ class Kept(NamedTuple):
 
 
 def keep_receipt(
-    folder: Path, charter: Charter, head: SaidHead, given: Acknowledgement, *, done: bool = True
+    folder: Path,
+    charter: Charter,
+    head: SaidHead,
+    given: Acknowledgement,
+    *,
+    said: Sequence[bytes],
+    reports: Sequence[int],
+    done: bool = True,
 ) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
 
-    A receipt that is there and holds stays. One that does not hold is kept under another name, as
-    the aggregator has to answer for it; with two checkpoints of one size, the evidence is too.
+    A receipt that is there and holds stays. One by which a report came too late has another name,
+    and is called a late note. One that does not hold is kept under a third name, as the aggregator
+    has to answer for it; with two checkpoints of one size, the evidence is too. So is one that says
+    "late" where an earlier one did not, or the other way round: a report is late before its party
+    is acknowledged, or never.
 
     Args:
         folder: the party's.
         charter: of the session.
         head: what the party has ended with.
+        said, reports: as ``receipt_for`` has them.
         done: whether it has answered all that it was asked; if it has declined, the receipt has
             another name, since by ``receipt_in`` it is not done.
 
     Raises:
         OSError: it cannot be written.
     """
-    session = charter.session.hex()
-    kept = _kept(folder, session, "" if done else "declined-")
-    receipt, checkpoint = receipt_for(charter, head, given)
+    session = charter.session
+    receipt, checkpoint = receipt_for(charter, head, given, said=said, reports=reports)
     problems = problems_of(receipt, checkpoint)
-    before = _holding(kept, receipt)
-    if not problems and before is not None:
-        evidence = two_checkpoints(before, checkpoint)
-        if evidence is None:
+    which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
+    # What says something else of the same words, and what says the same.
+    others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]
+    for name in (*others, which):
+        there = None if problems else _read(folder, session, name)
+        if there is None or not _is_for(there, receipt):
+            continue
+        kept, before, signed = there
+        evidence = two_checkpoints(signed, checkpoint)
+        if evidence is not None:
+            write_evidence(evidence, folder / f"evidence-{session.hex()}")
+            problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
+        elif name in others:
+            problems = (f"it says {receipt.word!r}, where an earlier one says {before.word!r}",)
+        else:
             return kept
-        write_evidence(evidence, folder / f"evidence-{session}")
-        problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
-    if problems:
-        kept = _kept(folder, session, "refused-")._replace(problems=problems)
+    kept = Kept(*_paths(folder, session, REFUSED if problems else which), receipt.word, problems)
     # The receipt last: where one is, its checkpoint is.
     write_whole(kept.checkpoint, checkpoint.note, private=True)
     write_whole(kept.receipt, encode_receipt(receipt), private=True)
@@ -80,42 +114,49 @@ def keep_receipt(
 
 
 def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
-    """The receipt that a party has been given for all that it was asked in a session.
+    """The receipt, or late note, that a party has for all that it was asked in a session.
 
     None without one, and if it does not hold.
     """
-    kept = _kept(folder, charter.session.hex(), "")
-    there = _read(kept)
-    if there is None:
-        return None
-    receipt, checkpoint = there
-    own = (receipt.party, receipt.key, receipt.session, checkpoint.key) == (
-        party,
-        charter.roster.key(party),
-        charter.session,
-        charter.roster.key(AGGREGATOR),
-    )
-    ended = own and receipt.ended is not None and not problems_of(receipt, checkpoint)
-    return kept if ended else None
+    for which in (RECEIPT, LATE_NOTE):
+        there = _read(folder, charter.session, which)
+        if there is None:
+            continue
+        kept, receipt, checkpoint = there
+        own = (receipt.party, receipt.key, receipt.session, checkpoint.key) == (
+            party,
+            charter.roster.key(party),
+            charter.session,
+            charter.roster.key(AGGREGATOR),
+        )
+        named = (receipt.word == LATE) == (which == LATE_NOTE)
+        if own and named and receipt.ended is not None and not problems_of(receipt, checkpoint):
+            return kept
+    return None
 
 
-def _kept(folder: Path, session: str, which: str) -> Kept:
-    return Kept(folder / f"{which}receipt-{session}", folder / f"{which}checkpoint-{session}")
+def _paths(folder: Path, session: bytes, which: tuple[str, str]) -> tuple[Path, Path]:
+    receipt, checkpoint = which
+    return folder / f"{receipt}-{session.hex()}", folder / f"{checkpoint}-{session.hex()}"
 
 
-def _holding(kept: Kept, receipt: Receipt) -> SignedCheckpoint | None:
-    """The checkpoint of a receipt for the same words that is there and holds."""
-    read = _read(kept)
-    if read is None:
-        return None
-    there, checkpoint = read
-    same = there.head == receipt.head and there.session == receipt.session
-    return checkpoint if same and not problems_of(there, checkpoint) else None
+class _There(NamedTuple):
+    kept: Kept
+    receipt: Receipt
+    checkpoint: SignedCheckpoint
 
 
-def _read(kept: Kept) -> tuple[Receipt, SignedCheckpoint] | None:
+def _is_for(there: _There, receipt: Receipt) -> bool:
+    """Whether a receipt that is there is for the same words as another one, and holds."""
+    same = (there.receipt.head, there.receipt.session) == (receipt.head, receipt.session)
+    return same and not problems_of(there.receipt, there.checkpoint)
+
+
+def _read(folder: Path, session: bytes, which: tuple[str, str]) -> _There | None:
     """A receipt and its checkpoint; None if they are not there, or cannot be read."""
+    paths = _paths(folder, session, which)
     try:
-        return decode_receipt(read_small(kept.receipt)), read_checkpoint(kept.checkpoint)
+        receipt, checkpoint = decode_receipt(read_small(paths[0])), read_checkpoint(paths[1])
     except (UsageError, ValueError):
         return None
+    return _There(Kept(*paths, receipt.word), receipt, checkpoint)

@@ -15,6 +15,9 @@ from protocol.transcript.receipts import Receipt, encode_receipt, problems_of
 from scenarios.report.page.respondent import respondent_page
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
+from tests.recorded.late import LIES as LATE_LIES
+from tests.recorded.late import LOG, given, named
+from tests.recorded.late import made as late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, TWO, changed_report, rewritten, run_of, setting, signed_run
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = needs_chromium
+COUNTED, LATE, NOT_YET_KNOWN = "Yes: it was counted", "No: it came too late", "Not yet known"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def give(opened: Opened, receipt: bytes, checkpoint: bytes) -> str:
 def judged(opened: Opened, receipt: Receipt, checkpoint: SignedCheckpoint) -> list[str]:
     """What the page says against a receipt."""
     title = give(opened, encode_receipt(receipt), checkpoint.note.encode())
-    if title == "The receipt holds":
+    if title in (COUNTED, LATE, NOT_YET_KNOWN):
         return []
     assert title == "The receipt does not hold"
     return opened.page.locator("#answer li").all_inner_texts()
@@ -63,8 +67,8 @@ def judged(opened: Opened, receipt: Receipt, checkpoint: SignedCheckpoint) -> li
 def test_a_true_receipt_holds(opened: Opened) -> None:
     run = signed_run()
     assert judged(opened, receipt_of(run), run.checkpoint) == []
+    assert opened.page.inner_text("#answer h2") == COUNTED
     said = opened.page.inner_text("#answer")
-    assert "The report of party-1 was counted." in said
     assert "these messages of party-1 were counted: Report." in said
     assert f"signed with its own key {setting().charter.roster.key('party-1').hex()}" in said
     assert f"the first {run.checkpoint.size} entries of the record" in said
@@ -82,12 +86,24 @@ def test_a_true_receipt_holds(opened: Opened) -> None:
 def test_an_acknowledgement_says_what_it_shows_and_what_not(opened: Opened) -> None:
     made, checkpoint = made_of(ONE, acknowledged(5).given[ONE])
     assert judged(opened, made, checkpoint) == []
+    assert opened.page.inner_text("#answer h2") == NOT_YET_KNOWN
     said = opened.page.inner_text("#answer")
-    assert "All that party-1 said is on record." in said
-    assert "That a report was counted: it may not have been" in said
+    assert "party-1's signed summary of everything it sent" in said
+    assert "Whether 1 more of its reports were counted." in said
     assert "these messages of party-1 were counted" not in said
     forged = msgspec.structs.replace(made, path=(bytes(32),))
     assert judged(opened, forged, checkpoint) == list(problems_of(forged, checkpoint)) != []
+
+
+def test_a_late_note_says_that_the_report_was_not_counted(opened: Opened) -> None:
+    receipt, checkpoint = late(given(LOG, named()))
+    assert judged(opened, receipt, checkpoint) == []
+    assert opened.page.inner_text("#answer h2") == LATE
+    said = opened.page.inner_text("#answer")
+    assert "came after the wait for them was over: Report." in said
+    assert "When your message left your device" in said
+    for lie, _ in LATE_LIES.values():
+        assert judged(opened, *late(lie)) == list(problems_of(*late(lie))) != []
 
 
 def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:
@@ -122,13 +138,13 @@ def test_a_checkpoint_that_nobody_has_signed(opened: Opened) -> None:
     assert "is not signed by the key in it" in opened.page.inner_text("#answer")
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 2\n\x91", b"\xff" * 99])
+@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 3\n\x91", b"\xff" * 99])
 def test_files_that_are_something_else(opened: Opened, content: bytes) -> None:
     run = signed_run()
     receipt, note = encode_receipt(receipt_of(run)), run.checkpoint.note.encode()
     assert give(opened, content, note) == "This is not a receipt"
     assert give(opened, receipt, content) == "This is not a checkpoint"
-    assert give(opened, receipt, note) == "The receipt holds"
+    assert give(opened, receipt, note) == COUNTED
 
 
 def test_both_files_can_be_dropped(opened: Opened) -> None:
@@ -145,7 +161,7 @@ def test_both_files_can_be_dropped(opened: Opened) -> None:
         }""",
         [base64.b64encode(content).decode() for content in contents],
     )
-    opened.page.wait_for_selector("text=The receipt holds")
+    opened.page.wait_for_selector(f"text={COUNTED}")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", DESK), ("dark", PHONE)])

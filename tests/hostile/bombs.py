@@ -441,7 +441,7 @@ def _texts() -> Iterator[Case]:
     """Receipts, notes, evidence, charters, plans, surveys and records of 10 MB."""
     true = "@/../true"
     big = _BIG
-    receipt = b"sottovoce receipt 2\n"
+    receipt = b"sottovoce receipt 3\n"
     checked = "--checkpoint", f"{true}/last"
     for what, content in (
         (

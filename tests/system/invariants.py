@@ -13,18 +13,30 @@ import msgspec
 
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
+from protocol.audit.proofs.receipt import TOO_LATE, NotCountedError, prove
 from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, TranscriptError
-from protocol.messages import AGGREGATOR, DONE, RECORD, SWITCH, Closed, Declined, Envelope
+from protocol.messages import (
+    AGGREGATOR,
+    DONE,
+    RECORD,
+    SWITCH,
+    Closed,
+    Declined,
+    Envelope,
+    PartyId,
+)
 from protocol.session.roles import Topic, topic_of
 from protocol.sharing.messages import Deal, Join, Survivors, Unmask, Upload
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Ending, Header, Sent
 from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.receipts import COUNTED
+from protocol.transcript.receipts import LATE as LATE_WORD
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.deployment.aggregating import ABANDONED
-from scenarios.errors import UsageError
+from scenarios.errors import LATE, UsageError
 from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
 from scenarios.operation.operation import DRAINING
 from tests.system.disk import File
@@ -221,6 +233,46 @@ def _result(course: Course) -> dict[str, Any] | None:
         return None
     result: dict[str, Any] = msgspec.json.decode(files[f"{OUT}/{RESULT}"].content)
     return result
+
+
+def done_is_counted(course: Course) -> Iterator[str]:
+    """A party that ended well is counted with all that it reported, or nothing was published.
+
+    One that was told that it is late is not.
+    """
+    finished = _finished(course)
+    if finished is None or finished.ending is None or not finished.ending.complete:
+        return
+    for life in course.lives:
+        answered = life.answered
+        if answered is None or answered.code not in (0, LATE):
+            continue
+        session = course.setup.charter.again(answered.attempt).session
+        if session != finished.header.session:
+            continue
+        word = _word_of(course, finished, life.member)
+        if answered.code == 0 and word != COUNTED:
+            yield f"{life.member} ended with exit code 0, and is {word}"
+        if answered.code == LATE and word != LATE_WORD:
+            yield f"{life.member} was told that it is late, and is {word}"
+
+
+_words: dict[tuple[bytes, str], str] = {}
+
+
+def _word_of(course: Course, kept: Kept, party: str) -> str:
+    """What a receipt from the published record says of a party."""
+    key = (kept.content, party)
+    if key not in _words:
+        if len(_words) > 64:
+            _words.clear()
+        variant = type(course.setup.charter.variant)
+        try:
+            receipt, _ = prove(lambda: [kept.content], variant, PartyId(party))
+            _words[key] = receipt.word
+        except NotCountedError as error:
+            _words[key] = LATE_WORD if error.reason == TOO_LATE else error.reason
+    return _words[key]
 
 
 def nothing_said_twice(course: Course) -> Iterator[str]:
@@ -456,6 +508,7 @@ INVARIANTS: tuple[Callable[[Course], Iterator[str]], ...] = (
     nothing_breaks,
     acknowledged_is_on_record,
     acknowledged_is_counted,
+    done_is_counted,
     nothing_said_twice,
     no_secret_used_twice,
     nothing_spent_twice,

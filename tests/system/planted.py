@@ -17,6 +17,7 @@ from parties.session import LINGER
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
+from protocol.session.naming import Naming
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
 from scenarios.deployment import aggregating, answering
@@ -26,7 +27,8 @@ from scenarios.deployment.remembered import Memory
 from scenarios.files import kept_records
 from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
-from tests.system.schedule import Crash, Cut, Late, Schedule, Stop
+from tests.system.schedule import Crash, Cut, Late, Part, Schedule, Stop
+from tests.system.world import PATIENCE
 from transports.lasting import link
 from transports.lasting.hub import LastingHub, Line
 from transports.lasting.link import LastingLink
@@ -83,6 +85,12 @@ def _stop(fault: Any) -> bool:
 
 def _long_gone(fault: Any) -> bool:
     return isinstance(fault, Crash) and fault.member != AGGREGATOR and fault.away > LINGER
+
+
+def _long_away(fault: Any) -> bool:
+    """Out of reach for longer than a round of answers is waited for, and not so long as to be lost
+    at once."""
+    return isinstance(fault, Part) and fault.member != AGGREGATOR and fault.seconds > PATIENCE
 
 
 def _party(fault: Any) -> bool:
@@ -288,6 +296,12 @@ PLANTS: dict[str, Plant] = {
     ),
     "what was acknowledged does not reach the aggregator's role": Plant(
         "acknowledged_is_counted", "rr-independent", _unheard
+    ),
+    "nobody is told that a report came too late": Plant(
+        "done_is_counted",
+        "rr-independent",
+        _instead(Naming, "pop", lambda *_: iter(())),
+        _long_away,
     ),
     "no sync": Plant(
         "nothing_leaves_before_it_is_durable",

@@ -236,6 +236,55 @@ def test_one_who_is_out_of_reach_keeps_nobody_but_the_aggregator(byte: int, wait
     assert least <= aggregator.ended < least + 1.0
 
 
+AWAY = 30.0
+"""Longer than the aggregator waits for a round of answers, and shorter than a link is lost by."""
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "code", "word", "counted"),
+    [
+        pytest.param("rr-independent", 0.2, 75, "late", 3, id="one report"),
+        pytest.param("rrba", 0.2, 75, "late", 3, id="its block"),
+        pytest.param("privkvm", 0.2, 75, "late", 3, id="the first round"),
+        pytest.param("privkvm", 0.3, 75, "late", 4, id="the second round alone"),
+        pytest.param("secure-sum", 0.6, 0, "counted", 4, id="only what opens the sum"),
+        pytest.param("secure-sum", 0.42, 1, None, 3, id="its masked counts"),
+    ],
+)
+def test_one_who_is_away_for_too_long_is_told(
+    name: str, at: float, code: int, word: str | None, counted: int
+) -> None:
+    course = play(setup_of(name), Schedule(1, (Part("party-1", at, AWAY),)))
+    assert [*map(str, broken_in(course))] == []
+    (life,) = course.lives_of("party-1")
+    assert life.answered is not None
+    receipt = life.answered.receipt
+    assert (life.answered.code, receipt and receipt.word) == (code, word)
+    # It stays charged.
+    assert life.answered.spent > 0.0
+    assert course.spent["party-1"][1] == life.answered.spent
+    outcome = course.lives_of("aggregator")[0].outcome
+    assert outcome is not None
+    assert outcome.counted == counted
+
+
+def test_one_who_was_killed_after_its_late_note_is_late_though_all_is_over() -> None:
+    """It is started again when nobody is there; and before it has its note, it does not know."""
+    setup, found = setup_of("rr-independent"), []
+    for moment in range(60, 130, 5):
+        faults = (
+            Part("party-1", 0.2, AWAY),
+            Crash("party-1", 0, moment, "kill", 60.0),
+        )
+        course = play(setup, Schedule(1, faults))
+        assert [*map(str, broken_in(course))] == []
+        last = course.lives_of("party-1")[-1]
+        if len(course.lives_of("party-1")) > 1 and last.answered is not None:
+            found.append((last.answered.code, last.answered.earlier))
+    assert (75, True) in found
+    assert all(code != 0 for code, _ in found)
+
+
 def test_one_who_was_killed_with_its_receipt_is_done_though_all_is_over() -> None:
     setup, done = setup_of("rr-independent"), []
     for moment in range(84, 106, 3):

@@ -56,6 +56,9 @@ QUORUM = 3
 JOINING = 30.0
 """How long the aggregator waits for parties, in seconds."""
 
+PATIENCE = 20.0
+"""How long the aggregator waits for a round of answers, as the plans say, in seconds."""
+
 WAITING = 120.0
 """How long a party tries to reach the aggregator, in seconds."""
 

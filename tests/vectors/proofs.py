@@ -6,7 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.vectors.make import based, flipped, joint_path, packed, path_of, sha256, some, tree_hash
+from tests.vectors.make import (
+    based,
+    flipped,
+    joint_path,
+    packed,
+    path_of,
+    proof_of,
+    sha256,
+    some,
+    tree_hash,
+)
 from tests.vectors.recording import (
     AGGREGATOR,
     ANN,
@@ -306,7 +316,7 @@ def evidence() -> Iterator[Case]:
 
 # --- receipts
 
-RECEIPT = b"sottovoce receipt 2\n"
+RECEIPT = b"sottovoce receipt 3\n"
 
 
 def shown(record: Transcript, index: int, size: int) -> list[Any]:
@@ -322,9 +332,12 @@ class Receipt:
     Args:
         record: what it is of.
         counted: the leaves of her reports and of the closings that counted them.
+        late: the leaves of her reports and of the closings that left them out, and the sizes of
+            the checkpoints that show that.
         size: of the checkpoint's log.
         headed: whether it has her head.
         ended: the leaf of her head, to show it.
+        waiting: how many more reports of hers there are, as it says.
     """
 
     def __init__(
@@ -336,6 +349,8 @@ class Receipt:
         place: int = 1,
         headed: bool = True,
         ended: int | None = None,
+        late: Sequence[tuple[int, int, int]] = (),
+        waiting: int = 0,
     ) -> None:
         self.record = record
         self.size = len(record.leaves) if size is None else size
@@ -343,7 +358,8 @@ class Receipt:
         said = record.said.get(name, [])
         # The head itself is not among what it signs.
         before = said[:-1] if headed else said
-        reports = [record.sequence[index] for index, _ in counted if headed]
+        shows = [*(each[0] for each in counted), *(each[0] for each in late)]
+        reports = [record.sequence[index] for index in shows if headed]
         self.fields: dict[str, Any] = {
             "party": name,
             "key": key,
@@ -353,18 +369,29 @@ class Receipt:
             "terms": terms_of(record.fields),
             "attempt": record.fields["attempt"],
             "counted": [[shown(record, each, self.size) for each in pair] for pair in counted],
+            "late": [
+                [shown(record, mine, self.size), shown(record, shut, size), self.before(size)]
+                for mine, shut, size in late
+            ],
+            "waiting": waiting,
             "head": record.heads[name] if headed else None,
             "path": joint_path(before, reports) if headed else [],
             "ended": None if ended is None else shown(record, ended, self.size),
         }
-        if headed and not counted:
+        if headed and not shows:
             self.fields["path"] = [tree_hash(before)]
+
+    def before(self, size: int, **other: Any) -> list[Any]:
+        """A checkpoint of an earlier size, and the proof that the log goes on from it."""
+        leaves = self.record.leaves[: self.size]
+        signature = AGGREGATOR.sign(self.record.text(size=size, **other).encode())
+        return [size, tree_hash(leaves[:size]), signature, proof_of(size, leaves)]
 
     def chunks(self, **other: Any) -> list[bytes]:
         """The receipt in pieces: the entries shown, and what is between them."""
         chunks = [RECEIPT + packed([None] * len(self.fields))[:1]]
         for name, value in (self.fields | other).items():
-            if name != "counted":
+            if name not in ("counted", "late"):
                 chunks.append(packed(value))
                 continue
             chunks.append(packed([None] * len(value))[:1])
@@ -374,7 +401,15 @@ class Receipt:
 
     def case(self, name: str, holds: bool, note: str | None = None, **other: Any) -> Case:
         note = self.record.note(size=self.size) if note is None else note
-        return case(name, holds, receipt=self.chunks(**other), checkpoint=note)
+        said = {"word": self.word(self.fields | other)} if holds else {}
+        return case(name, holds, receipt=self.chunks(**other), checkpoint=note, **said)
+
+    @staticmethod
+    def word(fields: dict[str, Any]) -> str:
+        """What a receipt that holds says of its party in the end."""
+        if fields["late"]:
+            return "late"
+        return "counted" if fields["counted"] and not fields["waiting"] else "not yet known"
 
 
 def replaced(items: Sequence[Any], place: int, item: Any) -> list[Any]:
@@ -436,6 +471,7 @@ def receipts() -> Iterator[Case]:
     yield from forged(record, whole, early)
     yield from wrong_heads(record, last)
     yield from wrong_reports()
+    yield from late_reports()
     yield from wide_rosters()
 
 
@@ -516,7 +552,7 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
     encoded = b"".join(whole.chunks())
     body = encoded[len(RECEIPT) :]
     for name, content in (
-        ("of version 1", encoded.replace(b"receipt 2", b"receipt 1")),
+        ("of version 2", encoded.replace(b"receipt 3", b"receipt 2")),
         ("of another name", encoded.replace(b"receipt", b"voucher")),
         ("without its first line", body),
         ("with a byte after it", encoded + b"\0"),
@@ -653,6 +689,78 @@ def wrong_reports() -> Iterator[Case]:
         other_closing(body=packed(["Report", 2**63 - 1, 0, b"\6", b"\6"])),
         True,
     )
+
+
+def late_reports() -> Iterator[Case]:
+    """Reports that came after the waits for them were over, and what does not show it."""
+
+    def late(shut: Any = None, *, first: bool = False, size: int | None = None) -> Receipt:
+        """A log of Bob's report, a closing and Ann's report, or the last two in the other order."""
+        record = Transcript()
+        reporting("bob", record)
+        mine = reporting("ann", record) if first else 0
+        over = (shut or (lambda r: closing(r, "Report", b"\4", awaited=b"\6")))(record)
+        mine = mine or reporting("ann", record)
+        record.head(ANN)
+        at = over + 1 if size is None else size
+        if first:
+            at = max(at, over + 1)
+        return Receipt(record, [], late=[(mine, over, at)], ended=record.size - 1)
+
+    right = late()
+    [[mine, shut, before]] = right.fields["late"]
+    wrong, record = sha256(b"wrong"), right.record
+    yield right.case("of a report that came too late", True)
+    record_of_two, both, _, _ = rounds()
+    yield Receipt(record_of_two, both, waiting=1).case("of two reports, and one not named", True)
+
+    def other(place: int, value: Any) -> dict[str, Any]:
+        return {"late": [[mine, shut, replaced(before, place, value)]]}
+
+    for name, changes in (
+        ("a size less", other(0, before[0] - 1)),
+        ("a size more", other(0, before[0] + 1)),
+        ("size 0", other(0, 0)),
+        ("another root", other(1, wrong)),
+        ("no signature", other(2, bytes(64))),
+        ("a signature of a party", other(2, ANN.sign(record.text(size=before[0]).encode()))),
+        (
+            "a signature of another session",
+            other(2, right.before(before[0], session=wrong)[2]),
+        ),
+        ("no proof that the log goes on from it", other(3, [])),
+        ("a hash more in that proof", other(3, [*before[3], wrong])),
+        ("64 hashes in that proof", other(3, [wrong] * 64)),
+        ("an item less", {"late": [[mine, shut, before[:3]]]}),
+        ("no earlier checkpoint", {"late": [[mine, shut]]}),
+    ):
+        yield right.case(f"a late report with {name}", False, **changes)
+    for name, size in (("before the closing", shut[0]), ("after the report", mine[0] + 1)):
+        early = right.before(size)
+        leaf = shown(record, shut[0], size) if size > shut[0] else shut
+        yield right.case(
+            f"a late report and a checkpoint from {name}", False, late=[[mine, leaf, early]]
+        )
+    yield late(first=True).case("a late report that came before the closing", False)
+    for name, bits in (("counts her", (b"\6", b"\6")), ("did not await her", (b"\4", b"\4"))):
+
+        def close(record: Transcript, bits: tuple[bytes, bytes] = bits) -> int:
+            at = record.size
+            record.say("aggregator", "record", "Closed", packed(["Report", -1, 0, *bits]))
+            return at
+
+        yield late(close).case(f"a late report and a closing that {name}", False)
+    yield late(lambda r: closing(r, "Result", b"\4", awaited=b"\6")).case(
+        "a late report and a closing of another kind of message", False
+    )
+    yield right.case("a report twice late", False, late=[[mine, shut, before]] * 2)
+    whole = shown(record, shut[0], right.size)
+    yield right.case("a report late and counted", False, counted=[[mine, whole]])
+    yield right.case("a late report, and -1 not named", False, waiting=-1)
+    yield right.case("a late report, and 2**63 not named", False, waiting=2**63)
+    # Of those that are not named nothing is shown.
+    yield right.case("a late report, and 9 not named", True, waiting=9)
+    yield right.case("a late report that is left out", False, late=[])
 
 
 def wide_rosters() -> Iterator[Case]:

@@ -81,6 +81,9 @@ def test_proofs_hold_or_do_not(group: str) -> None:
         except (ValueError, UsageError):
             holds = False
         assert holds == case["holds"], case["name"]
+        if "word" in case:
+            receipt = decode_receipt(content_of(case["receipt"], PROOFS["pieces"]))
+            assert receipt.word == case["word"], case["name"]
 
 
 def test_the_annotated_file_is_the_file() -> None:

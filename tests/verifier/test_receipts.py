@@ -11,13 +11,16 @@ import msgspec
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.receipts import decode_receipt, encode_receipt, problems_of
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
+from tests.recorded.late import LIES as LATE_LIES
+from tests.recorded.late import LOG, made, named
+from tests.recorded.late import given as acknowledged_late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, signed_run
 from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
 
 pytestmark = needs_node
-MAGIC = b"sottovoce receipt 2\n"
+MAGIC = b"sottovoce receipt 3\n"
 
 
 def cases() -> list[tuple[bytes, SignedCheckpoint]]:
@@ -26,14 +29,17 @@ def cases() -> list[tuple[bytes, SignedCheckpoint]]:
     assert checkpoint is not None
     right = receipt_of(signed_run())
     found = [(encode_receipt(right), checkpoint)]
-    found += [(encode_receipt(made), checkpoint) for made in variations(right).values()]
-    made = [made_up(), *(made_up(change) for change, _ in LIES.values())]
-    found += [(encode_receipt(receipt), signed) for receipt, signed in made]
-    given = receipt_for_one()
-    found.append(given)
+    found += [(encode_receipt(other), checkpoint) for other in variations(right).values()]
+    lies = [made_up(), *(made_up(change) for change, _ in LIES.values())]
+    found += [(encode_receipt(receipt), signed) for receipt, signed in lies]
+    given = [receipt_for_one(), late()]
+    found += given
+    for lie, _ in LATE_LIES.values():
+        receipt, signed = made(lie)
+        found.append((encode_receipt(receipt), signed))
     draw = random.Random(1)
-    for _ in range(250):
-        receipt, signed = draw.choice([*found[: 1 + len(LIES)], *[given] * 9])
+    for _ in range(400):
+        receipt, signed = draw.choice([*found[: 1 + len(LIES)], *given * 9])
         found.append((damaged(draw, receipt), signed))
         fields = msgspec.msgpack.decode(receipt.removeprefix(MAGIC))
         retold(draw, fields)
@@ -47,11 +53,19 @@ def receipt_for_one() -> tuple[bytes, SignedCheckpoint]:
     return encode_receipt(receipt), checkpoint
 
 
-def holds(content: bytes, checkpoint: SignedCheckpoint) -> bool:
+def late() -> tuple[bytes, SignedCheckpoint]:
+    """A late note that a party has made of an acknowledgement."""
+    receipt, checkpoint = made(acknowledged_late(LOG, named()))
+    return encode_receipt(receipt), checkpoint
+
+
+def word(content: bytes, checkpoint: SignedCheckpoint) -> str | None:
+    """What a receipt says of its party in the end; None if it does not hold."""
     try:
-        return problems_of(decode_receipt(content), checkpoint) == ()
+        receipt = decode_receipt(content)
     except ValueError:
-        return False
+        return None
+    return None if problems_of(receipt, checkpoint) else receipt.word
 
 
 def test_they_agree_on_receipts(tmp_path: Path) -> None:
@@ -59,11 +73,11 @@ def test_they_agree_on_receipts(tmp_path: Path) -> None:
     pairs = [(content.hex(), checkpoint.note) for content, checkpoint in cases()]
     given.write_text(json.dumps(pairs), encoding="utf-8")
     seconds = json.loads(node(Path(__file__).parent / "receipts.mjs", given))
-    firsts = [holds(content, checkpoint) for content, checkpoint in cases()]
+    firsts = [word(content, checkpoint) for content, checkpoint in cases()]
     assert seconds == firsts
-    assert firsts[0]
-    assert holds(*receipt_for_one())
-    assert sum(firsts) < len(firsts) // 2
+    assert firsts[0] == "counted"
+    assert (word(*receipt_for_one()), word(*late())) == ("not yet known", "late")
+    assert firsts.count(None) > len(firsts) // 2
 
 
 def test_its_command_judges_a_receipt(tmp_path: Path) -> None:
@@ -72,3 +86,4 @@ def test_its_command_judges_a_receipt(tmp_path: Path) -> None:
     note.write_text(checkpoint.note, encoding="utf-8")
     found = judged(tmp_path, [right, wrong], "--checkpoint", str(note))
     assert [second["verdict"] for second in found] == ["sound", "broken"]
+    assert [second.get("word") for second in found] == ["counted", None]

@@ -67,7 +67,7 @@ def prove_consistency(
 
 
 def log_hashes(chunks: Chunks) -> Sequence[bytes]:
-    """The leaf hashes of a record's log, as far as it can be read. Memory: 70 B for each.
+    """The leaf hashes of a record's log, as far as it can be read. Memory: 160 B for each.
 
     Args:
         chunks: opens the transcript.
@@ -81,4 +81,4 @@ def log_hashes(chunks: Chunks) -> Sequence[bytes]:
         logged.add(entry)
     if reader.ending is not None:
         logged.add(reader.ending)
-    return logged.hashes()
+    return logged.tree.hashes()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 
-from protocol.crypto.merkle import joint_path, levels_of
+from protocol.crypto.merkle import WholeTree
+from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.entries import Ending, Entry, encode_header, encode_item
-from protocol.transcript.log import Log, salts
+from protocol.transcript.log import Log
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import Shown
 
 
 class Logged:
-    """Collects the log of a sound transcript. Memory grows with the entries, about 70 B for each.
+    """Collects the log of a sound transcript. Memory grows with the entries, 64 B for each.
 
     Args:
         reader: of the transcript; its header has been read, its entries are added by the caller.
@@ -29,18 +31,18 @@ class Logged:
         self._log.add(content)
         return self._log.size - 1, content
 
-    def hashes(self) -> Sequence[bytes]:
-        """The leaf hashes so far."""
-        self._log.root()
-        return self._log.hashes
+    @property
+    def tree(self) -> WholeTree:
+        """The tree of the log so far."""
+        return self._log.tree
 
-    def shower(self, size: int) -> Callable[[int, bytes], Shown]:
-        """What shows an entry, by its leaf and content, in the log of so many leaves."""
-        levels = levels_of(self.hashes()[:size])
+    def checkpoints(self) -> Iterator[SignedCheckpoint]:
+        """The checkpoints on record so far, unless they are malformed."""
+        for note in self._reader.notes:
+            with suppress(ValueError):
+                yield read_note(note)
 
-        def shown(index: int, content: bytes) -> Shown:
-            salt = salts(self._reader.secret, index, 1)
-            path = joint_path(levels, [index])
-            return Shown(index=index, salt=salt, content=content, path=path)
-
-        return shown
+    def shown(self, index: int, content: bytes, size: int) -> Shown:
+        """An entry, by its leaf and content, proved to be in the log of so many leaves."""
+        salt, path = self._log.shown(index, size)
+        return Shown(index=index, salt=salt, content=content, path=path)

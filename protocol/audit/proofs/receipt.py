@@ -1,4 +1,4 @@
-"""From a transcript to a receipt: shows that a party's reports were counted."""
+"""From a transcript to a receipt: shows what became of a party's reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.closings import counts
+from protocol.session.closings import counts, leaves_out
 from protocol.session.heads import heard_leaf
 from protocol.session.roles import Topic
 from protocol.session.variant import Variant, event_of
@@ -31,8 +31,18 @@ from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import Counted, Receipt, SignedHead, closed_of
+from protocol.transcript.receipts import (
+    Counted,
+    EarlierCheckpoint,
+    Late,
+    Receipt,
+    SignedHead,
+    closed_of,
+)
 from protocol.transcript.verification import Verification, verify
+
+TOO_LATE = "its report came too late to be counted"
+"""Why there is no receipt where all reports came after the waits for them were over."""
 
 
 class NotCountedError(ProtocolError):
@@ -41,6 +51,7 @@ class NotCountedError(ProtocolError):
     def __init__(self, party: PartyId, reason: str) -> None:
         super().__init__(f"no receipt for {party!r}: {reason}")
         self.party = party
+        self.reason = reason
 
 
 def prove(
@@ -49,7 +60,9 @@ def prove(
     party: PartyId,
     checkpoint: SignedCheckpoint | None = None,
 ) -> tuple[Receipt, SignedCheckpoint]:
-    """A receipt for a party's counted reports, and the checkpoint that it is to be checked with.
+    """A receipt for a party's reports, and the checkpoint that it is to be checked with.
+
+    It shows those that were counted, and beside them those that came too late.
 
     The record may still be growing, or end early.
 
@@ -115,10 +128,12 @@ class _Reading:
         self._said: list[bytes] = []
         # By place of the sender and seq: the leaf hashes of what was sent to the party.
         self._told: dict[tuple[int, int], bytes] = {}
-        # By seq: reports under way. By topic: the first that came, and the closing that counted it.
+        # By seq: reports under way. By topic: the first that came, the closing that counted it,
+        # and one that awaited the party before and left it out.
         self._sent: dict[int, tuple[Topic, int, bytes]] = {}
         self._came: dict[Topic, tuple[int, int, bytes]] = {}
         self._closed: dict[Topic, tuple[int, bytes]] = {}
+        self._missed: dict[Topic, tuple[int, bytes]] = {}
         self._later = False
         self._reported = False
         self._head: SignedHead | None = None
@@ -171,10 +186,13 @@ class _Reading:
 
     def _close(self, envelope: Envelope, at: tuple[int, bytes]) -> None:
         closed = closed_of(envelope)
-        if closed is None or not counts(closed, self._place, members=len(self._charter.roster)):
+        if closed is None:
             return
+        topic, members = (closed.of, closed.round), len(self._charter.roster)
+        if leaves_out(closed, self._place, members=members):
+            self._missed.setdefault(topic, at)
         # The report of a topic has to come before it is counted.
-        if (topic := (closed.of, closed.round)) in self._came:
+        if counts(closed, self._place, members=members) and topic in self._came:
             if at[0] < self._size:
                 self._closed.setdefault(topic, at)
             else:
@@ -189,11 +207,17 @@ class _Reading:
         Raises:
             NotCountedError: says why there is none.
         """
-        roster, place = self._charter.roster, self._place
+        roster, place, size = self._charter.roster, self._place, self._size
         counted = {t: report for t, report in self._came.items() if t in self._closed}
+        # What was never handed over is late all the same.
+        sent = {topic: (seq, leaf, content) for seq, (topic, leaf, content) in self._sent.items()}
+        made = sent | self._came
+        before = {t: self._early(t, report[1]) for t, report in made.items() if t not in counted}
+        late = {t: (made[t], early) for t, early in before.items() if early is not None}
         if not counted:
-            raise NotCountedError(self._party, self._reason())
-        shown = self._logged.shower(self._size)
+            raise NotCountedError(self._party, self._reason(late=bool(late)))
+        shown = self._logged.shown
+        reports = [*counted.values(), *(report for report, _ in late.values())]
         return Receipt(
             party=self._party,
             key=roster.key(self._party),
@@ -203,16 +227,34 @@ class _Reading:
             terms=terms,
             attempt=self._charter.attempt,
             counted=tuple(
-                Counted(shown(*report[1:]), shown(*self._closed[topic]))
+                Counted(shown(*report[1:], size), shown(*self._closed[topic], size))
                 for topic, report in counted.items()
             ),
+            late=tuple(
+                Late(shown(*report[1:], size), shown(*self._missed[topic], early.size), early)
+                for topic, (report, early) in late.items()
+            ),
+            waiting=len(made) - len(counted) - len(late),
             head=self._head,
             path=()
             if self._head is None
-            else joint_path(levels_of(self._said), [report[0] for report in counted.values()]),
+            else joint_path(levels_of(self._said), [report[0] for report in reports]),
         )
 
-    def _reason(self) -> str:
+    def _early(self, topic: Topic, leaf: int) -> EarlierCheckpoint | None:
+        """A checkpoint with the closing that left out a report, and without the report."""
+        if topic not in self._missed or leaf >= self._size:
+            return None
+        closing, _ = self._missed[topic]
+        for signed in self._logged.checkpoints():
+            if closing < signed.size <= leaf and signed.valid:
+                path = self._logged.tree.consistency_path(signed.size, self._size)
+                return EarlierCheckpoint(signed.size, signed.root, signed.signature, path)
+        return None
+
+    def _reason(self, *, late: bool) -> str:
+        if late:
+            return TOO_LATE
         if self._later:
             return f"it was counted after the checkpoint of size {self._size:,}"
         if self._declined is not None:

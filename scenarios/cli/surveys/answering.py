@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 import trio
 
 from protocol.messages import DONE
+from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
-from scenarios.errors import STOPPED, printable, say
+from scenarios.deployment.receipts import Kept
+from scenarios.errors import printable, say
 from scenarios.report.announced import described
 from scenarios.running.budget import within_usual_budget
 from transports.lasting.link import PATIENCE
@@ -114,7 +117,8 @@ def answer(
     """Answer, as the party whose keys are in FOLDER, with the records of a table.
 
     It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
-    answer is on its disk.
+    answer is on its disk. If the answer came too late to be counted, the aggregator signs that, and
+    the exit code is 75.
     """
     host, port = address_of(connect)
     member = member_in(folder, variant)
@@ -142,13 +146,26 @@ def answer(
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
     if answered.earlier:
-        known = f"by its receipt this party was done with attempt {answered.attempt} before"
-        say(f"nothing more was heard of the aggregator; {known}")
+        how = "was done with" if answered.ending == DONE else "was late in"
+        known = f"this party {how} attempt {answered.attempt} before"
+        say(f"nothing more was heard of the aggregator; by what it gave, {known}")
     click.echo(printable(f"{answered.ending}; {spent}"))
     if answered.receipt is not None:
-        kept = "kept as evidence" if answered.receipt.problems else "receipt"
-        click.echo(printable(f"{kept}: {answered.receipt.receipt}"))
+        click.echo(printable(f"{_name_of(answered.receipt)}: {answered.receipt.receipt}"))
         click.echo(printable(f"check it with: {answered.receipt.check}"))
-    if answered.stopped:
-        return STOPPED
-    return 0 if answered.ending == DONE else 1
+        if not answered.receipt.problems:
+            click.echo(f"counted: {_COUNTED[answered.receipt.word]}")
+    return answered.code
+
+
+_COUNTED: Mapping[Word, str] = {
+    COUNTED: "yes",
+    LATE: "no, it came too late",
+    NOT_YET_KNOWN: "not yet known; the published record will show it",
+}
+
+
+def _name_of(kept: Kept) -> str:
+    if kept.problems:
+        return "kept as evidence"
+    return "late note" if kept.late else "receipt"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.crypto.merkle import (
     EMPTY_ROOT,
     Tree,
+    WholeTree,
     consistency_path,
     inclusion_path,
     is_consistent,
@@ -116,24 +117,36 @@ def test_memory_is_logarithmic() -> None:
     assert len(tree._peaks) == (1000).bit_count()
 
 
-@given(st.integers(0, 70), st.integers(1, 40))
-def test_later_leaves_are_proven_by_what_a_tree_keeps(before: int, added: int) -> None:
-    leaves = [bytes([i]) for i in range(before + added)]
-    tree = Tree()
-    for leaf in leaves[:before]:
-        tree.append(leaf)
-    later = range(before, before + added)
-    paths = tree.later_paths(map(leaf_hash, leaves[before:]), later)
-    assert [list(path) for path in paths] == [path_of(index, leaves) for index in later]
-    assert tree.root() == tree_hash(leaves[:before])
+@given(st.lists(st.integers(0, 20), max_size=6), st.data())
+def test_a_whole_tree_proves_what_it_had_at_any_size(grows: list[int], data: st.DataObject) -> None:
+    leaves = [bytes([i]) for i in range(sum(grows))]
+    tree, start = WholeTree(), 0
+    for count in grows:
+        tree.extend(map(leaf_hash, leaves[start : start + count]))
+        start += count
+        assert tree.root() == tree_hash(leaves[:start])
+    assert tree.count == len(leaves)
+    hashes = [leaf_hash(leaf) for leaf in leaves]
+    assert tree.hashes() == tuple(hashes)
+    size = data.draw(st.integers(0, len(leaves)))
+    first = data.draw(st.integers(0, size))
+    assert tree.hashes(size) == tuple(hashes[:size])
+    assert tree.root(size) == tree_hash(leaves[:size])
+    assert tree.consistency_path(first, size) == consistency_path(hashes[:size], first)
+    for index in range(size):
+        assert tree.inclusion_path(index, size) == inclusion_path(hashes[:size], index)
 
 
-def test_no_leaf_but_a_later_one_is_proven_so() -> None:
-    tree = Tree()
-    tree.append(b"leaf")
-    for index in (-1, 0, 2):
-        with pytest.raises(IndexError, match=f"leaf {index}: expected one of 1 to 1"):
-            tree.later_paths([leaf_hash(b"another")], [index])
+def test_a_whole_tree_proves_nothing_that_it_has_not() -> None:
+    tree = WholeTree()
+    tree.extend([leaf_hash(b"leaf")] * 3)
+    for index, size in ((-1, 3), (3, 3), (2, 2), (0, 0), (0, 4)):
+        with pytest.raises(IndexError):
+            tree.inclusion_path(index, size)
+    for first, size in ((-1, 3), (3, 2), (0, 4)):
+        with pytest.raises(IndexError):
+            tree.consistency_path(first, size)
+    assert repr(tree) == "WholeTree(3 leaves)"
 
 
 @given(count=st.integers(1, 40), chosen=st.sets(st.integers(0, 39), min_size=1))

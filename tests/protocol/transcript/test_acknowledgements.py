@@ -102,7 +102,8 @@ def head_of(party: PartyId, run: Run | None = None) -> SaidHead:
 def made_of(
     party: PartyId, given: Acknowledgement, head: SaidHead | None = None
 ) -> tuple[Receipt, SignedCheckpoint]:
-    return receipt_for(setting().charter, head or head_of(party), given)
+    said = envelopes(signed_run(), party)[:-1]
+    return receipt_for(setting().charter, head or head_of(party), given, said=said, reports=(0,))
 
 
 @pytest.mark.parametrize("every", [1, 2, 5, 1000])

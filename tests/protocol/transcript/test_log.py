@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from protocol.transcript.log import LARGEST_LEAF, Log, log_leaf, log_secret_of, salts
-from tests.vectors.make import log_leaves, tree_hash
+from tests.vectors.make import log_leaves, path_of, tree_hash
 
 SECRET = bytes(range(32))
 
@@ -31,8 +31,25 @@ def test_batches_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
         for content in contents:
             log.add(content)
         roots.add(log.root())
-        assert len(log.hashes) == 50
+        assert log.tree.count == 50
     assert roots == {tree_hash(log_leaves(SECRET, contents))}
+
+
+def test_a_leaf_is_shown_in_the_log_of_any_size() -> None:
+    contents = [b"\x90%d" % i for i in range(20)]
+    log = Log(SECRET, proving=True)
+    for content in contents:
+        log.add(content)
+    leaves = log_leaves(SECRET, contents)
+    for size in (9, 16, 20):
+        for index in (0, 5, 8):
+            assert log.shown(index, size) == (
+                leaves[index][:16],
+                tuple(path_of(index, leaves[:size])),
+            )
+    assert log.shown(19) == (leaves[19][:16], tuple(path_of(19, leaves)))
+    with pytest.raises(TypeError, match="keeps no tree"):
+        Log(SECRET).shown(0)
 
 
 def test_salts_are_cut_from_one_stream_anywhere() -> None:

@@ -249,7 +249,7 @@ def peak(work: Callable[[], object]) -> int:
     [
         pytest.param({"judge_heads": False}, 0, id="not judged", marks=pytest.mark.slow),
         pytest.param({}, 50, id="judged"),
-        pytest.param({"judge_heads": False, "acknowledging": True}, 0, id="acknowledged"),
+        pytest.param({"judge_heads": False, "acknowledging": True}, 70, id="acknowledged"),
     ],
 )
 def test_memory_of_recording_is_what_heads_are_judged_by(

@@ -59,8 +59,9 @@ def test_a_receipt_holds(survey: Survey) -> None:
     lines = said.out.splitlines()
     assert lines[0] == "party-07: counted in Report"
     assert lines[2].startswith("what it said is signed by the key ")
-    assert lines[-1] == "holds"
+    assert lines[-2:] == ["holds", "counted"]
     found = sottovoce(*survey.check("--json")).json
+    assert (found["word"], found["late"], found["waiting"]) == ("counted", [], 0)
     assert (found["holds"], found["problems"]) == (True, [])
     [report] = found["reports"]
     assert (found["party"], report["kind"], report["round"]) == ("party-07", "Report", -1)
@@ -334,7 +335,7 @@ def test_of_files_that_are_nothing(survey: Survey, tmp_path: Path, content: byte
     path.write_bytes(content)
     assert str(path) in complaint(sottovoce("check", path))
     assert str(path) in complaint(sottovoce("check", survey.receipt, "--checkpoint", path))
-    path.write_bytes(b"sottovoce receipt 2\n" + content)
+    path.write_bytes(b"sottovoce receipt 3\n" + content)
     check = ("check", path, "--checkpoint", survey.checkpoint)
     assert str(path) in complaint(sottovoce(*check))
 

@@ -10,16 +10,23 @@ import msgspec
 import pytest
 
 from protocol.crypto.merkle import joint_root, leaf_hash
-from protocol.messages import AGGREGATOR, DONE
+from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, PartyId
+from protocol.session.charter import Charter
 from protocol.transcript.checkpoints import sign_checkpoint
+from protocol.transcript.header import header_of
 from protocol.transcript.log import log_leaf
 from protocol.transcript.receipts import Acknowledgement, receipt_for
+from protocol.transcript.recorder import Recorder
 from scenarios.deployment import answering
 from scenarios.deployment.members import read_member
 from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
 from scenarios.operation.operation import Operation
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
-from tests.recorded.signed import ONE, setting
+from tests.recorded.late import LIES, LOG, named
+from tests.recorded.late import SAID as LATE_SAID
+from tests.recorded.late import given as acknowledged_late
+from tests.recorded.late import head as late_head
+from tests.recorded.signed import ONE, envelopes, setting, signed_run
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import silent
@@ -31,10 +38,11 @@ from transports.lasting.link import LastingLink, connect_lasting
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
+SAID = envelopes(signed_run(), ONE)[:-1]
 
 
 def keep(folder: Path, given: Acknowledgement) -> Kept:
-    return keep_receipt(folder, CHARTER, head_of(ONE), given)
+    return keep_receipt(folder, CHARTER, head_of(ONE), given, said=SAID, reports=(0,))
 
 
 def given(every: int = 5) -> Acknowledgement:
@@ -190,7 +198,7 @@ def test_which_receipt_is_ones_own(tmp_path: Path) -> None:
 
 def root_with(forged: Acknowledgement) -> bytes:
     """The root that an acknowledgement's leaf and path lead to."""
-    receipt, _ = receipt_for(CHARTER, head_of(ONE), forged)
+    receipt, _ = receipt_for(CHARTER, head_of(ONE), forged, said=SAID, reports=(0,))
     shown = receipt.ended
     assert shown is not None
     leaf = leaf_hash(log_leaf(shown.salt, shown.content))
@@ -261,3 +269,163 @@ def test_a_receipt_is_kept_before_the_goodbye(
     assert answers["anna"].receipt is not None
     assert (done.count("receipt"), done[0], done[-1]) == (3, "receipt", "goodbye")
     assert all(done[:n].count("goodbye") <= done[:n].count("receipt") for n in range(len(done)))
+
+
+# --- late
+
+
+class Told(ScriptedLink):
+    """A link to a hub that closes the wait for reports before the party's, and tells so.
+
+    ``closes`` is called with the recorder and does that.
+    """
+
+    @staticmethod
+    def closes(recorder: Recorder, charter: Charter) -> None:
+        everybody = charter.roster.bitmap(charter.roster.parties)
+        others = charter.roster.bitmap(charter.roster.parties[1:])
+        closed = Closed("Report", -1, 0, everybody, others)
+        body = charter.codec.encode(closed)
+        recorder.sent(Envelope(charter.session, AGGREGATOR, RECORD, 0, "Closed", body), now=0.0)
+
+    def told(self, given: Acknowledgement) -> Acknowledgement:
+        """What is said in place of an acknowledgement."""
+        return given
+
+    async def acknowledgement(self) -> Acknowledgement | None:
+        identity = self._aggregator.identity
+        charter = self._aggregator.charter.again(self._attempt)
+        recorder = Recorder(
+            lambda _: None,
+            header_of(charter),
+            signer=identity,
+            secret=bytes(32),
+            acknowledging=True,
+        )
+        self.closes(recorder, charter)
+        for envelope in self.said:
+            recorder.sent(envelope, now=0.0)
+        [given] = recorder.acknowledge().values()
+        return self.told(given)
+
+
+class Unsigned(Told):
+    """One that says late and does not sign it."""
+
+    def told(self, given: Acknowledgement) -> Acknowledgement:
+        [named] = given.named
+        assert named.before is not None
+        before = msgspec.structs.replace(named.before, signature=bytes(64))
+        return msgspec.structs.replace(
+            given, named=(msgspec.structs.replace(named, before=before),)
+        )
+
+
+class Punctual(Told):
+    """One that has not closed the wait before the party's report."""
+
+    @staticmethod
+    def closes(recorder: Recorder, charter: Charter) -> None:
+        """The wait goes on."""
+
+
+def test_who_is_late_is_told_so_and_stays_charged(
+    two_surveys: list[Path],
+    tmp_path: Path,
+    answer_from: AnswerFrom,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = two_surveys[0] / "anna"
+    session = read_member(folder).charter.session.hex()
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    asked = question(two_surveys[0])
+    ended, said = answer_from(folder, records, asked, link_class=Told)
+    assert [each.kind for each in said] == ["Report", "Head"]
+    assert (ended.ending, ended.code) == (answering.NOT_IN_TIME, 75)
+    assert ended.spent == pytest.approx(2.0)
+    assert ended.receipt is not None
+    assert (ended.receipt.word, ended.receipt.late, ended.receipt.problems) == ("late", True, ())
+    assert ended.receipt.receipt.name == f"late-note-{session}"
+    assert not [*folder.glob("receipt-*"), *folder.glob("checkpoint-*")]
+    checked_by_her = sottovoce(*ended.receipt.check.split()[1:], "--member", folder)
+    lines = checked_by_her.out.splitlines()
+    assert (checked_by_her.code, lines[0]) == (0, "anna: late in Report")
+    assert lines[-2:] == ["holds", "late"]
+    # A program that is started again knows it, and says so, if nobody is there.
+    monkeypatch.setattr(answering, "connect_lasting", connect_lasting)
+    answer = ("answer", folder, "--connect", "127.0.0.1:1", "--waiting", 0, "--id", "who")
+    again = sottovoce(*answer, "--purse", tmp_path / "purse", "--records", records)
+    assert again.code == 75
+    assert again.out.startswith("late: ")
+    assert "epsilon 2 spent per respondent\nlate note: " in again.out
+    assert again.out.endswith("counted: no, it came too late\n")
+    assert "was late in attempt 1 before" in again.err
+    # In another attempt it can be counted.
+    later = question(two_surveys[0], attempt=2)
+    done, _ = answer_from(folder, records, later, attempt=2, budget=9.0, link_class=Punctual)
+    assert (done.ending, done.code, done.attempt) == (DONE, 0, 2)
+
+
+def test_a_late_that_is_not_signed_is_evidence_and_no_excuse(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    folder = two_surveys[0] / "anna"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    ended, _ = answer_from(folder, records, question(two_surveys[0]), link_class=Unsigned)
+    assert ended.code == 1
+    assert ended.ending.startswith(answering.DOES_NOT_HOLD)
+    assert "not signed by the key of the checkpoint" in ended.ending
+    assert ended.receipt is not None
+    assert not ended.receipt.late
+    assert [path.name[:16] for path in folder.glob("*re*-*") if "receipt" in path.name] == [
+        "refused-receipt-"
+    ]
+    # It is not known to be late.
+    assert receipt_in(folder, read_member(folder).charter, ended_party(folder)) is None
+
+
+def ended_party(folder: Path) -> PartyId:
+    return read_member(folder).identity.name
+
+
+@pytest.mark.parametrize("first", [Punctual, Told])
+def test_who_was_in_time_is_not_late_afterwards(
+    first: type[Told], two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """An aggregator knows that a report is late before it acknowledges it, or it is not."""
+    folder = two_surveys[0] / "anna"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    asked = question(two_surveys[0])
+    one, _ = answer_from(folder, records, asked, link_class=first)
+    other, _ = answer_from(
+        folder, records, asked, link_class=Told if first is Punctual else Punctual
+    )
+    assert one.code == (0 if first is Punctual else 75)
+    assert other.code == 1
+    assert other.receipt is not None
+    assert "where an earlier one says" in other.receipt.problems[0]
+    assert other.receipt.receipt.name.startswith("refused-receipt-")
+    # What it was given first stays.
+    kept = receipt_in(folder, read_member(folder).charter, ended_party(folder))
+    assert kept == one.receipt
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_what_cannot_be_shown_is_kept_as_evidence(what: str, tmp_path: Path) -> None:
+    lie, problem = LIES[what]
+    kept = keep_receipt(tmp_path, CHARTER, late_head(), lie, said=[LATE_SAID], reports=(0,))
+    assert problem in kept.problems
+    assert not kept.late
+    assert kept.receipt.name == f"refused-receipt-{SESSION}"
+    assert receipt_in(tmp_path, CHARTER, ONE) is None
+
+
+def test_a_late_note_under_a_receipts_name_is_none(tmp_path: Path) -> None:
+    """Nor is a receipt under that of a late note: copied, they would say what they do not."""
+    late = acknowledged_late(LOG, named())
+    kept = keep_receipt(tmp_path, CHARTER, late_head(), late, said=[LATE_SAID], reports=(0,))
+    assert receipt_in(tmp_path, CHARTER, ONE) == kept
+    assert kept.late
+    kept.receipt.rename(tmp_path / f"receipt-{SESSION}")
+    kept.checkpoint.rename(tmp_path / f"checkpoint-{SESSION}")
+    assert receipt_in(tmp_path, CHARTER, ONE) is None

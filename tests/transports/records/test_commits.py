@@ -248,7 +248,13 @@ async def test_a_receipt_is_durable_before_it_leaves() -> None:
                 if given:
                     [it] = given
                     assert it is not None
-                    receipt, checkpoint = receipt_for(post.charter, head, it)
+                    receipt, checkpoint = receipt_for(
+                        post.charter,
+                        head,
+                        it,
+                        said=[encode_envelope(declined)],
+                        reports=(),
+                    )
                     assert problems_of(receipt, checkpoint) == ()
                     assert checkpoint in found
         disk.go.release(1_000_000)

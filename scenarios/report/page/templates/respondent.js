@@ -2,7 +2,7 @@
 
 import { hex, text } from "./bytes.js";
 import { parseCheckpoint } from "./notes.js";
-import { MAGIC, parseReceipt, problemsOf } from "./receipts.js";
+import { MAGIC, parseReceipt, problemsOf, wordOf } from "./receipts.js";
 
 const answer = document.getElementById("answer");
 const known = document.getElementById("key");
@@ -42,21 +42,30 @@ async function canVerify() {
 
 const topicOf = ({ closed: [kind, round] }) => (round === -1 ? kind : `${kind}, round ${round}`);
 
+const ANSWERS = {
+  counted: ["yes", "Yes: it was counted", "All that you reported was counted, as far as this receipt goes."],
+  late: ["no", "No: it came too late", "The wait for a report of yours was over before it came, so that report was not counted. It is on record, and stays charged."],
+  "not yet known": ["open", "Not yet known", "Your words are on record. When this receipt was made, the survey had not yet closed the wait for them, so it could not say who is counted. The record that is published later will show it."],
+};
+
 function sayHolds(receipt, checkpoint) {
-  const topics = receipt.reports.map(topicOf).join("; ");
-  const counted = receipt.reports.length > 0;
+  const [tone, title, meaning] = ANSWERS[wordOf(receipt)];
+  const topics = (reports) => reports.map(topicOf).join("; ");
+  const late = receipt.reports.filter(({ before }) => before);
+  const counted = receipt.reports.filter(({ before }) => !before);
   const signed = receipt.head
     ? ["What it said is signed with its own key ", code(receipt.key), ". Your device can tell you whether that is yours."]
     : "What it said is not signed with its own key. Whoever keeps the record could have written it.";
   show(
-    "yes",
-    "The receipt holds",
-    element("p", counted ? `The report of ${receipt.party} was counted.` : `All that ${receipt.party} said is on record.`),
+    tone,
+    title,
+    element("p", meaning),
     element("h3", "What this shows"),
     list([
-      counted
-        ? `In the survey's record, these messages of ${receipt.party} were counted: ${topics}.`
-        : `The survey's record has the end of what ${receipt.party} said, which covers all of it.`,
+      "The receipt holds.",
+      ...(counted.length ? [`In the survey's record, these messages of ${receipt.party} were counted: ${topics(counted)}.`] : []),
+      ...(late.length ? [`In the survey's record, these messages of ${receipt.party} came after the wait for them was over: ${topics(late)}. A checkpoint from before they came shows that.`] : []),
+      ...(receipt.last ? [`The record contains ${receipt.party}'s signed summary of everything it sent.`] : []),
       signed,
       `The checkpoint is over the first ${checkpoint.size} entries of the record. None of them can be changed or taken out without another checkpoint.`,
       known.value.trim() === ""
@@ -65,7 +74,8 @@ function sayHolds(receipt, checkpoint) {
     ]),
     element("h3", "What this does not show"),
     list([
-      ...(counted ? [] : ["That a report was counted: it may not have been at the time of this receipt."]),
+      ...(BigInt(receipt.waiting) > 0n ? [`Whether ${receipt.waiting} more of its reports were counted.`] : []),
+      ...(late.length ? ["When your message left your device: an aggregator that did not take it in for a while could call it late."] : []),
       "That a result was published, and that it follows from what was counted. Whoever has the whole record can check that.",
       "That this checkpoint is the one which others have. Take it from where the survey publishes it.",
     ]),
