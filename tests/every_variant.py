@@ -31,6 +31,8 @@ NUMBERS = Survey(
 )
 PARTIES = 6
 LITERAL = SecureSum(profile="literal")
+SPARSE = SecureSum(corrupt=0.15, dropped=0.34)
+"""Of six parties two may be missing."""
 
 
 class Example(NamedTuple):
@@ -60,12 +62,15 @@ def _examples_of(name: str) -> list[Variant]:
     if issubclass(cls, RRIndependent | RRJoint | RRIndJoint):
         return [cls.with_keep(BITS, 0.6)]
     if issubclass(cls, PairRR):
-        return [cls.with_keep(BITS, 0.6), cls.with_keep(BITS, 0.6, sums=LITERAL)]
+        return [cls.with_keep(BITS, 0.6, sums=sums) for sums in (SPARSE, LITERAL)]
     if issubclass(cls, Tallied):
-        return [cls(survey=BITS), cls(survey=BITS, sums=LITERAL), cls(survey=BITS, everyone=True)]
+        alone, together = (
+            cls(survey=BITS, sums=SPARSE, everyone=everyone) for everyone in (False, True)
+        )
+        return [alone, cls(survey=BITS, sums=LITERAL), together]
     if issubclass(cls, RRClusters):
         return [
-            cls(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence)
+            cls(survey=BITS, p=0.6, tv=4, td=0.1, dependence=dependence, sums=SPARSE)
             for dependence in ("rr", "rr-debiased", "secure-sum", "pair-rr")
         ]
     if issubclass(cls, RRBA):

@@ -136,7 +136,9 @@ LETTERS = "bcdghjkmnpqrstvw"
 CATEGORIES = tuple(first + second for first in LETTERS for second in LETTERS)
 SURVEY = Survey("Marks", (Attribute(name="mark", categories=CATEGORIES),))
 RECORDS = Records(SURVEY, np.full((2, 1), MARK, np.uint8))
-SETTING = setting_of(SecureSumVariant(survey=SURVEY, sums=SecureSum()), RECORDS, seed=MARK)
+SETTING = setting_of(
+    SecureSumVariant(survey=SURVEY, sums=SecureSum(corrupt=0.0)), RECORDS, seed=MARK
+)
 ANNA, BERT = SETTING.charter.roster.parties
 OCTETS = np.full((3, 2, 32), MARK, np.uint8)
 

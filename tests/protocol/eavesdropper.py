@@ -122,8 +122,9 @@ class Eavesdropper:
         stream = self.streams.stream(party, ROLE_STREAM)
         me = Me(party, self.charter.roster, stream, session=self.charter.session)
         secret = stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
-        drawn = me.stream_for(self.public[party, Graph])
-        return secret, drawn.bytes(SECRET_BYTES), me.stream_for(self.public[party, Graph])
+        drawn = me.stream_for(self.public[party, Graph]).derive(f"session {me.session.hex()}")
+        again = me.stream_for(self.public[party, Graph]).derive(f"session {me.session.hex()}")
+        return secret, drawn.bytes(SECRET_BYTES), again
 
     def _open(self, dealer: PartyId, to: PartyId, box: bytes, *, salt: bytes) -> bytes | None:
         """What one party has dealt another; either's key derives that of the box."""

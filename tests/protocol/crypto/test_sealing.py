@@ -145,7 +145,7 @@ class Secrets:
         assert isinstance(graph, Graph)
         self.context = context_of(trial.charter.session, graph)
         self.mask_secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(32)
-        drawn = me.stream_for(graph)
+        drawn = me.stream_for(graph).derive(f"session {me.session.hex()}")
         self.own_seed = drawn.bytes(32)
         content = np.frombuffer(self.own_seed + self.mask_secret, np.uint8)
         shares = share(

@@ -219,7 +219,9 @@ def test_a_sum_without_the_partys_upload_gives_none() -> None:
     assert problems_of(receipt_of(run, TWO, SecureSumVariant), run.checkpoint) == ()
 
 
-CLUSTERS = RRClusters(survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="rr")
+CLUSTERS = RRClusters(
+    survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="rr", sums=SecureSum(dropped=0.34, corrupt=0.15)
+)
 
 
 def test_of_several_reports_those_that_were_counted_are_shown() -> None:

@@ -21,7 +21,7 @@ from protocol.variants.clusters.rr_clusters import Proposal, RRClusters
 from protocol.variants.reports.reports import Ask
 from protocol.variants.sums.tallies import all_pairs
 from tests.protocol.sessions import answers, charter_of
-from tests.protocol.sharing.test_sums import LITERAL, SPARSE
+from tests.protocol.sharing.test_sums import LITERAL, STRICT
 from tests.protocol.sharing.test_sums_attacks import WARY, Rewrite, change
 from tests.protocol.variants.clusters.test_rr_clusters import (
     ONE,
@@ -159,7 +159,7 @@ def proposing(variant: RRClusters, to: Collection[PartyId]) -> Rewrite:
     return rewrite
 
 
-@pytest.mark.parametrize("sums", [WARY, SPARSE, LITERAL], ids=["tolerant", "strict", "literal"])
+@pytest.mark.parametrize("sums", [WARY, STRICT, LITERAL], ids=["tolerant", "strict", "literal"])
 @pytest.mark.parametrize("way", WAYS[:2])
 def test_who_alone_is_shown_other_tables_does_not_report(way: Dependence, sums: SecureSum) -> None:
     """Whatever follows from them, and though its own report is in them."""
@@ -170,7 +170,7 @@ def test_who_alone_is_shown_other_tables_does_not_report(way: Dependence, sums: 
     assert [m.why for m in trial.messages("Declined", FOUR)] == ["message"]
     assert trial.messages("Report", FOUR) == []
     if sums is WARY:
-        # The others take it for one of the two that may be corrupt.
+        # The others take it for one of the two that may be missing.
         assert set(trial.refusals()) == {FOUR}
         assert result_of(trial).counts.sum() == 7
     else:
