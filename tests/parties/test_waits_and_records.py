@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from itertools import filterfalse
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 
 from parties.actor import Channel
+from protocol.audit.audit import audit
 from protocol.audit.completeness import Closing, CompletenessWriter
 from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.session.exchange import Delivery, Exchange, Ruling
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants import RRIndependent
 from tests.live import Live, run_live, town
 from tests.parties.adversaries import Adversary
 from tests.protocol.sessions import Turn, Word, talk
@@ -109,3 +117,36 @@ async def test_all_that_is_on_record_before_a_closing_is_counted(
     done = await held(slow, within=random.choice((0.0, 0.5, 1.0)))
     assert [closing.left_out for closing in closings(done)] == [()] * ROUNDS
     assert [closing.unheard for closing in closings(done)] == [()] * ROUNDS
+
+
+class Withholding(Exchange):
+    """A hub that keeps some contributions from the aggregator's role until its wait is over."""
+
+    def accept(self, link: PartyId, envelopes: Sequence[Envelope], **named: Any) -> Ruling:
+        ruling = super().accept(link, envelopes, **named)
+        deliveries = [*filterfalse(_says_yes, ruling.deliveries)]
+        return msgspec.structs.replace(ruling, deliveries=deliveries)
+
+
+def _says_yes(delivery: Delivery) -> bool:
+    envelope = delivery.envelope
+    return envelope.kind == "Report" and envelope.body[-1] == 1
+
+
+@pytest.mark.parametrize("transport", ["memory", "tcp", "tls"])
+@pytest.mark.parametrize("hub", [Exchange, Withholding])
+async def test_over_every_transport_a_hub_that_withholds_is_found(
+    transport: str, hub: type[Exchange], tmp_path: Path
+) -> None:
+    plain = Survey("plain", (Attribute(name="smokes", categories=("no", "yes")),))
+    where = town(12, variant=RRIndependent.with_keep(plain, 0.6), patience=0.5, quorum=1)
+    live = Live(where, exchange=hub)
+    done = await run_live(where, transport, folder=tmp_path, live=live)
+    found = audit(lambda: [done.content], RRIndependent)
+    [closing] = found.completeness.closings
+    some = hub is Withholding
+    assert 12 - len(closing.missing) == int(done.published.counts.sum())
+    assert closing.left_out == closing.missing
+    assert bool(closing.missing) == some
+    assert [str(f)[:32] for f in found.findings] == ["'Report' was on record before th"] * some
+    assert found.verdict == ("broken" if some else "sound")
