@@ -63,6 +63,9 @@ async def run_machine(
                 _hear(machine, await link.receive_many())
             else:
                 _hear(machine, await _receive_until(machine.deadline, link))
+                # Nothing can have come meanwhile. After it has said something, much can.
+                if not await _speak(machine, link):
+                    machine.expire(trio.current_time())
             await _speak(machine, link)
     except trio.EndOfChannel:
         machine.abandon("its link has ended")
@@ -75,7 +78,6 @@ def _hear(machine: Machine, received: Sequence[Envelope]) -> None:
     now = trio.current_time()
     for envelope in received:
         machine.receive(envelope, now)
-    machine.expire(now)
 
 
 async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
@@ -87,9 +89,13 @@ async def _receive_until(deadline: float, link: Channel) -> list[Envelope]:
     return received or link.receive_nowait()
 
 
-async def _speak(machine: Machine, link: Channel) -> None:
+async def _speak(machine: Machine, link: Channel) -> bool:
+    """Say what there is to say; whether there was anything."""
+    spoke = False
     while outbox := machine.take():
         await _say(machine, link, outbox)
+        spoke = True
+    return spoke
 
 
 async def _say(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
@@ -101,18 +107,15 @@ async def _say(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> N
 async def _speak_and_listen(machine: Machine, link: Channel, outbox: Sequence[Envelope]) -> None:
     """Write what has to wait for room, and read meanwhile.
 
-    Else two members who write to each other would wait for ever.
+    Else two members who write to each other would wait for ever. Meanwhile no wait is over because
+    its time is: that can be said only after all this, and until then everybody may answer.
     """
     async with trio.open_nursery() as nursery:
 
         async def listen() -> None:
             try:
                 while True:
-                    received = await link.receive_many()
-                    now = trio.current_time()
-                    machine.expire(now)
-                    for envelope in received:
-                        machine.receive(envelope, now)
+                    _hear(machine, await link.receive_many())
             except (trio.EndOfChannel, trio.BrokenResourceError):
                 return  # The writer, or the next to read, meets the same end.
 

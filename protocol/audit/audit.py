@@ -234,15 +234,27 @@ def _of_record(verification: Verification) -> list[Finding]:
     return findings
 
 
+_COULD = {
+    "readable": "the aggregator could read it before it decided",
+    "masked": "before it decided the aggregator could see that it was there, and no value in it: "
+    "they are masked",
+    "sealed": "before it decided the aggregator could read what in it is not sealed for other "
+    "parties",
+}
+
+
 def _of_closing(closing: Closing) -> list[Finding]:
+    left_out = f"was on record before the closing and was not counted; {_COULD[closing.content]}"
     about = (
-        ("was delivered in time and not counted", closing.left_out, closing.evidence),
+        (left_out, closing.left_out, closing.evidence),
         ("was counted before it was delivered", closing.unheard, ()),
     )
     findings = []
     for what, names, evidence in about:
         if names:
-            text = f"{closing.kind!r} {what}: {', '.join(names[:_LISTED])}"
+            more = len(names) - _LISTED
+            rest = f" and {more:,} more" if more > 0 else ""
+            text = f"{closing.kind!r} {what}: {', '.join(names[:_LISTED])}{rest}"
             party = names[0] if len(names) == 1 else None
             findings.append(Finding(text, (closing.entry, *evidence[:_LISTED]), party))
     return findings

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from protocol.audit.walk import Step
 from protocol.estimators.response import Response
-from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Declined, Message, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    LINK_CLOSED,
+    RECORD,
+    Closed,
+    Declined,
+    Envelope,
+    Message,
+    PartyId,
+)
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
 from protocol.session.roles import EARLY_PER_SENDER, Topic, topic_of
+from protocol.sharing.messages import Deal, Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
-from protocol.transcript.entries import Delivered, Departed, Refused, Sent
+from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Sent
 
 REASONS = 1_000
 """Maximum number of different reasons of refusal that are counted apart."""
@@ -25,6 +36,17 @@ _BYTES_PER_NAME = 64
 """What a name takes that is noted as counted, or put into words as missing."""
 
 
+Content = Literal["readable", "masked", "sealed"]
+"""What an aggregator can read of a message to it: all; no value, for they are masked; or only what
+is not sealed for other parties."""
+
+_CONTENT: Mapping[str, Content] = {
+    Upload.kind(): "masked",
+    Partial.kind(): "masked",
+    Deal.kind(): "sealed",
+}
+
+
 class Closing(msgspec.Struct, frozen=True):
     """A gather of the aggregator, as it went on record.
 
@@ -32,11 +54,14 @@ class Closing(msgspec.Struct, frozen=True):
         kind, round: what was awaited.
         awaited, counted: from how many, and how many of them were counted.
         missing: who was awaited and not counted.
-        left_out: who of those had been heard before the gather closed. A machine counts everybody
-            it has heard. Who had sent more than may wait is not listed.
+        left_out: those of them whose message was on record before the gather closed. A hub hands
+            over all that is on record before it closes a wait. Not listed are senders of more
+            messages than may wait, and those whose message a simulation's network held back.
         unheard: who was counted without having been heard before the gather closed.
         entry: where the closing stands in the transcript, its last range, counted from 0.
-        evidence: where the deliveries stand that were left out.
+        evidence: where the messages of ``left_out`` were sent, in the same order; then where some
+            of them were delivered before the closing.
+        content: what the aggregator could read of them.
     """
 
     kind: str
@@ -48,6 +73,7 @@ class Closing(msgspec.Struct, frozen=True):
     unheard: tuple[PartyId, ...]
     entry: int
     evidence: tuple[int, ...]
+    content: Content
 
     def __repr__(self) -> str:
         return f"<Closing: {self.kind}, {self.counted} of {self.awaited} counted>"
@@ -109,7 +135,12 @@ class CompletenessWriter:
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._parties = frozenset(charter.roster.parties)
+        # By topic and sender, where that was said first that an aggregator can count, and where it
+        # was delivered.
+        self._said: dict[Topic, dict[PartyId, int]] = {}
         self._heard: dict[Topic, dict[PartyId, int]] = {}
+        # What the entry before has added to what was said.
+        self._added: tuple[Topic, PartyId] | None = None
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
         self._waiting: dict[tuple[PartyId, str], int] = {}
         self._crowded: set[tuple[PartyId, Topic]] = set()
@@ -117,22 +148,28 @@ class CompletenessWriter:
 
     def add(self, step: Step) -> None:
         """Take the next step, as ``Fold.add``."""
-        entry, envelope = step.entry, step.envelope
+        entry, envelope, message = step.entry, step.envelope, step.message
+        added, self._added = self._added, None
         match entry:
             case Sent() if envelope is not None:
                 if envelope.kind == Declined.kind():
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
                     self._lost += 1
-                elif envelope.sender == AGGREGATOR and isinstance(step.message, Closed):
-                    self._close(step.message, step.number)
+                elif envelope.sender == AGGREGATOR and isinstance(message, Closed):
+                    self._close(message, step.number)
+                if message is not None and self._can_count(envelope):
+                    self._added = self._say(envelope.sender, message, step.number)
+                    # What is delivered is counted as long as it is under way, or heard.
+                    if self._added is not None and step.lost:
+                        self._held.take(_BYTES_PER_NAME, overhead=0)
+            case Hindered() if added is not None:
+                self._unsay(*added)
             case Delivered():
                 self._lost -= not entry.repeat
                 # What is malformed nobody could have counted.
-                message = step.message
-                if envelope is None or envelope.recipient != AGGREGATOR or message is None:
-                    return
-                self._hear(envelope.sender, envelope.seq, message, step.number)
+                if envelope is not None and message is not None and self._can_count(envelope):
+                    self._hear(envelope.sender, message, step)
             case Departed():
                 # Who is not on the roster is a fault that the verification names.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
@@ -158,17 +195,48 @@ class CompletenessWriter:
             lost=self._lost,
         )
 
-    def _hear(self, sender: PartyId, seq: int, message: Message, number: int) -> None:
-        # Who has declined says nothing more that could be counted, whether the refusal came or not.
-        if seq < self._declined.get(sender, seq + 1):
-            topic = topic_of(message)
-            heard = self._heard.setdefault(topic, {})
-            if sender not in heard and hasattr(message, "round"):
-                each = sender, topic[0]
-                waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
-                if waiting > EARLY_PER_SENDER:
-                    self._crowded.add((sender, topic))
-            heard.setdefault(sender, number)
+    def _can_count(self, envelope: Envelope) -> bool:
+        """Tell whether an aggregator that has this can count it.
+
+        Who has declined says nothing more that could be counted, whether the refusal came or not.
+        """
+        sender, seq = envelope.sender, envelope.seq
+        return (
+            envelope.recipient == AGGREGATOR
+            and sender in self._parties
+            and seq < self._declined.get(sender, seq + 1)
+        )
+
+    def _say(self, sender: PartyId, message: Message, number: int) -> tuple[Topic, PartyId] | None:
+        """Note where a message was sent; None if its sender has sent one on its topic before."""
+        topic = topic_of(message)
+        said = self._said.get(topic)
+        if said is None:
+            self._held.take(0)
+            said = self._said[topic] = {}
+        if sender in said:
+            return None
+        sender = self._charter.roster.own(sender)
+        said[sender] = number
+        if hasattr(message, "round"):
+            each = sender, topic[0]
+            waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
+            if waiting > EARLY_PER_SENDER:
+                self._crowded.add((sender, topic))
+        return topic, sender
+
+    def _unsay(self, topic: Topic, sender: PartyId) -> None:
+        """The network of a simulation holds a message back, so nobody has it before it comes."""
+        del self._said[topic][sender]
+        self._crowded.discard((sender, topic))
+        if (sender, topic[0]) in self._waiting:
+            self._waiting[sender, topic[0]] -= 1
+
+    def _hear(self, sender: PartyId, message: Message, step: Step) -> None:
+        """Note where a message was delivered, and where it was sent if it was held back."""
+        self._say(sender, message, step.number if step.said is None else step.said)
+        heard = self._heard.setdefault(topic_of(message), {})
+        heard.setdefault(self._charter.roster.own(sender), step.number)
 
     def _close(self, said: Closed, number: int) -> None:
         roster = self._charter.roster
@@ -184,12 +252,12 @@ class CompletenessWriter:
         known |= there
         missing = tuple(name for name in awaited if name not in there)
         topic = closed.of, closed.round
-        heard = self._heard.get(topic, {})
+        on_record, heard = self._said.get(topic, {}), self._heard.get(topic, {})
         for name in awaited:
-            if name in heard and (name, closed.of) in self._waiting:
+            if name in on_record and (name, closed.of) in self._waiting:
                 self._waiting[name, closed.of] -= 1
         left_out = tuple(
-            name for name in missing if name in heard and (name, topic) not in self._crowded
+            name for name in missing if name in on_record and (name, topic) not in self._crowded
         )
         self._held.take(_BYTES_PER_NAME * (len(there) + len(missing)))
         self._closings.append(
@@ -202,6 +270,10 @@ class CompletenessWriter:
                 left_out=left_out,
                 unheard=tuple(name for name in counted if name not in heard),
                 entry=number,
-                evidence=tuple(heard[name] for name in left_out),
+                evidence=(
+                    *(on_record[name] for name in left_out),
+                    *(heard[name] for name in left_out if name in heard),
+                ),
+                content=_CONTENT.get(closed.of, "readable"),
             )
         )

@@ -42,6 +42,9 @@ class Recorder(Protocol):
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
         """A member has left."""
 
+    def hindered(self, envelope: Envelope, *, now: float) -> None:
+        """The envelope that was accepted last is lost or delayed by its fate."""
+
     def fault_of_head(self, envelope: Envelope) -> str | None:
         """What a verifier would find wrong with a member's head, were it sent now."""
 
@@ -213,6 +216,7 @@ class Exchange:
         if link != AGGREGATOR != recipient:
             self._acquaint(link, recipient)
         if verdict is _CUT:
+            self._hinder(first, now)
             return Ruling(ends="link cut")
         if recipient in self._left:
             # Once is enough: notices must not pile up before a sender that does not read.
@@ -220,9 +224,12 @@ class Exchange:
             notices = () if notified else (self._notice(recipient, to=link),)
             return Ruling(notices, taken=taken)
         if verdict is _DROP:
+            self._hinder(first, now)
             return Ruling()
         if self._held or fate.delay:
             due = self._due(link, recipient, now, fate.delay)
+            if due > now:
+                self._hinder(first, now)
             deliveries = [msgspec.structs.replace(each, due=due) for each in deliveries]
         if verdict is _DUPLICATE:
             deliveries.append(msgspec.structs.replace(deliveries[0], repeat=True))
@@ -339,6 +346,12 @@ class Exchange:
             if fault is not None:
                 raise RemoteProtocolError(fault, field=_HEAD)
             self._headed.add(link)
+
+    def _hinder(self, envelope: Envelope, now: float) -> None:
+        """Record that what was accepted last is not handed over at once: an aggregator that
+        withholds what it has must not pass for a network that loses it."""
+        if self._recorder is not None:
+            self._recorder.hindered(envelope, now=now)
 
     def _due(self, sender: PartyId, recipient: PartyId, now: float, delay: float) -> float:
         pair = (sender, recipient)

@@ -168,6 +168,14 @@ class Departed(_Timed, frozen=True, kw_only=True):
     reason: Reason
 
 
+class Hindered(_Timed, frozen=True, kw_only=True):
+    """The network of a simulation loses or delays the envelope of the entry before."""
+
+    sender: Name
+    recipient: Name
+    seq: Count
+
+
 class Ending(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
@@ -202,7 +210,7 @@ class Checkpoint(
         return f"Checkpoint(note of {len(self.note)} characters)"
 
 
-Entry = Sent | Delivered | Refused | Departed
+Entry = Sent | Delivered | Refused | Departed | Hindered
 """What happened in a run."""
 
 Item = Entry | Ending | Checkpoint
@@ -211,7 +219,7 @@ Item = Entry | Ending | Checkpoint
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
 _decode_item: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
-    Sent | Delivered | Refused | Departed | Ending | Checkpoint
+    Sent | Delivered | Refused | Departed | Hindered | Ending | Checkpoint
 )
 
 

@@ -33,6 +33,7 @@ from protocol.transcript.entries import (
     Ending,
     Entry,
     Header,
+    Hindered,
     Item,
     Refused,
     Sent,
@@ -132,6 +133,7 @@ class Recorder:
         self._watch = watch
         self._signer = signer
         self._session = header.session
+        self._simulated = header.seed is not None
         self._longest = header.longest
         self._members = header.roster
         self._canonical = CanonicalDigest(header)
@@ -243,6 +245,21 @@ class Recorder:
             Departed(at=_microseconds(now), party=party, reason=_clean(reason)[:REASON_CHARACTERS])
         )
         self._departed.add(party)
+
+    def hindered(self, envelope: Envelope, *, now: float) -> None:
+        """The network of a simulation loses or delays the envelope that was sent last.
+
+        Raises:
+            LocalProtocolError: the record is not a simulation's, or another was sent last.
+        """
+        entry = Hindered(
+            at=_microseconds(now),
+            sender=envelope.sender,
+            recipient=envelope.recipient,
+            seq=envelope.seq,
+        )
+        self._check_hindered(entry)
+        self._append(entry)
 
     def recall(self, content: bytes) -> Item:
         """Take what is on record already, after the header or what was recalled last.
@@ -462,6 +479,19 @@ class Recorder:
                 party=entry.sender,
             )
 
+    def _check_hindered(self, entry: Hindered) -> None:
+        tree = self._trees.get(entry.sender)
+        if tree is None or entry.seq != tree.count - 1 or entry.recipient not in self._trees:
+            raise LocalProtocolError(
+                f"seq {entry.seq} to {entry.recipient!r} is hindered: it was not sent last",
+                party=entry.sender,
+            )
+        if not self._simulated:
+            raise LocalProtocolError(
+                f"seq {entry.seq} is hindered: only the network of a simulation does that",
+                party=entry.sender,
+            )
+
     def _recall(self, item: Entry | Ending) -> None:
         """Note an entry as when it was recorded; only the log is left to the caller."""
         match item:
@@ -482,6 +512,8 @@ class Recorder:
                     self._words[item.sender].deliver(item.seq)
             case Departed():
                 self._departed.add(item.party)
+            case Hindered():
+                self._check_hindered(item)
             case Ending():
                 if (item.log, item.digest) != (self._log.root(), self.digest()):
                     raise TranscriptError("the last entry is not of what is on record")

@@ -6,8 +6,9 @@ left, and may come out otherwise.
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from protocol.crypto.merkle import Tree
@@ -129,6 +130,11 @@ class Closing(NamedTuple):
     whole: bool
 
 
+def _is_closing(envelope: Envelope) -> bool:
+    """Tell whether what the aggregator says is a range of a closing."""
+    return (envelope.kind, envelope.recipient) == (_CLOSED, RECORD)
+
+
 class Past:
     """What a record says of a run, for those who go on with it.
 
@@ -198,6 +204,23 @@ class Past:
         """The waits of the aggregator that have ended; only the last may be incomplete."""
         return self._closings
 
+    def close(self, unsaid: Sequence[Envelope]) -> list[Envelope]:
+        """Record the rest of a closing that is on record in part, before anybody is heard.
+
+        Whoever was heard between two ranges would seem to be left out by the second.
+
+        Args:
+            unsaid: what ``catch_up`` has returned; the recorder goes on.
+
+        Returns:
+            What is unsaid then.
+        """
+        ranges = [*itertools.takewhile(_is_closing, unsaid)]
+        taken = 0
+        while taken < len(ranges):
+            taken += self._exchange.accept(AGGREGATOR, ranges, now=self.at, start=taken).taken
+        return list(unsaid[len(ranges) :])
+
     def _sent(self, envelope: Envelope, entry: Sent) -> None:
         sender, recipient = envelope.sender, envelope.recipient
         at = entry.at * _SECONDS
@@ -205,7 +228,7 @@ class Past:
         if sender == AGGREGATOR:
             self.words.append(entry.envelope)
             self.began = at if self.began is None else self.began
-            if (envelope.kind, recipient) == (_CLOSED, RECORD):
+            if _is_closing(envelope):
                 self._close(envelope, at)
         if recipient != RECORD and recipient not in self._exchange.departed:
             self.waiting[sender, envelope.seq] = envelope
@@ -362,7 +385,7 @@ class _Rerun:
         before = self._returned
         for envelope in self._machine.take():
             self._said.append(envelope)
-            self._ranges += (envelope.kind, envelope.recipient) == (_CLOSED, RECORD)
+            self._ranges += _is_closing(envelope)
         for number in range(before, self._returned):
             for envelope in self._held.pop(number, ()):
                 # Too late: it is kept for the auditor.

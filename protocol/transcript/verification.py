@@ -29,6 +29,7 @@ from protocol.transcript.entries import (
     Ending,
     Entry,
     Header,
+    Hindered,
     Refused,
     Sent,
     decode_item,
@@ -244,6 +245,8 @@ class _Verifier:
         self._first: str | None = None
         self._entries = 0
         self._messages = 0
+        # What the entry before has sent, if it has.
+        self._before: Envelope | None = None
         # Of the record at hand; None at the end.
         self._offset: int | None = None
 
@@ -314,6 +317,7 @@ class _Verifier:
         except ProtocolError as error:
             self.report("entries", str(error), self._entries)
             self._entries += 1
+            self._before = None
         self._log.add(content)
 
     def _take_checkpoint(self, note: str) -> None:
@@ -325,16 +329,20 @@ class _Verifier:
             self._first = note
 
     def _take_entry(self, entry: Entry) -> None:
+        before, self._before = self._before, None
         match entry:
             case Sent():
                 self._messages += 1
-                self._take_sent(decode_envelope(entry.envelope), entry.envelope)
+                envelope = self._before = decode_envelope(entry.envelope)
+                self._take_sent(envelope, entry.envelope)
             case Delivered():
                 self._take_delivered(entry)
             case Departed():
                 self._take_departed(entry)
             case Refused():
                 pass  # Any sender may be refused, for any reason.
+            case Hindered():
+                self._take_hindered(entry, before)
 
     def _take_sent(self, envelope: Envelope, encoded: bytes) -> None:
         def report(rule: str, message: str) -> None:
@@ -396,6 +404,18 @@ class _Verifier:
             return
         what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
         self.report(rule, f"{what} {why}", self._entries)
+
+    def _take_hindered(self, entry: Hindered, before: Envelope | None) -> None:
+        sent = None if before is None else (before.sender, before.recipient, before.seq)
+        what = f"seq {entry.seq} of {_shown(entry.sender)} to {_shown(entry.recipient)}"
+        if sent != (entry.sender, entry.recipient, entry.seq) or (
+            entry.recipient not in self._positions
+        ):
+            message = f"{what} is hindered, and the entry before does not send it"
+            self.report("delivery", message, self._entries)
+        if self._header is not None and self._header.seed is None:
+            message = f"{what} is hindered: only the network of a simulation does that"
+            self.report("delivery", message, self._entries)
 
     def _take_departed(self, entry: Departed) -> None:
         if entry.party not in self._positions:

@@ -327,6 +327,8 @@ async def hold(
     if past is not None and past.began is not None:
         unsaid = catch_up(machine, past, start=trio.current_time() - past.at)
     attempt.take_up()
+    if past is not None and unsaid is not None:
+        unsaid = past.close(unsaid)
     lost: dict[PartyId, str] = {}
     if past is None or past.ending is None:
         commits = Commits(recorder, record.sync)

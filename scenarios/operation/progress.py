@@ -253,6 +253,7 @@ class _Counted:
         self.departed = recorder.departed
         self.delivered = recorder.delivered
         self.refused = recorder.refused
+        self.hindered = recorder.hindered
         self.fault_of_head = recorder.fault_of_head
 
     def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:

@@ -14,7 +14,7 @@ from protocol.messages import NO_ROUND, PartyId
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Refused, Sent
+from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
@@ -104,6 +104,11 @@ TABLES = (
         "delivered",
         "an envelope that was handed to its recipient",
         (*_ABOUT, *_LINK, Column("repeated", "flag", "whether that was the case before")),
+    ),
+    RecordTable(
+        "hindered",
+        "an envelope that the network of a simulation loses or delays",
+        (*_ABOUT, *_LINK),
     ),
     RecordTable(
         "refused",
@@ -240,6 +245,9 @@ class _Rows:
             case Delivered():
                 handed = (_integer(entry.seq), entry.repeat)
                 yield "delivered", (*about, entry.sender, entry.recipient, *handed)
+            case Hindered():
+                named = entry.sender, entry.recipient, _integer(entry.seq)
+                yield "hindered", (*about, *named)
             case Refused():
                 yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
             case Departed():

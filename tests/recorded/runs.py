@@ -24,7 +24,15 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import Delivered, Departed, Entry, Header, Refused, Sent
+from protocol.transcript.entries import (
+    Delivered,
+    Departed,
+    Entry,
+    Header,
+    Hindered,
+    Refused,
+    Sent,
+)
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -254,6 +262,8 @@ def written(
                 recorder.delivered(envelope, now=now, repeat=entry.repeat)
             case Departed():
                 recorder.departed(entry.party, entry.reason, now=now)
+            case Hindered():
+                recorder.hindered(sent[entry.sender, entry.seq], now=now)
             case Refused():
                 recorder.refused(entry.link, entry.reason, entry.excerpt, now=now)
     digest = recorder.close(complete, reason)

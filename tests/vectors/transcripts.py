@@ -96,9 +96,9 @@ def opened(**fields: Any) -> Transcript:
     return Transcript(**fields)
 
 
-def asked() -> Transcript:
+def asked(**fields: Any) -> Transcript:
     """Both parties have been asked, and one has answered."""
-    record = opened()
+    record = opened(**fields)
     for party in (ANN, BOB):
         record.tell("aggregator", party.name, "Ask", b"\x90")
     record.tell("ann", "aggregator", "Report", b"\x91\x01")
@@ -749,6 +749,8 @@ def entries() -> Iterator[Case]:
         ("0 for false", ["Delivered", 0, "ann", "bob", 0, 0]),
         ("nil for a sender", ["Delivered", 0, None, "bob", 0, False]),
         ("a recipient of 256 characters", ["Delivered", 0, "ann", "b" * 256, 0, False]),
+        ("an item too few where one is hindered", ["Hindered", 0, "ann", "bob"]),
+        ("an item too many where one is hindered", ["Hindered", 0, "ann", "bob", 0, False]),
         ("an unsigned time in a longer form", ["Departed", Raw(b"\xcc\1"), "ann", ""]),
         ("a signed time", ["Departed", Raw(b"\xd0\1"), "ann", ""]),
         ("a reason that is not UTF-8", ["Departed", 0, "ann", Raw(b"\xa1\xff")]),
@@ -918,6 +920,7 @@ def said() -> Iterator[Case]:
     yield broken("an envelope with which all is wrong", ended(record), *rules)
     yield from numbered()
     yield from delivered()
+    yield from hindered()
     yield from departed()
 
 
@@ -992,6 +995,40 @@ def delivered() -> Iterator[Case]:
         ("again after a repetition", [once, again, once]),
     ):
         yield broken(f"delivered: {name}", of(*steps), "delivered-twice")
+
+
+def hindered() -> Iterator[Case]:
+    def of(*held: tuple[Any, ...], between: bool = False, seed: Any = 1) -> Transcript:
+        """Bob says something to the aggregator, and what holds it back comes after it."""
+        record = asked(seed=seed)
+        record.say("bob", "aggregator", "Report", b"\x91\0")
+        if between:
+            record.entry("Refused", 0, "", "", b"")
+        for sender, recipient, seq in held:
+            record.entry("Hindered", 0, sender, recipient, seq)
+        return ended(record)
+
+    held = ("bob", "aggregator", 0)
+    for seed in (1, "withheld"):
+        yield sound(f"an envelope is hindered, of seed {seed!r}", of(held, seed=seed))
+    yield broken("hindered: in no simulation", of(held, seed=None), "delivery")
+    for name, other in (
+        ("another number", ("bob", "aggregator", 1)),
+        ("another sender", ("ann", "aggregator", 0)),
+        ("another recipient", ("bob", "ann", 0)),
+        ("from nobody", ("carl", "aggregator", 0)),
+    ):
+        yield broken(f"hindered: {name}", of(other), "delivery")
+    yield broken("hindered: twice", of(held, held), "delivery")
+    yield broken("hindered: not right after it is sent", of(held, between=True), "delivery")
+    record = asked(seed=1)
+    record.say("aggregator", "record", "Result", b"")
+    record.entry("Hindered", 0, "aggregator", "record", 2)
+    yield broken("hindered: what was said to the record", ended(record), "delivery")
+    record = asked(seed=1)
+    record.say("ann", "carl", "Report", b"")
+    record.entry("Hindered", 0, "ann", "carl", 0)
+    yield broken("hindered: what was said to nobody", ended(record), "recipient", "delivery")
 
 
 def departed() -> Iterator[Case]:

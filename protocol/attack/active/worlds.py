@@ -458,6 +458,9 @@ class _Sent:
     def departed(self, party: PartyId, reason: str, *, now: float) -> None:
         """Who departs says nothing."""
 
+    def hindered(self, envelope: Envelope, *, now: float) -> None:
+        """What is hindered was sent."""
+
     def fault_of_head(self, envelope: Envelope) -> str | None:
         return None
 

@@ -187,9 +187,13 @@ def test_a_report_that_is_left_out_is_found(honest: Run) -> None:
     [closing] = found.completeness.closings
     assert closing.missing == closing.left_out == (TWO,)
     [finding] = found.findings
-    assert str(finding) == "'Report' was delivered in time and not counted: party-2"
-    closed, delivered = (forgery.entries[place] for place in finding.entries)
+    assert str(finding) == (
+        "'Report' was on record before the closing and was not counted; the aggregator could read "
+        "it before it decided: party-2"
+    )
+    closed, sent, delivered = (forgery.entries[place] for place in finding.entries)
     assert closed[2][4] == "Closed"
+    assert sent[2][1:5:3] == [TWO, "Report"]
     assert delivered[0] == "Delivered"
     assert delivered[2] == finding.party == TWO
 

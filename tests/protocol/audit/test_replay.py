@@ -30,7 +30,7 @@ def run(
     variant: Variant, *, fate: FateRule | None = None, parties: int = 3
 ) -> tuple[Setting, list[Entry]]:
     """A run: its setting, and its record."""
-    done = recorded(variant, answers(SURVEY, parties), fate=fate, seeded=False)
+    done = recorded(variant, answers(SURVEY, parties), fate=fate, seeded=fate is not None)
     return done.setting, list(done.entries)
 
 

@@ -14,7 +14,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, SWITCH, Envelope, Left, PartyId
 from protocol.session.exchange import Delivery, Exchange, Ruling
 from protocol.session.fates import PASS, Fate, Verdict
-from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Refused, Sent
+from protocol.transcript.entries import EXCERPT_BYTES, Delivered, Departed, Hindered, Refused, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
@@ -352,3 +352,30 @@ def test_last_words_are_ruled_alone(kind: str, to: PartyId) -> None:
     assert exchange.accept(ONE, said, now=0.0).taken == 1
     with pytest.raises(RemoteProtocolError, match=r"an envelope (after|other than)"):
         exchange.accept(ONE, said, now=0.0, start=1)
+
+
+@pytest.mark.parametrize(
+    ("fate", "held"),
+    [
+        (Fate(Verdict.DROP), True),
+        (Fate(Verdict.CUT), True),
+        (Fate(delay=4.0), True),
+        (Fate(Verdict.DUPLICATE), False),
+        (PASS, False),
+    ],
+)
+def test_what_is_lost_or_delayed_is_said_to_be(fate: Fate, held: bool) -> None:
+    hub = Hub()
+    hub.rule(ONE, TWO, now=1.0, fate=fate)
+    sent, *hindered = [entry for entry in hub.entries() if not isinstance(entry, Departed)]
+    assert isinstance(sent, Sent)
+    expected = Hindered(at=1_000_000, sender=ONE, recipient=TWO, seq=0)
+    assert hindered == ([expected] if held else [])
+
+
+def test_what_waits_behind_something_delayed_is_delayed() -> None:
+    hub = Hub()
+    for now, fate in ((1.0, Fate(delay=4.0)), (2.0, PASS), (6.0, PASS)):
+        hub.send(ONE, TWO, now=now, fate=fate)
+    hindered = [entry.seq for entry in hub.entries() if isinstance(entry, Hindered)]
+    assert hindered == [0, 1]

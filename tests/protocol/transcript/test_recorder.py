@@ -13,7 +13,7 @@ import pytest
 
 from protocol.errors import LocalProtocolError
 from protocol.messages import AGGREGATOR, SWITCH, Envelope, PartyId
-from protocol.transcript.entries import MAGIC, Refused
+from protocol.transcript.entries import MAGIC, Hindered, Refused
 from protocol.transcript.log import log_secret_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import BLOCK_BYTES, BLOCK_ENTRIES, Recorder
@@ -276,3 +276,25 @@ def test_a_record_that_is_not_a_simulations_needs_a_secret(secret: bytes | None)
     header = msgspec.structs.replace(HEADER, seed=None)
     with pytest.raises(LocalProtocolError, match="expected a secret of 32 bytes for the log"):
         Recorder(lambda _: None, header, secret=secret)
+
+
+def test_only_a_simulation_holds_something_back_and_only_what_was_sent_last() -> None:
+    parts: list[bytes] = []
+    recorder = Recorder(parts.append, msgspec.structs.replace(HEADER, seed=1))
+    for item in REPORTS:
+        recorder.sent(item, now=0.0)
+    first, *_, last = REPORTS
+    recorder.hindered(last, now=1.0)
+    recorder.close()
+    hindered = TranscriptReader(b"".join(parts))
+    assert [e for e in hindered if isinstance(e, Hindered)] == [
+        Hindered(at=1_000_000, sender=last.sender, recipient=last.recipient, seq=last.seq)
+    ]
+    assert verify(b"".join(parts)).faults == ()
+    recorder = Recorder(lambda _: None, msgspec.structs.replace(HEADER, seed=1))
+    with pytest.raises(LocalProtocolError, match="it was not sent last"):
+        recorder.hindered(first, now=0.0)
+    real = Recorder(lambda _: None, msgspec.structs.replace(HEADER, seed=None), secret=bytes(32))
+    real.sent(first, now=0.0)
+    with pytest.raises(LocalProtocolError, match="only the network of a simulation does that"):
+        real.hindered(first, now=0.0)

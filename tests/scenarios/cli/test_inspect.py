@@ -365,8 +365,8 @@ def test_query_prints_a_table(quick: Recorded) -> None:
         ("", "expected a SELECT"),
         (
             "SELEC 1",
-            "syntax error (tables: header, roster, sent, delivered, refused, departed, closing, "
-            "ledger, checkpoint)",
+            "syntax error (tables: header, roster, sent, delivered, hindered, refused, departed, "
+            "closing, ledger, checkpoint)",
         ),
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("SELECT * FROM nosuch", "no such table: nosuch"),

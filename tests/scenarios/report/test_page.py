@@ -327,7 +327,16 @@ def test_large_transcripts_are_summarised() -> None:
     verification = found.verification
     flawed = replace(verification, faults=(fault,) * 10_000)
     closing = Closing(
-        "Report", NO_ROUND, 3000, 0, parties, parties, parties, entry=7, evidence=(8,)
+        "Report",
+        NO_ROUND,
+        3000,
+        0,
+        parties,
+        parties,
+        parties,
+        entry=7,
+        evidence=(8,),
+        content="readable",
     )
     large = msgspec.structs.replace(
         found,

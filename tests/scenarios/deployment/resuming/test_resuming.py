@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import itertools
 import os
 import shutil
 import socket
@@ -21,13 +22,17 @@ from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.transcript.checkpoints import read_note
+from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import SECTOR
 from protocol.transcript.wrapper import Wrapper
+from scenarios.deployment import aggregating
 from scenarios.deployment.aggregating import attempting, hold, make_ready
+from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.deployment.respondents import read_records
+from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import checkpoint_path, read_checkpoint
 from scenarios.files.kept_records import partial_path
@@ -36,6 +41,7 @@ from scenarios.running.outcomes import Outcome
 from tests.scenarios.deployment.test_attempts import Signing
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from transports.lasting.link import connect_lasting
+from transports.switch import Switch
 from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
@@ -322,6 +328,44 @@ def test_zeros_in_the_place_of_what_was_not_synced(
     first = Program("entries", 9)
     survey.check(survey.held(first, Program(), left=left), signing)
     assert first.dead
+
+
+def test_a_closing_that_is_on_record_in_part_is_whole_before_anybody_is_heard(
+    tmp_path: Path, signing: Signing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever answered between two ranges would seem to be left out by the second."""
+    for module in ("protocol.session.closings", "protocol.transcript.resuming"):
+        monkeypatch.setattr(f"{module}.CLOSING_MEMBERS", 8)
+    monkeypatch.setattr("protocol.session.closings._BYTES", 1)
+    names = tuple(f"party-{number}" for number in range(8))
+    monkeypatch.setattr(f"{__name__}.WHO", names)
+    monkeypatch.setattr(f"{__name__}.ROWS", [ROWS[0]] * len(names))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    make_keys(read_plan(plan), names, tmp_path / "made", days=1)
+    first, again = Program(), Program()
+    closings = itertools.count(1)
+    append = Recorder._append
+    open_hub = aggregating.open_lasting
+    opened = []
+
+    def dies_between(recorder: Recorder, entry: Any) -> None:
+        if _program.get() is first and isinstance(entry, Sent) and b"Closed" in entry.envelope:
+            recorder.flush()
+            first.dead = next(closings) == 2
+        append(recorder, entry)
+
+    def opening(switch: Switch, *given: Any, **options: Any) -> Any:
+        opened.append(switch.exchange.accepted(AGGREGATOR))
+        return open_hub(switch, *given, **options)
+
+    monkeypatch.setattr(Recorder, "_append", dies_between)
+    monkeypatch.setattr(aggregating, "open_lasting", opening)
+    survey = Survey(tmp_path / "made", tmp_path)
+    survey.check(survey.held(first, again), signing)
+    assert first.dead
+    # Its questions, and both ranges.
+    assert opened == [0, len(names) + 2]
 
 
 @pytest.mark.slow
