@@ -70,6 +70,8 @@ PUBLIC = {
     "Asked": "what a plan asks",
     "Bound": "a bound of the graph",
     "Degree": "how many neighbours there are",
+    "Withstood": "how many may conspire",
+    "_Law": "probabilities",
     "Delivered": "commitments, and who has dealt",
     "Excerpt": "names and public keys",
     "Key": "a key that a plan asks about",

@@ -113,7 +113,7 @@ def _written() -> Generator[None]:
 
     with (
         mock.patch.object(LastingLink, "acknowledgement", written),
-        mock.patch.object(answering, "keep_receipt", return_value=SimpleNamespace(problems=())),
+        mock.patch.object(answering, "keep_receipt", return_value=SimpleNamespace(problems=(), late=False)),
     ):
         yield
 
