@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
+from scenarios.streams import escape
+
 CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
@@ -37,7 +39,13 @@ def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if character <= "\xff":
+        return character.encode("unicode_escape").decode()
+    return escape(character)
 
 
 def say(text: str) -> None:
