@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from contextlib import suppress
 
@@ -10,6 +12,8 @@ from scenarios.streams import escape
 CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
+COMPLAINT = "sottovoce: "
+"""What the line of an error begins with."""
 
 STOPPED = 75
 """The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""
@@ -54,3 +58,20 @@ def say(text: str) -> None:
     with suppress(OSError):
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
+
+
+def install_command(extra: str) -> str:
+    """The shell command that installs the packages of an extra for the Python that runs here.
+
+    Args:
+        extra: its name, as in ``pyproject.toml``.
+    """
+    from importlib.metadata import requires
+
+    wanted = re.compile(rf"""extra == ['"]{re.escape(extra)}['"]""")
+    packages = [
+        package.strip()
+        for package, _, marker in (one.partition(";") for one in requires("sottovoce") or ())
+        if wanted.search(marker)
+    ]
+    return shlex.join([sys.executable or "python3", "-m", "pip", "install", *packages])

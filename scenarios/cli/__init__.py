@@ -17,6 +17,7 @@ from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
 from scenarios.errors import (
     CANNOT_FINISH,
+    COMPLAINT,
     STOPPED,
     CannotFinishError,
     EngineError,
@@ -161,4 +162,4 @@ def _say_interrupted(*more: object) -> None:
 
 
 def _complain(text: str) -> None:
-    say(f"sottovoce: {' '.join(text.split())}")
+    say(f"{COMPLAINT}{' '.join(text.split())}")
