@@ -10,7 +10,15 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side broke the rules: a bug in a role or in the code that drives it."""
+    """This side broke the rules: a bug in a role or in the code that drives it.
+
+    Args:
+        message: what is wrong.
+        party: the member whose role it is.
+        role: ``party`` or ``aggregator``.
+        round: the number of waits that had returned.
+        line: file and line of the variant's code, ``FILE:LINE``.
+    """
 
     def __init__(
         self,
@@ -19,6 +27,7 @@ class LocalProtocolError(ProtocolError):
         party: str | None = None,
         role: str | None = None,
         round: int | None = None,
+        line: str | None = None,
     ) -> None:
         where = []
         if party is not None:
@@ -27,10 +36,13 @@ class LocalProtocolError(ProtocolError):
             where.append(f"role {role!r}")
         if round is not None:
             where.append(f"round {round}")
+        if line is not None:
+            where.append(line)
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
         self.party = party
         self.role = role
         self.round = round
+        self.line = line
 
 
 class RemoteProtocolError(ProtocolError):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from contextlib import suppress
+
+from scenarios.streams import escape
 
 CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
+COMPLAINT = "sottovoce: "
+"""What the line of an error begins with."""
 
 STOPPED = 75
 """The exit code after a signal that asked to stop, as of ``sysexits.h``: try again later."""
@@ -42,7 +48,13 @@ def printable(text: str) -> str:
     """Text with control characters escaped: a hostile file must not drive the terminal."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if character <= "\xff":
+        return character.encode("unicode_escape").decode()
+    return escape(character)
 
 
 def say(text: str) -> None:
@@ -51,3 +63,20 @@ def say(text: str) -> None:
     with suppress(OSError):
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
+
+
+def install_command(extra: str) -> str:
+    """The shell command that installs the packages of an extra for the Python that runs here.
+
+    Args:
+        extra: its name, as in ``pyproject.toml``.
+    """
+    from importlib.metadata import requires
+
+    wanted = re.compile(rf"""extra == ['"]{re.escape(extra)}['"]""")
+    packages = [
+        package.strip()
+        for package, _, marker in (one.partition(";") for one in requires("sottovoce") or ())
+        if wanted.search(marker)
+    ]
+    return shlex.join([sys.executable or "python3", "-m", "pip", "install", *packages])

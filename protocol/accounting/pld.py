@@ -74,9 +74,7 @@ def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> 
     try:
         from dp_accounting.pld import privacy_loss_distribution as library
     except ImportError as error:
-        raise ImportError(
-            "the second opinion needs dp-accounting: pip install 'sottovoce[accounting]'"
-        ) from error
+        raise ImportError("the second opinion needs dp-accounting", name=error.name) from error
     parts = []
     for pair, count in pairs:
         under_p, under_q = _laws(pair)

@@ -13,7 +13,9 @@ Rules
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+import traceback
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
@@ -339,8 +341,9 @@ class Machine:
             except PrivacyError as error:
                 outcome = error
             except Exception as error:
+                failure = self._local(_shown(error), error)
                 self._stop_role()
-                self._end(self._local(_shown(error), error))
+                self._end(failure)
                 return
 
     def _stop_role(self) -> None:
@@ -350,7 +353,13 @@ class Machine:
                 self._role.close()
 
     def _local(self, message: str, cause: BaseException | None) -> LocalProtocolError:
-        error = LocalProtocolError(message, party=self.me, role=self.role, round=self._rounds)
+        frames = [*_waiting_frames(self._role)]
+        if cause is not None:
+            frames += traceback.walk_tb(cause.__traceback__)
+        line = _line_in(type(self.charter.variant), frames)
+        error = LocalProtocolError(
+            message, party=self.me, role=self.role, round=self._rounds, line=line
+        )
         error.__cause__ = cause
         return error
 
@@ -448,6 +457,22 @@ class Machine:
                 kind=kind, answered=len(answers), at_least=effect.at_least, missing=missing
             )
         return returned
+
+
+def _waiting_frames(role: object) -> Iterator[tuple[FrameType, int]]:
+    """The frames of a role that waits, the outermost first, each with its line."""
+    while (frame := getattr(role, "cr_frame", None)) is not None:
+        yield frame, frame.f_lineno
+        role = getattr(role, "cr_await", None)
+
+
+def _line_in(variant: type, frames: Iterable[tuple[FrameType, int]]) -> str | None:
+    """``FILE:LINE`` of the innermost frame in the module of a variant's class, or of a base."""
+    lines = {
+        frame.f_globals.get("__name__"): f"{frame.f_code.co_filename}:{line}"
+        for frame, line in frames
+    }
+    return next((lines[one.__module__] for one in variant.__mro__ if one.__module__ in lines), None)
 
 
 def _shown(error: Exception) -> str:

@@ -38,13 +38,30 @@ def ending_of(machine: Ended) -> str:
     return DONE if machine.failure is None else str(machine.failure)
 
 
+def is_mistake(party: PartyId, ending: str) -> bool:
+    """Whether a party ended by a mistake in its role, as ``LocalProtocolError`` words it."""
+    return ending.startswith(f"party {party!r}, role ")
+
+
 def run_of(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
     """A finished session.
 
+    Args:
+        aggregator: the aggregator's machine.
+        endings: of each party, in the order of the roster.
+
     Raises:
+        LocalProtocolError: the aggregator failed after a mistake in the role of parties. It is that
+            of the first of them, with a note of the aggregator's failure.
         ProtocolError: as ``outcome_of``; for want of a quorum it has a note that says why.
     """
     failure = aggregator.failure
+    mistakes = [ending for name, ending in endings.items() if is_mistake(name, ending)]
+    if failure is not None and mistakes:
+        error = LocalProtocolError(mistakes[0])
+        parties = f"{len(mistakes)} of {len(endings)} parties failed"
+        error.add_note(f"{parties}, and then the aggregator: {failure}")
+        raise error from failure
     if isinstance(failure, QuorumError):
         reasons = ((n, endings.get(PartyId(n), DONE)) for n in failure.missing)
         why = next((f"{name}: {ending}" for name, ending in reasons if ending != DONE), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
 from protocol.surveys.dataframes import Frame, is_missing, text_of
+from protocol.surveys.formulas import escape_formula, unescape_formula
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
@@ -171,16 +172,21 @@ class Records:
         return [dict(zip(names, row, strict=True)) for row in self._texts()]
 
     def to_csv(self) -> str:
-        """The records as comma-separated text with a header; ``from_csv`` reads it back."""
+        """The records as comma-separated text with a header; ``from_csv`` reads it back.
+
+        An apostrophe stands before names that a spreadsheet would take for formulas.
+        """
         text = _Text()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.survey.names)
-        writer.writerows(self._texts())
+        writer.writerow(map(escape_formula, self.survey.names))
+        writer.writerows(self._texts(escape_formula))
         return "".join(text.parts)
 
-    def _texts(self) -> Iterator[tuple[str, ...]]:
+    def _texts(self, shown: Callable[[str], str] = str) -> Iterator[tuple[str, ...]]:
         columns = (
-            np.array(attribute.categories, dtype=object)[self.codes[:, place]].tolist()
+            np.array([*map(shown, attribute.categories)], dtype=object)[
+                self.codes[:, place]
+            ].tolist()
             for place, attribute in enumerate(self.survey.attributes)
         )
         return zip(*columns, strict=True)
@@ -392,7 +398,7 @@ def _picked(
         header = next(reader, None)
         if header is None:
             raise SurveyError("the table is empty")
-        places = _places(names, [name.strip() for name in header])
+        places = _places(names, [unescape_formula(name.strip()) for name in header])
         blank = None
         number = 1
         for fields in reader:
@@ -405,7 +411,7 @@ def _picked(
                     f"{len(fields)} fields, but the header has {len(header)}", row=number
                 )
             else:
-                yield tuple([fields[place] for place in places])
+                yield tuple([unescape_formula(fields[place]) for place in places])
             number += 1
     except csv.Error as error:
         raise SurveyError(f"not a table: {error}", row=number or None) from error

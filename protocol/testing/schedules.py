@@ -12,6 +12,7 @@ from protocol.audit.audit import audit
 from protocol.errors import LocalProtocolError, ProtocolError, SurveyError
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
+from protocol.session.run import is_mistake
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
@@ -183,6 +184,9 @@ def failure_of(run: FaultyRun) -> str:
 
 def _check_ends(run: Rehearsal) -> None:
     failure = run.failure
+    for party, ending in run.endings.items():
+        if is_mistake(party, ending):
+            raise AssertionError(f"{party} fails under faults: {ending}")
     if isinstance(failure, LocalProtocolError):
         raise AssertionError(f"the aggregator's role fails under faults: {failure}") from failure
     endings = {**run.endings, AGGREGATOR: str(failure or "")}
@@ -191,9 +195,6 @@ def _check_ends(run: Rehearsal) -> None:
             raise AssertionError(
                 f"{member}: {ending}; a wait for what may be lost says `within`"
             ) from failure
-        # The start of a machine's message for an exception of a role that is not a ProtocolError.
-        if ending.startswith(f"party {member!r}, role"):
-            raise AssertionError(f"{member} fails under faults: {ending}")
 
 
 def _check_record(run: Rehearsal) -> None:

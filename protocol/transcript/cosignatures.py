@@ -29,7 +29,7 @@ NAME_CHARACTERS = 255
 
 MAX_TIME = (1 << 63) - 1
 
-_NAME = re.compile(r"[^\s+\x00-\x1f]+")
+_NAME = re.compile(r"[^\s+\x00-\x1f\ud800-\udfff]+")
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
 _TIME = struct.Struct(">Q")
 
@@ -38,8 +38,8 @@ class WitnessKey(msgspec.Struct, frozen=True):
     """A witness's name and public Ed25519 key.
 
     Raises:
-        ValueError: the name is empty, too long, or has white space, ``+`` or control characters;
-            or the key has another length, is of low order, or is not canonical.
+        ValueError: the name is empty, too long, or has white space, ``+``, control characters or
+            lone surrogates; or the key has another length, is of low order, or is not canonical.
     """
 
     name: str
@@ -49,7 +49,7 @@ class WitnessKey(msgspec.Struct, frozen=True):
         if not _NAME.fullmatch(self.name) or len(self.name) > NAME_CHARACTERS:
             raise ValueError(
                 f"witness name {self.name!r:.80}: expected 1 to {NAME_CHARACTERS} characters, "
-                "without white space, '+' and control characters"
+                "in UTF-8, without white space, '+' and control characters"
             )
         check_keys([(PartyId(self.name), self.key)])
 

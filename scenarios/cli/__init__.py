@@ -17,6 +17,7 @@ from scenarios.cli.group import LazyGroup, Place
 from scenarios.datasets import DatasetError
 from scenarios.errors import (
     CANNOT_FINISH,
+    COMPLAINT,
     STOPPED,
     CannotFinishError,
     EngineError,
@@ -26,6 +27,7 @@ from scenarios.errors import (
     say,
 )
 from scenarios.running.shadows import file_in_the_way
+from scenarios.streams import make_writable, open_closed
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -79,21 +81,13 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit."""
-    _open_what_is_closed()
+    open_closed()
+    make_writable()
     try:
         _run(arguments)
     except Exception:
         traceback.print_exc()
         sys.exit(CRASHED)
-
-
-def _open_what_is_closed() -> None:
-    """Open standard streams that were left closed: no record may be written to by their numbers."""
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(opened, True)
-    os.close(opened)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(arguments: Sequence[str] | None) -> None:
@@ -168,4 +162,4 @@ def _say_interrupted(*more: object) -> None:
 
 
 def _complain(text: str) -> None:
-    say(f"sottovoce: {' '.join(text.split())}")
+    say(f"{COMPLAINT}{' '.join(text.split())}")

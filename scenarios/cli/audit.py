@@ -89,7 +89,8 @@ _ALONE = "--tap and --key are ignored by --worst"
 @click.option(
     "--replay",
     is_flag=True,
-    help="With --html: also show the survey step by step, with a slider over the steps.",
+    help="With --html: also show the survey step by step, with a slider over the steps. Only the "
+    "page's owner may read it.",
 )
 @click.option(
     "--member",
@@ -171,7 +172,9 @@ def audit(
         raise UsageError("--replay: expected --html too, for the page that shows the steps")
     with reading(transcript, times=2, silent=as_json) as opened, ChecksMeanwhile() as checks:
         if html is not None:
-            prepare_output(html)
+            from scenarios.report.page.audit import BEGINS
+
+            prepare_output(html, own=BEGINS)
         reader = reader_of(opened, transcript)
         header = reader.header
         cls = variant_of(header, variant)
@@ -221,9 +224,9 @@ def audit(
     if calibration.files and found.estimate is not None:
         judged = replace(judged, calibrated=calibration.of(found.estimate))
     if html is not None:
-        from scenarios.report.page.audit import audit_page
+        from scenarios.report.page.audit import BEGINS, audit_page
 
-        write_whole(html, audit_page(judged, rounds, steps))
+        write_whole(html, audit_page(judged, rounds, steps), private=replay, own=BEGINS)
     if as_json:
         from scenarios.report.values import judged_values
 
@@ -234,7 +237,8 @@ def audit(
 
         print_report(statement_report(statement(judged)))
         if html is not None:
-            click.echo(f"written: {html}")
+            alone = ", which only its owner may read" if replay else ""
+            click.echo(f"written: {html}{alone}")
     if found.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if found.verdict == "sound" else 1

@@ -12,7 +12,7 @@ from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import delta_option, json_option, print_json, print_report
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 
 _MOST_MECHANISMS = 1000
 _LISTED = 20
@@ -60,7 +60,7 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     try:
         found = opinion(pairs, delta)
     except ImportError as error:
-        second = bracket = str(error)
+        second = bracket = f"{error}: {install_command('accounting')}"
     else:
         second = seconded(exact, found)
         bracket = {**figure_values(second), "lower": found.lower, "interval": found.interval}

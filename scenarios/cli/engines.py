@@ -59,8 +59,8 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(ENGINES),
         default="here",
         show_default=True,
-        help="What carries out the work: this process, processes of this machine, or Ray, which "
-        "is installed by pip install 'sottovoce[ray]'. The result is the same.",
+        help="What carries out the work: this process, processes of this machine, or Ray, if "
+        "it is installed. The result is the same.",
     )
     @click.option(
         "--jobs",

@@ -29,7 +29,7 @@ from scenarios.designing.candidates import Candidate
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.targets import Target
 from scenarios.errors import UsageError
-from scenarios.files.comma_separated import csv_text
+from scenarios.files.comma_separated import CsvText, csv_text
 from scenarios.report.formatting import as_json, count
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
 from scenarios.report.pictures.drawing import Plot
@@ -245,7 +245,7 @@ class Comparison(NamedTuple):
             "notes": list(self.notes),
         }
 
-    def csv(self) -> str:
+    def csv(self) -> CsvText:
         """The rows as comma-separated text; what is unknown is empty."""
         return csv_text(self.rows[0], (row.values() for row in self.rows))
 

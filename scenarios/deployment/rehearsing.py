@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import TRANSCRIPT, partial_path
 from scenarios.files.writing import make_folder, write_once
+from scenarios.streams import output_encoding
 
 MEMBERS, RECORDS, PURSES, RESULT_FOLDER = "members", "records", "purses", "result"
 """The folders that a rehearsal makes: of the members, of what parties hold and spend, of the
@@ -229,13 +231,17 @@ def _heeding_signals() -> Iterator[None]:
 def _start(
     running: contextlib.ExitStack, command: str, *arguments: object
 ) -> subprocess.Popen[str]:
+    encoding = output_encoding()
     with _held_back():
         process = subprocess.Popen(
             [sys.executable, "-m", "scenarios", command, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            encoding=encoding,
+            # One that is killed may leave half a character.
+            errors="replace",
             # Ctrl-C is for the rehearsal alone, which ends them.
             process_group=0,
         )

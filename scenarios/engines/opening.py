@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.engines.engine import ENGINES, Engine, EngineName
 from scenarios.engines.here import Here
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 
 
 def open_engine(
@@ -41,6 +41,6 @@ def open_engine(
         if error.name != "ray":
             raise
         raise UsageError(
-            "the engine 'ray' needs Ray: pip install 'sottovoce[ray]', or choose 'processes'"
+            f"the engine 'ray' needs Ray: {install_command('ray')}; or choose 'processes'"
         ) from error
     return OnRay(jobs, address)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from scenarios.report.formatting import as_json
 
 NAMESPACE = "sottovoce."
@@ -38,7 +38,7 @@ def load_pyarrow(what: str) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError(f"{what} needs pyarrow: pip install 'sottovoce[parquet]'") from error
+        raise UsageError(f"{what} needs pyarrow: {install_command('parquet')}") from error
     return pyarrow
 
 

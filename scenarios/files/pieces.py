@@ -27,6 +27,7 @@ from scenarios.files.writing import (
     naming,
     open_private,
 )
+from scenarios.report.formatting import as_json
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -121,6 +122,7 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
         UsageError: the file is damaged or of another sweep, or another program is writing it.
         OSError: it cannot be read or written.
     """
+    wanted: dict[str, Any] = as_json(about)
     make_folder(path.parent)
     busy = f"{path}: another program is carrying out this sweep"
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
@@ -137,9 +139,9 @@ def growing_pieces(path: Path, about: Mapping[str, Any]) -> Generator[Pieces]:
             os.lseek(descriptor, end, os.SEEK_SET)
         growing = GrowingFile(descriptor, path)
         if records:
-            _check_about(path, records[0], about)
+            _check_about(path, records[0], wanted)
         else:
-            growing.write(_MAGIC[end:] + _framed(msgspec.json.encode(about)))
+            growing.write(_MAGIC[end:] + _framed(msgspec.json.encode(wanted)))
         yield Pieces(growing, dict(_numbered(path, record) for record in records[1:]))
 
 
@@ -163,12 +165,11 @@ def _framed(record: bytes) -> bytes:
     return _FRAME.pack(len(record), zlib.crc32(record)) + record
 
 
-def _check_about(path: Path, record: bytes, about: Mapping[str, Any]) -> None:
+def _check_about(path: Path, record: bytes, wanted: Mapping[str, Any]) -> None:
     try:
         found = msgspec.json.decode(record, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise _damaged(path, error) from error
-    wanted = msgspec.json.decode(msgspec.json.encode(about))
     if found != wanted:
         raise UsageError(
             f"{path}: is of another sweep{_difference(found, wanted)}; delete it to begin anew, or "

@@ -40,19 +40,22 @@ def naming(path: Path) -> Generator[None]:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
+def write_whole(
+    path: Path, content: str | bytes, *, private: bool = False, own: bytes = b""
+) -> None:
     """Write a file whole or not at all, text as UTF-8; it replaces a file or link of that name.
 
     Args:
-        private: only its owner may read it. It may replace a private file, so the caller makes
-            sure that nothing is lost; otherwise ``check_output`` does.
+        private: only its owner may read it. Without ``own`` it may replace a private file, so the
+            caller makes sure that nothing is lost; otherwise ``check_output`` does.
+        own: as ``check_output`` has it.
 
     Raises:
         UsageError: what has that name must not be replaced.
         OSError: it cannot be written.
     """
-    if not private:
-        check_output(path)
+    if own or not private:
+        check_output(path, own=own)
     with naming(path):
         with _written(path, content.encode() if isinstance(content, str) else content) as new:
             if not private:
@@ -92,11 +95,16 @@ def _written(path: Path, content: bytes) -> Generator[str]:
             os.unlink(new)
 
 
-def check_output(path: Path) -> None:
-    """Make sure that a public output file may be written under a name that a person gave.
+def check_output(path: Path, *, own: bytes = b"") -> None:
+    """Make sure that an output file may be written under a name that a person gave.
 
     What must not be lost (keys, what a party heard, records, checkpoints, results) is private, so
     no private file is replaced, and no transcript, whether by its name or its first bytes.
+
+    Args:
+        path: of the file.
+        own: how the file to be written begins, if it may be private. A private file that begins so
+            may be replaced.
 
     Raises:
         UsageError: such a file, or something other than a file, has that name.
@@ -112,22 +120,31 @@ def check_output(path: Path) -> None:
                 f"{path}: is a transcript or part of one, which is never replaced; write elsewhere"
             )
         status = path.stat()
-        if status.st_size and not status.st_mode & _OTHERS:
+        if status.st_size and not status.st_mode & _OTHERS and not _begins(path, own):
             raise UsageError(
                 f"{path}: only its owner may read it, so it may be a key or a record; "
                 "write elsewhere, or delete it first"
             )
 
 
-def prepare_output(path: Path) -> None:
-    """Make sure, before any work, that a public output file can be written, and make its folder.
+def prepare_output(path: Path, *, own: bytes = b"") -> None:
+    """Make sure, before any work, that an output file can be written, and make its folder.
+
+    Args:
+        path, own: as ``check_output`` has them.
 
     Raises:
         UsageError, OSError: as ``check_output``, or the folder cannot be made.
     """
-    check_output(path)
+    check_output(path, own=own)
     with naming(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _begins(path: Path, own: bytes) -> bool:
+    """Whether a file begins as an output does that may be private."""
+    with path.open("rb") as file:
+        return bool(own) and file.read(len(own)) == own
 
 
 def _may_be_transcript(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import trio
 
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from scenarios.operation.progress import Counts, Phase, Progress
 
 REQUEST_BYTES = 1 << 13
@@ -54,7 +54,7 @@ def exposition(counts: Counts) -> Answer:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     except ImportError as error:
         raise UsageError(
-            "--metrics needs prometheus-client: pip install 'sottovoce[metrics]'"
+            f"--metrics needs prometheus-client: {install_command('metrics')}"
         ) from error
 
     class Snapshot:

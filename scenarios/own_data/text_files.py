@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from protocol.surveys.dataframes import Cell
+from protocol.surveys.formulas import unescape_formula
 from scenarios.errors import UsageError
 from scenarios.own_data.sheets import BLOCK, Format, Sheet, sheet_of
 from scenarios.report.formatting import count
@@ -67,14 +68,14 @@ def text_sheet(path: Path, given: Format) -> Sheet:
         header = next(_parsed(start, delimiter))
     except csv.Error as error:
         raise UsageError(f"{path}: the first row: not a table: {error}") from error
-    names = header
+    names = [*map(unescape_formula, header)]
     if not given.header:
         names = [f"column {place}" for place in range(1, len(header) + 1)]
 
     def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
         for block in _rows(path, encoding, delimiter, len(names), header=given.header):
             cells = list(zip(*block, strict=True))
-            yield [cells[place] for place in places]
+            yield [[*map(unescape_formula, cells[place])] for place in places]
 
     sheet = sheet_of(str(path), names, read, where="the first row")
     return sheet._replace(delimiter=delimiter, encoding=encoding)

@@ -13,6 +13,7 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.surveys.records import Records
 from scenarios.errors import UsageError
+from scenarios.files.comma_separated import records_text, write_csv
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Finished
@@ -75,7 +76,7 @@ class Beside(NamedTuple):
             write_whole(self.plot, rendered(plot_of(name, done, intervals), self.plot.suffix))
             yield self.plot
         if self.csv is not None and isinstance(done, Reproduced):
-            write_whole(self.csv, done.csv())
+            write_csv(self.csv, done.csv())
             yield self.csv
         if self.synthetic is not None and isinstance(done, Finished):
             write_synthetic(self.synthetic, done.reported, done.outcome.digest)
@@ -100,7 +101,8 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
         UsageError: records cannot be drawn from such an estimate.
         OSError: the file cannot be written.
     """
-    write_whole(path, _synthetic(estimate, Stream(digest).derive("synthetic")).to_csv())
+    records = _synthetic(estimate, Stream(digest).derive("synthetic"))
+    write_csv(path, records_text(records))
 
 
 def _synthetic(estimate: Estimate, stream: Stream) -> Records:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from scenarios.errors import printable
+from scenarios.streams import escape_surrogates
 
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -112,8 +113,24 @@ def upper(text: str) -> str:
 
 
 def as_json(values: object) -> Any:
-    """Values as JSON has them: null for what is infinite or NaN; structs, arrays and tuples too."""
-    return msgspec.json.decode(msgspec.json.encode(values, enc_hook=_plain))
+    """Values as JSON has them: null for what is infinite or NaN; structs, arrays and tuples too.
+
+    Bytes of a path that are not text become escapes: no reader of JSON has to take lone surrogates.
+    """
+    try:
+        encoded = msgspec.json.encode(values, enc_hook=_plain)
+    except UnicodeEncodeError:
+        built = msgspec.to_builtins(values, str_keys=True, enc_hook=_plain)
+        encoded = msgspec.json.encode(_encodable(built))
+    return msgspec.json.decode(encoded)
+
+
+def _encodable(values: Any) -> Any:
+    if isinstance(values, str):
+        return escape_surrogates(values)
+    if isinstance(values, Mapping):
+        return {_encodable(key): _encodable(value) for key, value in values.items()}
+    return [*map(_encodable, values)] if isinstance(values, Sequence) else values
 
 
 def _plain(value: Any) -> object:

@@ -23,7 +23,7 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from scenarios.files.transcripts import Transcript
 from scenarios.report.rounds import Round, RoundWriter
 from scenarios.report.statement.coalitions import aggregator_alone
@@ -168,6 +168,8 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
         return ()
     try:
         found = opinion(worst.pairs, delta)
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        raise UsageError(f"--pld: {error}: {install_command('accounting')}") from error
+    except ValueError as error:
         raise UsageError(f"--pld: {error}") from error
     return (seconded(worst.composition, found),)

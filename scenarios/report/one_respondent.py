@@ -121,6 +121,10 @@ class Respondent(NamedTuple):
     truth: Sequence[Floats] = ()
 
 
+BEGINS = b"<svg "
+"""How such a file begins."""
+
+
 def one_respondent(found: Respondent, intervals: Intervals) -> str:
     """The picture, as an SVG file for light and dark."""
     who = found.party if not found.place else f"respondent {found.place} of {found.party}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from scenarios.files.comma_separated import csv_text
+from scenarios.files.comma_separated import CsvText, csv_text
 from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
 
@@ -236,7 +236,7 @@ class Reproduced:
             "notes": list(self.notes),
         }
 
-    def csv(self) -> str:
+    def csv(self) -> CsvText:
         """Every figure on a line of its own: the settings, then what is known of it."""
         names = dict.fromkeys(name for row in self.rows for name in row.settings)
         columns = ("figure", "measured", "standard_error", "printed", "tolerance", "differs")

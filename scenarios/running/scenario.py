@@ -305,6 +305,10 @@ class Scenario(Generic[P]):
             if not name:
                 raise UsageError(f"scenario {self.name!r}: {what}") from error
             raise UsageError(f"parameter {name!r} = {given.get(name)!r}: {what}") from error
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"scenario {self.name!r}: {error.object!r}: not text in UTF-8"
+            ) from error
         for info in msgspec.structs.fields(self.parameters):
             value, name = getattr(parameters, info.name), info.encode_name
             # A result is JSON, which has no such number, and no path has such a text.

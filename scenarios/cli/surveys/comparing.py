@@ -25,6 +25,7 @@ from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, Written
 from scenarios.engines.carrying import own_files
 from scenarios.engines.sweep import code_of
 from scenarios.errors import UsageError
+from scenarios.files.comma_separated import write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import prepare_output, write_whole
 
@@ -198,7 +199,7 @@ def compare(
         text = json_text(done.values())
         written = []
         if out is not None:
-            write_whole(out / CSV, done.csv(), private=True)
+            write_csv(out / CSV, done.csv(), private=True)
             write_whole(out / JSON, text + "\n", private=True)
             written = [out / CSV, out / JSON]
             sweep.finish()

@@ -34,7 +34,7 @@ from scenarios.designing.values import (
     row_values,
 )
 from scenarios.errors import UsageError, printable
-from scenarios.files.comma_separated import csv_text
+from scenarios.files.comma_separated import CsvText, csv_text, write_csv
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.formatting import count
 from scenarios.running.loading import find_variant
@@ -211,7 +211,7 @@ def _check_files(out: Path | None, plot: Path | None) -> None:
         prepare_output(plot)
 
 
-def _csv(rows: Iterable[Values], setup: Setup) -> str:
+def _csv(rows: Iterable[Values], setup: Setup) -> CsvText:
     """Rows with what is assumed of the answers, for whoever has the file alone."""
     whole = [{**row, "assumed": setup.shares.says} for row in rows]
     return csv_text(whole[0], (row.values() for row in whole))
@@ -253,7 +253,7 @@ def _design(
     with ongoing("design", silent=as_json) as progress:
         found = designed(setup, epsilons, own=own, progress=progress)
     if out is not None:
-        write_whole(out, _csv(map(row_values, found.rows), setup))
+        write_csv(out, _csv(map(row_values, found.rows), setup))
     if plot is not None:
         _draw(found, plot)
     if as_json:
@@ -309,7 +309,7 @@ def _need(
     without = [name for name, each in found.items() if not each]
     values = needed_values(setup, error, level, needed)
     if out is not None:
-        write_whole(out, _csv(values["needed"], setup))
+        write_csv(out, _csv(values["needed"], setup))
     if as_json:
         print_json(values)
         return

@@ -46,7 +46,7 @@ from scenarios.cli.options import (
 from scenarios.cli.paths import WRITTEN_FILE
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
-from scenarios.files.comma_separated import csv_text
+from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.own_data.sheets import tidied
@@ -193,7 +193,7 @@ def estimate(
         **({"calibration": calibration_values(found)} if calibration.files else {}),
     }
     if out is not None:
-        write_whole(out, _content(out.suffix.lower(), columns, about))
+        _write(out, columns, about)
     if synthetic is not None:
         write_synthetic(synthetic, found, digest)
     written = [path for path in (out, synthetic) if path is not None]
@@ -366,17 +366,21 @@ def _rows(columns: Columns) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def _content(ending: str, columns: Columns, about: Mapping[str, Any]) -> str | bytes:
-    """The content of a file."""
+def _write(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
+    """Write a file of the format that its name ends in."""
+    ending = path.suffix.lower()
     if ending == ".json":
-        return json_text({**about, "rows": _rows(columns)}) + "\n"
+        write_whole(path, json_text({**about, "rows": _rows(columns)}) + "\n")
+        return
     size = len(next(iter(columns.values())))
     level, *texts = (np.full(size, about[name]) for name in ABOUT)
     told = dict(zip(ABOUT, (level, *(each.astype(np.object_) for each in texts)), strict=True))
     whole = {**columns, **told}
     if ending == ".parquet":
-        return parquet_of(whole, about)
-    return csv_text(whole, zip(*(each.tolist() for each in whole.values()), strict=True))
+        write_whole(path, parquet_of(whole, about))
+        return
+    rows = zip(*(each.tolist() for each in whole.values()), strict=True)
+    write_csv(path, csv_text(whole, rows))
 
 
 def _print(

@@ -37,7 +37,14 @@ from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.formatting import count
-from scenarios.report.one_respondent import Proof, Respondent, Sent, in_words, one_respondent
+from scenarios.report.one_respondent import (
+    BEGINS,
+    Proof,
+    Respondent,
+    Sent,
+    in_words,
+    one_respondent,
+)
 from scenarios.running.loading import variant_of
 from scenarios.watching.reading import reading
 
@@ -83,7 +90,7 @@ class _Reports(Fold):
 @click.option(
     "--out",
     type=WRITTEN_FILE,
-    help="The .svg file to write, by default PARTY.svg.",
+    help="The .svg file to write, by default PARTY.svg. Only its owner may read it.",
 )
 @interval_options()
 @variant_option
@@ -138,7 +145,7 @@ def explain(
         )
     held = None if records is None else _held(records, made, counted)
     path = Path(f"{party}.svg") if out is None else out
-    prepare_output(path)
+    prepare_output(path, own=BEGINS)
     survey = made.survey
     sizes = sum(survey.sizes)
     if sizes > MOST_SHOWN:
@@ -176,10 +183,10 @@ def explain(
         answers=answers,
         truth=truth,
     )
-    write_whole(path, one_respondent(found, intervals))
+    write_whole(path, one_respondent(found, intervals), private=True, own=BEGINS)
     for line in in_words(found):
         click.echo(printable(line))
-    click.echo(printable(f"written: {path}"))
+    click.echo(printable(f"written: {path}, which only its owner may read"))
     return 0
 
 

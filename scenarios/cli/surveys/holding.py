@@ -38,7 +38,7 @@ from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, m
 from scenarios.deployment.members import Member
 from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError, printable, say
+from scenarios.errors import COMPLAINT, UsageError, printable, say
 from scenarios.files.checkpoints import checkpoint_path
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
@@ -326,6 +326,15 @@ def rehearse(
         options += [option, path]
     for path in calibration.files:
         options += ["--calibrate", path, "--calibrate-by", calibration.method]
+    failed: list[str] = []
+
+    def hear(line: str) -> None:
+        """Say what the aggregator says; its error may follow from those of parties."""
+        if line.startswith(COMPLAINT):
+            failed.append(line)
+        else:
+            say(line)
+
     try:
         rehearsed = held_by_processes(
             read,
@@ -333,7 +342,7 @@ def rehearse(
             out,
             kill=kill,
             reported=[*options, "--json"] if as_json else options,
-            hear=say,
+            hear=hear,
         )
     except KeyboardInterrupt:
         said = f"hold it again, with another --out or with {out} deleted"
@@ -342,6 +351,8 @@ def rehearse(
     click.echo(rehearsed.said, nl=False)
     for name, ending in rehearsed.endings.items():
         say(f"{name}: {ending}")
+    for line in failed:
+        say(line)
     unkilled = kill is not None and rehearsed.killed is None
     if unkilled:
         say(f"--kill {kill}: nobody was killed, the survey ended too soon")

@@ -13,6 +13,7 @@ from scenarios.files.writing import write_whole
 from scenarios.own_data.plan_text import plan_text
 from scenarios.own_data.proposing import BINS, MOST, RARE, propose
 from scenarios.report.formatting import count
+from scenarios.streams import lossless
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -86,9 +87,9 @@ def plan(
     proposal = propose(
         data, bins=bins, most=most, rare=rare, ignore_case=ignore_case, header=header
     )
-    text = plan_text(proposal, title or data.stem)
+    text = plan_text(proposal, printable(title or data.stem))
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(lossless(text), nl=False)
         return
     write_whole(out, text)
     left = [each.column for each in proposal.columns if each.question is None]

@@ -18,6 +18,9 @@ from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.statement import statement
 from scenarios.watching.standings import StandingWriter
 
+BEGINS = b"<!doctype html>"
+"""How such a file begins."""
+
 
 def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | None = None) -> str:
     """An audit as a page: what was found and the verdicts first, then what they rest on.

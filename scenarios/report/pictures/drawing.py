@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from scenarios.report.pictures.style import DPI, STYLE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check_plot(path: Path) -> None:
     try:
         import matplotlib.figure  # noqa: F401  # only asked whether it is there
     except ImportError as error:
-        raise UsageError("--plot needs matplotlib: pip install 'sottovoce[plots]'") from error
+        raise UsageError(f"--plot needs matplotlib: {install_command('plots')}") from error
 
 
 def drawn(plot: Plot) -> Figure:

@@ -284,5 +284,5 @@ def test_a_foreign_result_is_no_result() -> None:
 
 def test_more_respondents_than_agreed_are_not_sent() -> None:
     charter = charter_of(RRJoint.with_keep(SURVEY, 0.5), parties=1)
-    with pytest.raises(QuorumError):
+    with pytest.raises(LocalProtocolError, match="cannot send 'Report'"):
         assert rehearsed(charter, {ONE: answers(SURVEY, 2)}).published

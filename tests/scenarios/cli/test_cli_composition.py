@@ -10,6 +10,7 @@ from protocol.accounting.composition import exact_epsilon
 from protocol.accounting.events import Randomized
 from protocol.accounting.shuffling import any_randomizer, randomized_response
 from protocol.randomizers import KeepUniform
+from scenarios.errors import install_command
 from tests.scenarios.command import complaint, sottovoce
 
 SIXTEEN = KeepUniform.with_epsilon(16, epsilon=1.0)
@@ -150,7 +151,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     said = sottovoce(*TEN)
     assert said.code == 0
     assert "exact: epsilon 7.9097062" in said.out
-    assert "pip install 'sottovoce[accounting]'" in said.out
+    assert install_command("accounting") in said.out
     values = sottovoce(*TEN, "--json").json
     assert values["pld"] is None
     assert values["exact"] == pytest.approx(7.9097062)

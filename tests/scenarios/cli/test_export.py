@@ -17,6 +17,7 @@ import pytest
 from protocol.messages import AGGREGATOR
 from protocol.variants import RRIndependent
 from scenarios import open_transcript, simulate, town
+from scenarios.errors import install_command
 from scenarios.files.writing import whole_folder
 from scenarios.report import exporting
 from scenarios.report.record_tables import TABLES, rows_of
@@ -198,5 +199,5 @@ def test_without_pyarrow_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     said = complaint(sottovoce("export", path, "--to", tmp_path / "tables"))
-    assert said == "export needs pyarrow: pip install 'sottovoce[parquet]'"
+    assert said == f"export needs pyarrow: {install_command('parquet')}"
     assert not (tmp_path / "tables").exists()

@@ -22,7 +22,7 @@ from scenarios.deployment import rehearsing
 from scenarios.deployment.rehearsing import Rehearsed
 from scenarios.deployment.survey_plan import read_plan
 from tests.scenarios.command import Said, complaint, python, sottovoce
-from tests.scenarios.deployment.test_plans import own_plan
+from tests.scenarios.deployment.test_plans import OWN, own_plan
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     PLAN,
@@ -176,6 +176,20 @@ def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> Non
     assert f"to audit it: sottovoce audit {out}/result/transcript.svt" in said.err
     assert said.err.rstrip().endswith(f"--member {out}/members/aggregator --variant {own}")
     assert accepted(out, "--variant", own)
+
+
+def test_a_mistake_of_the_parties_comes_before_what_the_aggregator_makes_of_it(
+    tmp_path: Path,
+) -> None:
+    mistake = '    async def party(self, me, records):\n        raise KeyError("slip")\n'
+    plan = own_plan(tmp_path / "plan", f"{OWN}\n{mistake}")
+    records = table(tmp_path / "r.csv", *ROWS)
+    said = rehearsed(plan, records, tmp_path / "out", "--parties", 3)
+    assert said.code == 1
+    first, *rest = said.err.splitlines()
+    assert f"{plan.parent / 'quiet.py'}:19: KeyError: 'slip'" in first
+    assert first.startswith("party-1: party 'party-1', role 'party', round 0, ")
+    assert rest[-1].startswith("sottovoce: 0 of 3 sent 'Draws'")
 
 
 @pytest.mark.parametrize(

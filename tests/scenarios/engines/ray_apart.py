@@ -16,9 +16,7 @@ from tests.scenarios.command import ROOT, environment
 ON_RAY = "SOTTOVOCE_TEST_ON_RAY"
 """The environment variable that has the contract tested on Ray."""
 
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'sottovoce[ray]'"
-)
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
 
 
 class Ended(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from scenarios.cli import COMMANDS
 from scenarios.cli.group import Place
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from tests.scenarios.command import ROOT, python
 
 REAL = {
@@ -133,5 +134,5 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "scenarios.engines.on_ray", raising=False)
-    with pytest.raises(UsageError, match=r"pip install 'sottovoce\[ray\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("ray"))):
         open_engine("ray")

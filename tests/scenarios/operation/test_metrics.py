@@ -16,6 +16,7 @@ import trio
 import trio.testing
 
 from protocol.messages import AGGREGATOR
+from scenarios.errors import install_command
 from scenarios.operation import metrics
 from scenarios.operation.outfit import operating
 from scenarios.operation.progress import Phase, Progress
@@ -240,5 +241,5 @@ def test_an_address_that_is_taken(keys: Path, tmp_path: Path) -> None:
 def test_without_the_library(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     said = aggregate(keys, tmp_path / "out", "--metrics", "127.0.0.1:0")
-    assert said == "--metrics needs prometheus-client: pip install 'sottovoce[metrics]'"
+    assert said == f"--metrics needs prometheus-client: {install_command('metrics')}"
     assert not [*tmp_path.glob("out/*")]

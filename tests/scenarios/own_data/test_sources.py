@@ -21,7 +21,7 @@ from protocol.surveys.dataframes import Cell, Frame
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, install_command
 from scenarios.own_data import coding as coding_module
 from scenarios.own_data import counting
 from scenarios.own_data.coding import Coding, Question
@@ -167,7 +167,7 @@ def test_the_extra_for_parquet_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "own.parquet"
     path.write_bytes(b"PAR1")
     said = complaint(sottovoce("plan", "--from", path))
-    assert said.endswith("a Parquet file needs pyarrow: pip install 'sottovoce[parquet]'")
+    assert said.endswith(f"a Parquet file needs pyarrow: {install_command('parquet')}")
 
 
 def test_a_file_without_names_is_refused_or_named_by_place(tmp_path: Path) -> None:

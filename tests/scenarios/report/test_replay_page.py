@@ -91,6 +91,20 @@ def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) ->
         assert estimates == expected
 
 
+def test_the_page_is_its_owners_alone_and_another_one_may_replace_it(tmp_path: Path) -> None:
+    path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
+    live(CHOSEN[0], path)
+    audit = ("audit", path, "--html", file)
+    for options, mode in (((), 0o644), (("--replay",), 0o600), (("--replay",), 0o600), ((), 0o644)):
+        said = sottovoce(*audit, *options)
+        assert said.code == 0, said.err
+        assert file.stat().st_mode & 0o777 == mode
+        assert ("which only its owner may read" in said.out) == bool(options)
+    file.write_text("secret")
+    file.chmod(0o600)
+    assert "only its owner" in complaint(sottovoce(*audit, "--replay"))
+
+
 def test_a_page_with_steps_runs_its_own_script_alone() -> None:
     text = replay_page_of(independent())
     page = Page(text)

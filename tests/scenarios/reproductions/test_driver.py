@@ -309,7 +309,7 @@ def test_many_rows_are_shown_as_pivots_and_written_line_by_line() -> None:
     assert any("p 1" in line for line in lines)
     (line,) = [one.split() for one in lines if one.split()[:2] == ["3", "a"]]
     assert line[2:6] == ["3.00", "(3)", "6.00*", "(3)"]
-    text = done.csv().splitlines()
+    text = done.csv().text.splitlines()
     assert text[0] == "p,tv,cell,figure,measured,standard_error,printed,tolerance,differs,remark"
     assert text[1] == "1,1,of 1,a,1.0,0.1,3.0,0.3,True,"
     assert len(text) == 1 + 60

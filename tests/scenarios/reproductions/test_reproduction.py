@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from scenarios.cli import CRASHED
+from scenarios.errors import install_command
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Context
@@ -378,7 +379,7 @@ def test_without_matplotlib_it_is_refused_before_the_run(
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
     said = sottovoce("run", f"{own}:own-never", "--plot", tmp_path / "picture.png")
-    assert "--plot needs matplotlib: pip install 'sottovoce[plots]'" in complaint(said)
+    assert f"--plot needs matplotlib: {install_command('plots')}" in complaint(said)
     # Nobody else needs it.
     assert sottovoce("run", f"{own}:own-several", "--json").code == 0
 

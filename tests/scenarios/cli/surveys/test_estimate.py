@@ -22,6 +22,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA, RRIndependent
 from scenarios import simulate, town
 from scenarios.cli.surveys.estimating import _figures, _rows
+from scenarios.errors import install_command
 from scenarios.files.parquet import parquet_of
 from scenarios.report.beside import write_synthetic
 from scenarios.report.formatting import as_json
@@ -123,7 +124,7 @@ def test_without_pyarrow_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     said = complaint(sottovoce("estimate", transcript, "--out", "x.parquet"))
-    assert said == "--out x.parquet needs pyarrow: pip install 'sottovoce[parquet]'"
+    assert said == f"--out x.parquet needs pyarrow: {install_command('parquet')}"
 
 
 def test_synthetic_records_are_those_of_the_run(

@@ -64,7 +64,7 @@ def test_a_report_that_tells_the_answer(
     out = tmp_path / "one.svg"
     said = sottovoce("explain", path, "party-07", "--records", table, "--out", out)
     assert (said.code, said.err) == (0, "")
-    assert said.out.splitlines()[-1] == f"written: {out}"
+    assert said.out.splitlines()[-1] == f"written: {out}, which only its owner may read"
     shown = texts(out)
     for attribute, code in zip(records.survey.attributes, records.codes[6], strict=True):
         # Answered, sent, and sure: beside the category that it is.
@@ -163,3 +163,19 @@ def test_too_many_combinations_to_be_taken_together(tmp_path: Path) -> None:
 def test_nothing_is_rounded_to_certainty() -> None:
     shown = [_percent(share) for share in (0.0, 0.001, 0.5, 0.9951, 1.0)]
     assert shown == ["under 1 %", "under 1 %", "50 %", "over 99 %", "over 99 %"]
+
+
+def test_the_picture_is_its_owners_alone_and_another_one_may_replace_it(
+    path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "one.svg"
+    for _ in range(2):
+        said = sottovoce("explain", path, "party-01", "--out", out)
+        assert said.code == 0, said.err
+        assert "which only its owner may read" in said.out
+        assert out.stat().st_mode & 0o777 == 0o600
+    key = tmp_path / "key.svg"
+    key.write_text("secret")
+    key.chmod(0o600)
+    assert "only its owner" in complaint(sottovoce("explain", path, "party-01", "--out", key))
+    assert key.read_text() == "secret"
