@@ -45,6 +45,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.deployment.enrolment.agreed import MOST_PARTIES
 from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
@@ -75,6 +76,7 @@ _BEFORE = {
     "connect": "--connect",
     "ids": "--id",
     "purse": "--purse",
+    "parties": "--parties",
     "budget": "--budget",
 }
 """The options for checking a plan or a folder before a survey."""
@@ -215,6 +217,12 @@ def prove(
     help="With PLAN or FOLDER: the most epsilon, in nats, that a respondent may have spent in all "
     "surveys.",
 )
+@click.option(
+    "--parties",
+    type=click.IntRange(1, MOST_PARTIES),
+    metavar="N",
+    help="With PLAN: how many parties are to take part, for what a secure sum withstands.",
+)
 @json_option
 @budget_options
 def check(
@@ -231,6 +239,7 @@ def check(
     ids: str | None,
     purse: Path | None,
     budget: float | None,
+    parties: int | None,
     as_json: bool,
 ) -> int:
     """Check a receipt, a consistency proof or evidence without the transcript.
@@ -261,6 +270,7 @@ def check(
             purse=purse,
             budget=budget,
             plan=plan,
+            parties=parties,
         )
         return _print_facts(list(facts), as_json=as_json)
     if given := _given(_BEFORE):

@@ -119,6 +119,7 @@ async def answer_survey(
     port: int,
     records: Path,
     budget: float | None,
+    withstand: int | None = None,
     crowd: int | None = None,
     waiting: float = PATIENCE,
     heeds_signals: bool = False,
@@ -150,7 +151,9 @@ async def answer_survey(
         budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
             default, all attempts at this one may cost what one can at most, and nothing more once
             something was spent if that is unbounded.
-        crowd: the smallest ``SecureSum.crowd`` to accept; None for whatever the survey promises.
+        withstand: the fewest colluders that a secure sum must withstand; None for any number.
+        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
+            None for any number.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
@@ -165,7 +168,7 @@ async def answer_survey(
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
             program uses it; or the records are not of this survey, or not those of this attempt;
-            or the survey has no secure sum to demand a crowd of, or there is nothing to repeat.
+            or the survey has no secure sum to demand anything of, or there is nothing to repeat.
         PrivacyError: somebody has spent too much; nobody was told anything.
         StoppedError: a signal came before it was connected.
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
@@ -174,8 +177,9 @@ async def answer_survey(
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    if crowd is not None and not is_summed(variant, len(member.charter.roster) - 1):
-        raise UsageError(f"--crowd {crowd}: the variant {variant.name!r} sums nothing")
+    for option, demand in (("--withstand", withstand), ("--crowd", crowd)):
+        if demand is not None and not is_summed(variant, len(member.charter.roster) - 1):
+            raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
     people = read_respondents(records, coding_for(variant.survey, plan), ids)
     held = people.records
     if len(held) > variant.max_records:
@@ -257,6 +261,7 @@ async def answer_survey(
                     records=held,
                     identity=member.identity,
                     budget=None if left == math.inf else left,
+                    withstand=withstand or 0,
                     crowd=crowd or 0,
                     instead=None if repeats is None else repeats.role(charter),
                 )

@@ -25,6 +25,7 @@ from scenarios.errors import UsageError
 from scenarios.files.writing import naming
 from scenarios.report.announced import described
 from scenarios.report.formatting import count, epsilon
+from scenarios.report.withstanding import sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0
@@ -57,6 +58,7 @@ def preflight(
     purse: Path | None = None,
     budget: float | None = None,
     plan: Path | None = None,
+    parties: int | None = None,
 ) -> Iterator[Fact]:
     """What is to be known of a plan, or of a member's folder.
 
@@ -72,6 +74,7 @@ def preflight(
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
         plan: that says how the records are read, for a folder; by default their cells are the
             categories.
+        parties: how many are to take part, for a plan.
 
     Raises:
         UsageError: the plan or the folder cannot be read, or has no use for what is given.
@@ -86,10 +89,13 @@ def preflight(
             records.open("rb").close()
     survey, paying = None, purse is not None or budget is not None or ids is not None
     if path.is_dir():
+        if parties is not None:
+            raise UsageError(f"{path}: --parties is for a plan; a folder has its roster")
         member = read_member(path, variant)
         charter = member.charter
         asked, analysis, survey = charter.variant, charter.analysis, charter.survey_id
         coding = coding_for(asked.survey, plan)
+        parties = len(charter.roster) - 1
         paying = paying or member.identity.name != AGGREGATOR
         yield from _member(member)
     else:
@@ -99,7 +105,7 @@ def preflight(
             raise UsageError(f"{path}: a plan itself; --plan is for a member's folder")
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
-    yield from what_is_asked(asked, analysis)
+    yield from what_is_asked(asked, analysis, parties)
     people: Respondents | None = None
     if records is not None:
         try:
@@ -115,8 +121,14 @@ def preflight(
         yield _address(*address)
 
 
-def what_is_asked(variant: Variant, analysis: Analysis | None) -> Iterator[Fact]:
-    """What a survey asks, by which variant, what that costs at most, and what is announced."""
+def what_is_asked(
+    variant: Variant, analysis: Analysis | None, parties: int | None = None
+) -> Iterator[Fact]:
+    """Facts on a survey: its questions, variant, cost at most, secure sum and announced analysis.
+
+    Args:
+        parties: how many take part; None while that is not known.
+    """
     survey = variant.survey
     named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
     if more := len(survey.attributes) - len(named):
@@ -137,8 +149,22 @@ def what_is_asked(variant: Variant, analysis: Analysis | None) -> Iterator[Fact]
             f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
             "whatever the aggregator asks.",
         )
+    yield from _sums(variant, parties)
     announced = "nothing" if analysis is None else described(analysis)
     yield Fact("announced", f"{announced}.")
+
+
+def _sums(variant: Variant, parties: int | None) -> Iterator[Fact]:
+    """How many may conspire with the aggregator or be missing; nothing of a survey without sums."""
+    try:
+        said = (
+            sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
+        )
+    except ValueError as error:
+        yield Fact("sums", f"{error}.", ready=False)
+        return
+    if said:
+        yield Fact("sums", " ".join(said))
 
 
 def _member(member: Member) -> Iterator[Fact]:

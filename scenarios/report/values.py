@@ -19,7 +19,8 @@ from protocol.transcript.verification import Verification
 from scenarios.report.announced import announced_values
 from scenarios.report.intervals import interval_values
 from scenarios.report.sampling import calibration_values, design_values, response_values
-from scenarios.report.statement.checks import checks_of_file, verdict_of_file
+from scenarios.report.statement.checks import checks_of_file, has_sum, verdict_of_file
+from scenarios.report.statement.coalitions import active_notes
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check
 from scenarios.report.statement.replays import is_exact
@@ -64,10 +65,12 @@ def judged_values(judged: Judged) -> dict[str, Any]:
     if judged.coalition is not None:
         values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
     if (found := judged.worst) is not None:
+        active = active_notes(found, judged.withstands) if has_sum(found.finding) else ()
         values["worst"] = {
             "exact": found.exact,
             "search": found.search,
-            **coalition_values(found.finding, notes=judged.worst_notes),
+            "withstands": judged.withstands,
+            **coalition_values(found.finding, notes=(*active, *judged.worst_notes)),
         }
     if judged.account is not None:
         values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
@@ -87,7 +90,7 @@ def statement_values(said: Statement) -> dict[str, Any]:
         "record": _verdict_values(said.record),
         "privacy": {
             **_verdict_values(said.privacy),
-            **_picked(said.privacy, "caveat", "observer", "epsilon", "crowd"),
+            **_picked(said.privacy, "caveat", "observer", "epsilon", "crowd", "withstands"),
             "scale": [step._asdict() for step in SCALE],
         },
         "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],

@@ -19,6 +19,7 @@ from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
 from scenarios.deployment.receipts import Kept
 from scenarios.errors import printable, say
 from scenarios.report.announced import described
+from scenarios.report.withstanding import sums_sentences
 from scenarios.running.budget import within_usual_budget
 from transports.lasting.link import PATIENCE
 
@@ -87,11 +88,18 @@ def member_in(folder: Path, variant: str | None) -> Member:
     "with the same question. It costs nothing again, and shows that both are from one party.",
 )
 @click.option(
+    "--withstand",
+    type=click.IntRange(min=0),
+    metavar="C",
+    help="Decline a secure sum that C parties who conspire with the aggregator can break, before "
+    "anything is contributed. By default the survey's figure is enough.",
+)
+@click.option(
     "--crowd",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Decline unless the survey promises at least N other parties in every secure sum, not "
-    "counting those that may be corrupt. By default the survey's promise is enough.",
+    help="Decline a secure sum that promises fewer than N honest other parties, beside the C of "
+    "--withstand. By default the survey's promise is enough.",
 )
 @click.option(
     "--waiting",
@@ -111,6 +119,7 @@ def answer(
     ids: str | None,
     purse: Path | None,
     repeat: Path | None,
+    withstand: int | None,
     crowd: int | None,
     waiting: float,
 ) -> int:
@@ -124,6 +133,8 @@ def answer(
     member = member_in(folder, variant)
     if member.charter.analysis is not None:
         say(f"announced: {described(member.charter.analysis)}")
+    for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
+        say(said)
     answering = functools.partial(
         answer_survey,
         member,
@@ -131,6 +142,7 @@ def answer(
         port=port,
         records=records,
         budget=budget,
+        withstand=withstand,
         crowd=crowd,
         waiting=waiting,
         heeds_signals=True,

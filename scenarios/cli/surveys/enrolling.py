@@ -35,6 +35,7 @@ from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError, printable
 from scenarios.report.announced import described
 from scenarios.report.formatting import count as counted
+from scenarios.report.withstanding import sums_sentences
 from scenarios.running.budget import within_usual_budget
 
 _LARGEST_LIST = 1 << 24
@@ -212,6 +213,8 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
     roster = accepted.member.charter.roster
     parties = counted(len(roster) - 1, "party", "parties")
     click.echo(f"admitted as {accepted.member.identity.name}, in a survey of {parties}")
+    for said in sums_sentences(accepted.member.charter.variant, len(roster) - 1):
+        click.echo(said)
     click.echo(f"the roster's root is {roster.root.hex()}")
     if accepted.claims:
         click.echo(

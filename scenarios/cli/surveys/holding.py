@@ -46,6 +46,7 @@ from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.beside import Beside
 from scenarios.report.statement.parts import some
+from scenarios.report.withstanding import sums_sentences
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
@@ -142,6 +143,8 @@ def aggregate(
     host, port = address_of(listen)
     beside.check()
     calibration.check(member.charter.variant.survey)
+    for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
+        say(said)
     if not make_ready(member, out / TRANSCRIPT, resume=resume):
         clear(out, force=force)
 

@@ -13,11 +13,13 @@ from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
+from protocol.sharing.graph import Withstood
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
 from scenarios.report.statement.parts import Grid, Section, rest, some
 from scenarios.report.statement.replays import is_exact
+from scenarios.report.withstanding import conspiracy_sentences
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
@@ -44,7 +46,7 @@ def coalition(
         unbounded: why no epsilon bounds something, where a reader is told elsewhere.
         partial: the record could not be read whole, so they may know more.
     """
-    said = [f"in it: {_named(finding.coalition)}", *notes]
+    said = [f"in it: {named(finding.coalition)}", *notes]
     for place, each in enumerate(finding.sums[:SUMS], 1):
         which = f"of sum {place:,} " if len(finding.sums) > 1 else ""
         said += [which + note for note in _of_sum(each)]
@@ -85,7 +87,31 @@ def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
     return f"of all coalitions of the aggregator and {size}, {surely}: {worst.search}"
 
 
-def _named(conspiring: Coalition) -> str:
+def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[str, ...]:
+    """Notes on a search: that it is passive, and how many are withstood if the aggregator lies.
+
+    Args:
+        worst: what was found in a record with secure sums.
+        withstands: how many may conspire with the aggregator; None if that is not known.
+    """
+    passive = (
+        "the search is passive: it looks only at what the record shows of a run in which the "
+        "aggregator behaved"
+    )
+    if withstands is None:
+        return (passive,)
+    figure = conspiracy_sentences(withstands)[0].removesuffix(".")
+    notes = [passive, f"whatever the aggregator does, {figure[:1].lower()}{figure[1:]}"]
+    # Those who were searched for are chosen after the neighbours were drawn.
+    size = len(worst.coalition.members) - 1
+    if size > withstands.adaptive:
+        parties = count(size, "party", "parties")
+        notes.append(f"{parties} may learn more than was found, if the aggregator lies")
+    return tuple(notes)
+
+
+def named(conspiring: Coalition) -> str:
+    """The members, taps and keys of a coalition, the first few of each."""
     members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
     parts = [some(map(cut, members), len(members), 8) or "no member"]
     if taps:

@@ -13,7 +13,9 @@ from protocol.audit.linkage import Linkage
 from protocol.estimators.analysis import AnnouncedTable
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.sharing.graph import Withstood
 from protocol.transcript.entries import Header
+from scenarios.report.withstanding import withstood_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,12 @@ class Judged:
     coalition_notes: tuple[str, ...] = ()
     worst_notes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def withstands(self) -> Withstood | None:
+        """How many may conspire with the aggregator in the secure sum; None if it is not known."""
+        charter = self.audit.charter
+        return withstood_in(charter.variant, len(charter.roster.parties))
 
     @property
     def estimate(self) -> Estimate | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from protocol.audit.audit import Audit
+from protocol.audit.coalition.finding import CoalitionFinding
 from scenarios.report.formatting import count, cut
 from scenarios.report.statement.checks import changed, checks_of, has_sum
-from scenarios.report.statement.coalitions import coalition, how_found, linkage
+from scenarios.report.statement.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.report.statement.found import Coverage, coverage, found
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.parts import Check, Grid, Section, rest
@@ -64,7 +65,8 @@ def statement(judged: Judged) -> Statement:
         )
     if (worst := judged.worst) is not None:
         title, lead = "The worst coalition found", answers["The worst coalition"]
-        notes = how_found(worst, partial=partial), *judged.worst_notes
+        active = active_notes(worst, judged.withstands)
+        notes = how_found(worst, partial=partial), *active, *judged.worst_notes
         sections.append(
             coalition(
                 worst.finding,
@@ -89,6 +91,8 @@ def statement(judged: Judged) -> Statement:
             audit.passed,
             alone=judged.alone,
             checks=audit.checks,
+            conspiring=_conspiring(judged),
+            withstands=judged.withstands,
             doubt=_doubt(audit),
             simulated=audit.simulated,
             trial=audit.trial,
@@ -97,6 +101,12 @@ def statement(judged: Judged) -> Statement:
         checks=checks,
         sections=tuple(sections),
     )
+
+
+def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
+    """What the coalitions know that were asked about."""
+    worst = None if judged.worst is None else judged.worst.finding
+    return tuple(each for each in (judged.coalition, worst) if each is not None)
 
 
 def _doubt(audit: Audit) -> str:

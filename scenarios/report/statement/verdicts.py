@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -13,11 +13,15 @@ from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
 from protocol.audit.audit import Audit
 from protocol.audit.audit import Verdict as Soundness
 from protocol.audit.claims import ClaimCheck
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
+from protocol.sharing.graph import Withstood
 from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
+from scenarios.report.statement.coalitions import named
 from scenarios.report.statement.parts import State, some
 from scenarios.report.statement.replays import is_exact
+from scenarios.report.withstanding import conspiracy_sentences
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""
@@ -125,16 +129,22 @@ class PrivacyVerdict(Verdict):
         epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
         crowd: the fewest parties over which an exact sum is revealed, or may be where not all
             combinations were searched; None if none is. A difference of two counts as one over two.
+        against: the coalition that it is about, where that learns more than the aggregator alone;
+            else empty.
+        withstands: how many may conspire with the aggregator in the secure sum; None if there is
+            no such sum, or nobody knows.
     """
 
     observer: str
     epsilon: float
     crowd: int | None
+    against: str = ""
+    withstands: Withstood | None = None
 
     @property
     def means(self) -> str:
         """What it means, without the figures."""
-        return f"{_LEADS[cast(Protection, self.word)]}."
+        return f"{_lead(cast(Protection, self.word), self.against)}."
 
     @property
     def place(self) -> float:
@@ -160,6 +170,8 @@ def on_privacy(
     *,
     alone: CoalitionFinding | None,
     checks: Iterable[ClaimCheck],
+    conspiring: Sequence[CoalitionFinding] = (),
+    withstands: Withstood | None = None,
     doubt: str = "",
     simulated: bool = False,
     trial: bool = False,
@@ -168,22 +180,26 @@ def on_privacy(
 
     That is the aggregator, which sees whatever passes, and no less than any other party, or than
     whoever taps a wire. Of exact sums of what nobody sees by itself it goes by how many parties
-    they are over, for a party knows its own part.
+    they are over, for a party knows its own part. Those who conspire learn sums over fewer, so the
+    verdict is on the coalition that learns most, of the aggregator alone and those asked about.
 
     Args:
         ledger: the aggregator's.
         alone: what the aggregator alone knows of secure sums; None if that is not known, so that
             their contributions count as if everybody saw them.
         checks: the claims beside the record.
+        conspiring: what the coalitions know that were asked about.
+        withstands: how many may conspire with the aggregator in the secure sum.
         doubt: why the ledger may lack something; empty if it does not.
         simulated: the record holds its seed.
         trial: one program had all answers.
     """
     told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
-    doubt = doubt or _doubt(ledger, alone)
+    doubt = doubt or _doubt(ledger, alone, *conspiring)
     by_loss = level_of(told.record)
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
-    word: Protection = SCALE[max(by_loss, by_crowd)].name
+    level = max(by_loss, by_crowd)
+    word: Protection = SCALE[level].name
     observer, why = "the aggregator", _by_loss(told, by_loss, least=bool(doubt))
     reasons: list[str] = []
     if crowd is not None and alone is not None:
@@ -192,14 +208,26 @@ def on_privacy(
             observer = "either of two parties" if crowd == 2 else observer
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
+    against = ""
+    worst = _worst(ledger, conspiring if alone is not None else ())
+    if worst is not None and (lower := level_of_crowd(worst.crowd)) > level:
+        reasons.insert(0, f"Against the aggregator alone: {word}. {upper(why)}.")
+        observer, crowd = named(worst.finding.coalition), worst.crowd
+        against, word = _together(worst.finding.coalition), SCALE[lower].name
+        why = _by_crowd(worst.finding, crowd, alone=False, who="they")
     if doubt and word != "none":
-        word, why, reasons = "unknown", doubt, []
-    partly = "" if doubt else _of_an_answer(told)
+        word, why, reasons, against = "unknown", doubt, [], ""
+    else:
+        if withstands is not None:
+            reasons.append(conspiracy_sentences(withstands)[0])
+        others = dict.fromkeys(_together(each.coalition) for each in conspiring)
+        reasons += [f"It is no lower against {each}." for each in others if each != against]
+    partly = "" if doubt or against else _of_an_answer(told)
     return PrivacyVerdict(
         about="Privacy",
         word=word,
         state=_STATES[word],
-        says=f"{_LEADS[word]}: {why}.",
+        says=f"{_lead(word, against)}: {why}.",
         reasons=(
             *_exceeded(checks, least=bool(doubt), sums=math.isfinite(told.record)),
             *reasons,
@@ -209,7 +237,36 @@ def on_privacy(
         observer=observer,
         epsilon=told.record,
         crowd=crowd,
+        against=against,
+        withstands=withstands,
     )
+
+
+def _lead(word: Protection, against: str) -> str:
+    """The verdict in a short sentence, without its full stop."""
+    if word == "unknown" or not against:
+        return _LEADS[word]
+    return f"{_LEADS[word]} against {against}"
+
+
+def _together(coalition: Coalition) -> str:
+    """A coalition by its members, as those whom something is against."""
+    several = len(coalition.members) > 1
+    return named(coalition) + (" together" if several else "")
+
+
+class _Opened(NamedTuple):
+    """The coalition that learns most, and over how few parties an exact sum is open to it."""
+
+    crowd: int
+    finding: CoalitionFinding
+
+
+def _worst(ledger: Ledger, conspiring: Iterable[CoalitionFinding]) -> _Opened | None:
+    """The coalition to which the sum over the fewest parties is, or may be, open."""
+    found = ((_crowd(ledger, each), each) for each in conspiring)
+    opened = [_Opened(crowd, each) for crowd, each in found if crowd is not None]
+    return min(opened, key=lambda each: each.crowd, default=None)
 
 
 def has_exact_sums(ledger: Ledger) -> bool:
@@ -248,11 +305,11 @@ def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
     return min(sizes, default=None)
 
 
-def _doubt(ledger: Ledger, alone: CoalitionFinding | None) -> str:
+def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: CoalitionFinding) -> str:
     """Why more may have been told beside exact sums, or by them, than is found; empty if not."""
     if alone is None or not has_exact_sums(ledger):
         return ""
-    if not alone.whole:
+    if not all(each.whole for each in (alone, *conspiring)):
         return "not all that is on record of exact sums could be judged"
     # The most that a party consents to is known of sums and other messages together.
     if any(math.isinf(account.loss.record) for account in ledger.unsigned.values()):
@@ -328,11 +385,18 @@ def _by_loss(told: Loss, level: int, *, least: bool) -> str:
     )
 
 
-def _by_crowd(found: CoalitionFinding, crowd: int, *, alone: bool) -> str:
-    """What follows from exact sums; ``alone`` if nothing else tells anything about a person."""
+def _by_crowd(
+    found: CoalitionFinding, crowd: int, *, alone: bool, who: str = "the aggregator"
+) -> str:
+    """What follows from exact sums.
+
+    Args:
+        alone: nothing else tells anything about a person.
+        who: learns it.
+    """
     if crowd == 1:
         names = some(map(cut, found.exposed), len(found.exposed), 3)
-        return f"the aggregator can tell what {names} put into a secure sum, exactly"
+        return f"{who} can tell what {names} put into a secure sum, exactly"
     if crowd == 2:
         if found.smallest == 2:
             opened = "an exact sum over two parties is revealed"

@@ -41,6 +41,7 @@ from scenarios.report.sampling import (
 from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
 from scenarios.report.terminal.plain import line, plain
 from scenarios.report.terminal.statement import privacy_report
+from scenarios.report.withstanding import withstood_in
 from scenarios.running.scenario import Finished, Scenario
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def outcome_report(
             outcome.ledger,
             alone=outcome.alone,
             checks=check_claims(outcome.variant, outcome.ledger),
+            withstands=withstood_in(outcome.variant, len(outcome.charter.roster.parties)),
             simulated=outcome.seed is not None and not outcome.withheld,
             trial=outcome.withheld,
         )

@@ -17,6 +17,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
+from protocol.sharing.sums import SecureSum
 from scenarios.cli.surveys.holding import aggregate
 from scenarios.deployment.enrolment import joining
 from scenarios.deployment.enrolment.agreed import CharterFile
@@ -32,6 +33,7 @@ from scenarios.deployment.enrolment.letters import (
 from scenarios.deployment.enrolment.organising import seal
 from scenarios.deployment.members import read_member
 from scenarios.files import writing
+from scenarios.report.withstanding import conspiracy_sentences
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
@@ -87,6 +89,22 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("enrolment")
     sealed(folder)
     return folder
+
+
+def test_who_takes_part_in_a_sum_learns_how_many_may_conspire(tmp_path: Path) -> None:
+    organiser = invited(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    by_size = (
+        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator, "
+        "9 of 12, 39 of 50, 199 of 250. Below 10 parties nobody may be missing: one sleeping party "
+        "ends the attempt."
+    )
+    for name in WHO:
+        said = sottovoce("join", invitation(organiser, name), "--out", tmp_path / name)
+        assert by_size in said.out
+        assert sottovoce("admit", organiser, tmp_path / name / "request.json").code == 0
+    assert sottovoce("seal", organiser).code == 0
+    said = sottovoce("accept", tmp_path / WHO[0], admission(organiser, WHO[0]))
+    assert said.out.splitlines()[1:3] == list(conspiracy_sentences(SecureSum().withstands(3)))
 
 
 def copied(done: Path, folder: Path) -> Path:

@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 
 from protocol.estimators.analysis import Analysis
+from protocol.sharing.sums import SecureSum
 from scenarios.deployment.members import read_member
+from scenarios.report.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ANALYSIS,
     PLAN,
     PLANS,
     ROWS,
+    aggregating,
     make_folders,
     plan_file,
     table,
@@ -227,26 +231,30 @@ def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
     assert members[1].folder.name == "anna"
 
 
-def test_keys_of_too_few_for_the_crowd_are_not_made(tmp_path: Path) -> None:
+def test_keys_of_too_few_to_conspire_are_not_made(tmp_path: Path) -> None:
     summed = PLAN.replace("epsilon = 2.0", "").replace("quorum = 2", 'variant = "secure-sum"')
-    for crowd, parties, says in (
-        ("", 2, "2 parties: expected at least 3, for a crowd of 2 others"),
-        ("[sums]\ncrowd = 5\n", 5, "5 parties: expected at least 6, for a crowd of 5 others"),
+    for bound, parties, says in (
+        ("", 2, "2 parties of which 0 may be missing withstand 0 "),
+        ("[sums]\ncorrupt = 0.8\n", 5, "5 parties of which 0 may be missing withstand 3 "),
     ):
-        plan = plan_file(tmp_path, summed + crowd)
+        plan = plan_file(tmp_path, summed + bound)
         said = sottovoce("keys", plan, "--count", parties, "--out", tmp_path / "out")
         assert says in complaint(said)
         assert not (tmp_path / "out").exists()
 
 
-def test_a_crowd_is_demanded_of_sums_alone(keys: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
+def test_colluders_and_a_crowd_are_demanded_of_sums_alone(
+    keys: Path, option: str, tmp_path: Path
+) -> None:
     records = table(tmp_path / "anna.csv", *ROWS)
     where = ("--connect", "127.0.0.1:1", "--records", records)
-    said = sottovoce("answer", keys / "anna", *where, "--crowd", 3)
-    assert "--crowd 3: the variant 'rr-independent' sums nothing" in complaint(said)
+    said = sottovoce("answer", keys / "anna", *where, option, 3)
+    assert f"{option} 3: the variant 'rr-independent' sums nothing" in complaint(said)
 
 
-def test_clusters_by_reports_have_no_crowd(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
+def test_clusters_by_reports_withstand_nobody(option: str, tmp_path: Path) -> None:
     plan = PLANS["rr-clusters"]
     where = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS[:1]))
     for dependence, says in (("rr", "'rr-clusters' sums nothing"), ("pair-rr", "127.0.0.1:1")):
@@ -254,8 +262,46 @@ def test_clusters_by_reports_have_no_crowd(tmp_path: Path) -> None:
         keys = tmp_path / dependence
         made = sottovoce("keys", plan_file(tmp_path, named), "--count", 6, "--out", keys)
         assert made.code == 0, made.err
-        said = sottovoce("answer", keys / "party-1", *where, "--crowd", 3, "--waiting", 0)
-        assert says in complaint(said)
+        said = sottovoce("answer", keys / "party-1", *where, option, 3, "--waiting", 0)
+        assert (said.code, said.out) == (2, "")
+        *before, last = said.err.splitlines()
+        assert says in last
+        # Before anything else, a party learns how many may conspire.
+        withstood = conspiracy_sentences(SecureSum().withstands(6))
+        assert before == (list(withstood) if dependence == "pair-rr" else [])
+
+
+@pytest.mark.parametrize(
+    ("demands", "why"),
+    [
+        (
+            ("--withstand", 2),
+            "the sum withstands 1 who conspire with the aggregator, and this party demands 2",
+        ),
+        (
+            ("--withstand", 1, "--crowd", 2),
+            "the sum promises 1 honest others, and this party demands 2",
+        ),
+    ],
+)
+def test_a_party_declines_a_sum_that_protects_it_too_little(
+    demands: tuple[object, ...], why: str, tmp_path: Path
+) -> None:
+    keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    records = table(tmp_path / "r.csv", *ROWS[:1])
+    with aggregating(keys, tmp_path / "out") as (_, where, before):
+        assert before.splitlines() == list(conspiracy_sentences(SecureSum().withstands(3)))
+        reached = ("--connect", where, "--records", records)
+        others = [Program("answer", keys / name, *reached) for name in ("bert", "carl")]
+        try:
+            said = sottovoce("answer", keys / "anna", *reached, *demands)
+        finally:
+            for other in others:
+                other.kill()
+                other.communicate()
+    assert said.code == 1
+    assert why in said.out.splitlines()[0]
+    assert said.out.splitlines()[0].endswith("; epsilon 0 spent per respondent")
 
 
 def test_folders_do_not_grow_with_the_roster(tmp_path: Path) -> None:

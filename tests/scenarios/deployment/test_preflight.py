@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import PartyId
+from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
 from scenarios.deployment.attempts import open_account
 from scenarios.deployment.members import read_member
 from scenarios.deployment.purse import PAID, Purse, Release
+from scenarios.report.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
 from tests.scenarios.survey_folders import (
@@ -35,8 +37,43 @@ def test_a_plan_of_every_variant(name: str, tmp_path: Path) -> None:
     said = sottovoce("check", plan_file(tmp_path, PLANS[name]))
     assert said.code == 0
     lines = said.out.splitlines()
-    assert [line.split()[0] for line in lines] == ["asked", "variant", "cost", "announced", "ready"]
+    about = [line.split()[0] for line in lines]
+    sums = ["sums"] if name in SUMMED else []
+    assert about == ["asked", "variant", "cost", *sums, "announced", "ready"]
     assert f" {name}" in lines[1]
+
+
+SUMMED = ("secure-sum", "pair-counts", "pair-rr", "rr-clusters")
+NOBODY = "obody may be missing: one sleeping party ends the attempt."
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, PLANS[name])
+
+    def sums(*options: object, code: int = 0) -> str:
+        said = sottovoce("check", plan, *options)
+        assert said.code == code, said.err
+        [line] = [each for each in said.out.splitlines() if each.startswith("sums ")]
+        return line.removeprefix("sums").strip()
+
+    few, many = (" ".join(conspiracy_sentences(SecureSum().withstands(n))) for n in (9, 12))
+    assert few.endswith(f" N{NOBODY}")
+    assert (sums("--parties", 9), sums("--parties", 12)) == (few, many)
+    assert sums() == (
+        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator, "
+        f"9 of 12, 39 of 50, 199 of 250. Below 10 parties n{NOBODY}"
+    )
+    assert sums("--parties", 2, code=1).startswith("does NOT fit 2 parties of which 0 may be")
+
+
+def test_a_roster_says_how_many_take_part(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    said = sottovoce("check", keys / "anna")
+    assert " ".join(conspiracy_sentences(SecureSum().withstands(3))) in said.out
+    told = complaint(sottovoce("check", keys / "anna", "--parties", 3))
+    assert told == f"{keys / 'anna'}: --parties is for a plan; a folder has its roster"
+    assert "sums" not in sottovoce("check", plan_file(tmp_path), "--parties", 9).out
 
 
 def test_a_plan_with_records(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from tests.scenarios.command import sottovoce
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
 ROUNDS = RRBA(survey=BITS, p=0.5, k=1, mix=0.5, block=2)
-PAIR = SecureSumVariant(survey=BITS, sums=SecureSum(crowd=1))
+PAIR = SecureSumVariant(survey=BITS, sums=SecureSum(corrupt=0.0))
 LOST = "party-2"
 
 

@@ -15,6 +15,7 @@ from protocol.audit.coalition.judge import worst_coalition as worst_of
 from protocol.audit.linkage import Linkage, Linked, link
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
+from protocol.sharing.sums import SecureSum
 from protocol.transcript.entries import Entry
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
@@ -147,7 +148,7 @@ def test_without_a_sum() -> None:
 
 
 def test_differences_are_named() -> None:
-    charter = charter_of(SecureSumVariant(survey=SURVEY), 7)
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.2)), 7)
     other = Charter(variant=charter.variant, roster=roster_of(7))
     holdings = holdings_of(charter, answers(SURVEY, 7))
     sessions = [

@@ -16,26 +16,29 @@ from protocol.accounting.accountants import Loss
 from protocol.accounting.events import Plain, Public
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, Pair
-from protocol.audit.coalition.judge import judge_coalition
+from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import Account, Charge, Ledger
 from protocol.estimators.inference.words import USUAL
 from protocol.estimators.inference.words import Shown as Share
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
+from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.datasets.town import town
-from scenarios.report.formatting import epsilon
+from scenarios.report.formatting import as_json, epsilon
 from scenarios.report.intervals import in_percent
+from scenarios.report.page.audit import audit_page
 from scenarios.report.statement.checks import bounded_beside_sums, changed, signed_by_aggregator
 from scenarios.report.statement.found import LARGEST, _share, coverage, found
 from scenarios.report.statement.statement import statement
 from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.report.terminal.plain import line, plain, printed, wrapped
+from scenarios.report.terminal.statement import statement_report
 from scenarios.report.terminal.text import estimate_report, families_report
+from scenarios.report.values import judged_values
 from scenarios.running.loading import families
-from tests.pages import audited, independent, judged_of, summed
+from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
 
@@ -135,6 +138,128 @@ def test_a_sum_is_trusted_only_as_far_as_it_was_judged() -> None:
     # What the ledger has of true counts decides, whatever else was summed.
     sums = tuple(msgspec.structs.replace(each, event=Public()) for each in alone.sums)
     assert judged(sums=sums).word == "moderate"
+
+
+def coalition_of(content: bytes, *others: str) -> CoalitionFinding:
+    """What the aggregator and these parties know of secure sums."""
+    members = Coalition((AGGREGATOR, *map(PartyId, others)))
+    return judge_coalition(audited(content).charter, TranscriptReader([content]), members)
+
+
+OTHERS = tuple(f"party-{place:02}" for place in range(2, 13))
+
+
+def test_a_coalition_that_exposes_somebody_lowers_the_verdict() -> None:
+    ledger, alone = known_of(summed())
+    found = coalition_of(summed(), *OTHERS)
+    verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[found])
+    assert (verdict.word, verdict.state, verdict.crowd) == ("none", "bad", 1)
+    shown = "aggregator, party-02, party-03, party-04, party-05, party-06, party-07, party-08 and "
+    assert verdict.says == (
+        f"People are not protected against {shown}4 more together: they can tell what party-01 "
+        "put into a secure sum, exactly."
+    )
+    assert verdict.means == f"People are not protected against {shown}4 more together."
+    assert verdict.observer == f"{shown}4 more"
+    first, *others = verdict.reasons
+    assert first.startswith("Against the aggregator alone: moderate. Only exact sums are revealed,")
+    assert not any("no lower" in reason for reason in others)
+    # Whatever is found at fault with the record, this much is known.
+    broken = on_privacy(ledger, alone=alone, checks=(), conspiring=[found], doubt="why")
+    assert (broken.word, broken.says) == ("none", verdict.says)
+
+
+@pytest.mark.parametrize(("others", "word", "crowd"), [(1, "moderate", 12), (2, "weak", 10)])
+def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
+    others: int, word: str, crowd: int
+) -> None:
+    ledger, alone = known_of(summed())
+    found = coalition_of(summed(), *OTHERS[:others])
+    few = coalition_of(summed())
+    verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[few, found])
+    assert (verdict.word, verdict.crowd) == (word, crowd)
+    named = ", ".join(("aggregator", *OTHERS[:others]))
+    lower = f"against {named} together: exact sums are revealed, over 10 parties or more."
+    assert (lower in verdict.says) is (word == "weak")
+    assert (f"It is no lower against {named} together." in verdict.reasons) is (word != "weak")
+    assert "It is no lower against aggregator." in verdict.reasons
+    # What is not known whole may be worse.
+    torn = msgspec.structs.replace(found, whole=False)
+    assert on_privacy(ledger, alone=alone, checks=(), conspiring=[torn]).word == "unknown"
+
+
+def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
+    records = town(24, seed=2)
+    variant = PairRR.with_keep(records.survey, 0.3)
+    content = recorded(variant, records, parties=12, signed=True).content
+    ledger, alone = known_of(content)
+    found = coalition_of(content, *OTHERS)
+    assert found.exposed
+    verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[found])
+    assert verdict.word == on_privacy(ledger, alone=alone, checks=()).word
+    no_lower = "It is no lower against aggregator, party-02, "
+    assert any(reason.startswith(no_lower) for reason in verdict.reasons)
+
+
+def test_a_headline_names_who_was_asked_about_where_nothing_is_summed() -> None:
+    judged = judged_of(independent(), coalition=coalition_of(independent(), "party-02"))
+    verdict = statement(judged).privacy
+    assert "It is no lower against aggregator, party-02 together." in verdict.reasons
+    assert verdict.withstands is None
+    assert judged_values(judged)["statement"]["privacy"]["withstands"] is None
+
+
+WITHSTANDS = (
+    "9 of 12 parties may conspire with the aggregator: of the secure sum they learn one total over "
+    "at least 2 honest parties, and nothing else."
+)
+
+
+def test_a_headline_says_how_many_may_conspire() -> None:
+    judged = judged_of(summed(), alone=known_of(summed())[1])
+    said = statement(judged)
+    assert WITHSTANDS in said.privacy.reasons
+    assert WITHSTANDS in printed(statement_report(said)).replace("\n", " ")
+    assert WITHSTANDS in Page(audit_page(judged, [])).said
+    figures = {"parties": 12, "colluders": 9, "adaptive": 9, "honest": 2, "missing": 1}
+    values = as_json(judged_values(judged))
+    assert values["statement"]["privacy"]["withstands"] == figures
+    assert "worst" not in values
+    # Of a record that is not whole, nothing is said to be protected.
+    torn = replace(judged, alone=msgspec.structs.replace(judged.alone, whole=False))
+    assert WITHSTANDS not in statement(torn).privacy.reasons
+
+
+@pytest.mark.parametrize("size", [9, 10])
+def test_a_search_is_passive_and_says_what_is_withstood(size: int) -> None:
+    content = summed()
+    worst = worst_coalition(audited(content).charter, TranscriptReader([content]), size)
+    judged = judged_of(content, alone=known_of(content)[1], worst=worst)
+    said = statement(judged)
+    [section] = [each for each in said.sections if each.key == "worst"]
+    passive = (
+        "The search is passive: it looks only at what the record shows of a run in which the "
+        "aggregator behaved."
+    )
+    active = f"Whatever the aggregator does, {WITHSTANDS}"
+    more = f"{size} parties may learn more than was found, if the aggregator lies."
+    assert {passive, active} <= set(section.notes)
+    assert (more in section.notes) is (size > 9)
+    for shown in (printed(statement_report(said)), Page(audit_page(judged, [])).said):
+        assert passive in shown.replace("\n", " ")
+        assert active in shown.replace("\n", " ")
+    # A sum over three is weak, over two it protects nobody.
+    assert said.privacy.word == ("none" if size > 9 else "weak")
+    found = as_json(judged_values(judged))["worst"]
+    assert (found["withstands"]["colluders"], found["withstands"]["honest"]) == (9, 2)
+    assert passive.removesuffix(".").lower() in [note.lower() for note in found["notes"]]
+
+
+def test_a_search_without_a_sum_has_nothing_to_add() -> None:
+    content = independent()
+    worst = worst_coalition(audited(content).charter, TranscriptReader([content]), 2)
+    found = as_json(judged_values(judged_of(content, worst=worst)))["worst"]
+    assert (found["withstands"], found["notes"]) == (None, [])
 
 
 def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:

@@ -1,0 +1,103 @@
+"""Sentences on how many may conspire with the aggregator in a secure sum, or be missing from it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from protocol.session.variant import Variant
+from protocol.sharing.graph import COMPLETE, Withstood
+from protocol.sharing.sums import is_summed, sums_of
+from scenarios.report.formatting import count, upper
+
+NOT_KNOWN = (
+    "How many may conspire with the aggregator is not known: the variant sums, and has no "
+    "SecureSum among its parameters."
+)
+"""The sentence on a variant that makes its sums in a way of its own."""
+
+_NOBODY_MISSING = "obody may be missing: one sleeping party ends the attempt."
+
+_SIZES = (6, 12, 50, 250)
+"""Numbers of parties to give figures for while the number is not known."""
+
+
+def conspiracy_sentences(found: Withstood) -> tuple[str, str]:
+    """Two sentences: how many may conspire and what they learn, and how many may be missing."""
+    who, learn = _of(found.colluders, found.parties), "they learn"
+    if found.adaptive < found.colluders:
+        who += f", chosen before the neighbours are drawn, or any {found.adaptive:,},"
+    elif not found.colluders:
+        who, learn = "Nobody", "it learns"
+    honest = count(found.honest, "honest party", "honest parties")
+    missing = f"At most {found.missing:,} may be missing in all; with more the attempt ends without"
+    return (
+        f"{who} may conspire with the aggregator: of the secure sum {learn} one total over at "
+        f"least {honest}, and nothing else.",
+        f"{missing} a result." if found.missing else f"N{_NOBODY_MISSING}",
+    )
+
+
+def withstood_in(variant: Variant, parties: int) -> Withstood | None:
+    """The figures of a variant's secure sum; None if it sums nothing, or they are not known.
+
+    Raises:
+        ValueError: the variant cannot sum among so many parties.
+    """
+    sums = sums_of(variant)
+    if sums is None or not is_summed(variant, parties):
+        return None
+    with suppress(ValueError):  # What a variant of somebody's own does may not fit what it names.
+        return sums.withstands(parties)
+    return None
+
+
+def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
+    """The sentences on a variant's secure sum among so many parties; none if it sums nothing.
+
+    Raises:
+        ValueError: the variant cannot sum among so many parties.
+    """
+    if not is_summed(variant, parties):
+        return ()
+    found = withstood_in(variant, parties)
+    return (NOT_KNOWN,) if found is None else conspiracy_sentences(found)
+
+
+def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
+    """The same while the number of parties is not known: figures for a few numbers of them."""
+    summed, why = _is_summed_among_some(variant)
+    if not summed:
+        return (f"{upper(why)}.",) if why else ()
+    sums = sums_of(variant)
+    if sums is None:
+        return (NOT_KNOWN,)
+    known: dict[int, Withstood] = {}
+    for parties in range(2, COMPLETE + 1):
+        with suppress(ValueError):
+            known[parties] = sums.withstands(parties)
+    if not known:
+        return (NOT_KNOWN,)
+    some = [_of(known[size].colluders, size) for size in _SIZES if size in known]
+    first, *others = some or [_of(known[max(known)].colluders, max(known))]
+    more = "".join(f", {other.removesuffix(' parties')}" for other in others)
+    least = next((parties for parties, found in known.items() if found.missing), None)
+    below = f"Up to {COMPLETE}" if least is None else f"Below {least:,}"
+    return (
+        f"It depends on how many take part: {first} may conspire with the aggregator{more}.",
+        f"{below} parties n{_NOBODY_MISSING}",
+    )
+
+
+def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
+    """The answer of ``is_summed`` for the first number of parties that has one, or why none has."""
+    why = ""
+    for parties in _SIZES:
+        try:
+            return is_summed(variant, parties), ""
+        except ValueError as error:
+            why = str(error)
+    return False, why
+
+
+def _of(some: int, parties: int) -> str:
+    return f"{some:,} of {count(parties, 'party', 'parties')}"
