@@ -7,7 +7,10 @@ PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 INSTALL = $(PIP) install --no-compile
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
-.PHONY: run test bench docs
+LOWEST = build/lowest
+LOWEST_TESTS ?= tests/scenarios/cli
+
+.PHONY: run test lowest bench docs
 
 run: $(VENV)/.installed
 	$(SOTTOVOCE) run quickstart --out runs/quickstart
@@ -15,6 +18,14 @@ run: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(VENV)/bin/python -m pytest
+
+# The command line's tests with the lowest versions that pyproject.toml declares, in an environment of their own.
+# Old packages use what newer ones, installed with them, call deprecated.
+lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[test]'
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 bench: $(VENV)/.installed
 	$(VENV)/bin/python -m benchmarks

@@ -33,7 +33,7 @@ class Amount(click.FloatRange):
         return number
 
 
-class Count(click.ParamType[int]):
+class Count(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
     """How many, written as 1000000, 1_000_000 or 1e6.
 
     Args:
@@ -55,7 +55,7 @@ class Count(click.ParamType[int]):
         return int(exact)
 
 
-class Epsilons(click.ParamType[tuple[float, ...]]):
+class Epsilons(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
     """Several epsilons, with commas between them."""
 
     name = "E,E,..."

@@ -35,7 +35,7 @@ class _Named(NamedTuple):
     alone: bool = True
 
 
-class ReadPath(click.Path[Any]):
+class ReadPath(click.Path):
     """A file or folder that the command reads, or a folder that it keeps for itself."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -44,7 +44,7 @@ class ReadPath(click.Path[Any]):
         return path
 
 
-class WrittenFile(click.Path[Any]):
+class WrittenFile(click.Path):
     """A file that the command writes; where ``-`` is allowed, it means standard output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -54,7 +54,7 @@ class WrittenFile(click.Path[Any]):
         return path
 
 
-class WrittenFolder(click.Path[Any]):
+class WrittenFolder(click.Path):
     """A folder that the command writes files into.
 
     Args:
@@ -67,7 +67,7 @@ class WrittenFolder(click.Path[Any]):
         self._names = names
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        folder = super().convert(value, param, ctx)
+        folder: Any = super().convert(value, param, ctx)
         _note(ctx, param, [folder / name for name in self._names], written=True, alone=False)
         return folder
 

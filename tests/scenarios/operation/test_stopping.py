@@ -24,7 +24,7 @@ from scenarios.operation.operation import Operation
 from scenarios.operation.progress import Phase
 from scenarios.operation.signals import heeding
 from scenarios.running.outcomes import Outcome
-from tests.scenarios.command import ROOT, environment
+from tests.scenarios.command import ROOT, environment, python
 from tests.scenarios.operation.held import entries, hold, until
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
@@ -308,6 +308,32 @@ def test_parties_outlive_an_aggregator_that_is_stopped(
         for program in (aggregator, *parties):
             program.kill()
             program.communicate()
+
+
+NOHUP = """
+import signal
+import socket
+import sys
+from tests.scenarios.programs import Program
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with socket.create_server(("127.0.0.1", 0)) as mute:
+    where = f"127.0.0.1:{mute.getsockname()[1]}"
+    party = Program("answer", sys.argv[1], "--connect", where, "--records", sys.argv[2])
+    caller, _ = mute.accept()
+    with caller:
+        party.send_signal(signal.SIGHUP)
+        _, complained = party.communicate(timeout=60)
+print(complained, end="")
+"""
+
+
+def test_programs_are_stopped_by_sighup_in_tests_that_nohup_runs(
+    keys: Path, tmp_path: Path
+) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    said = python("-c", NOHUP, keys / "anna", records, timeout=120)
+    assert said.out == "sottovoce: stopped by SIGHUP\n", said.err
 
 
 @pytest.mark.slow
