@@ -25,7 +25,7 @@ from protocol.estimators.inference.scores import check_covariance, product
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_errors
+from protocol.estimators.tables import FEWEST, Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, check_partition
@@ -125,8 +125,9 @@ class ProductEstimate(Estimate):
             names,
             projection,
             product(margins),
-            standard_errors=standard_errors(given_data, given_data),
-            population_errors=standard_errors(sampled, scale),
+            standard_errors=standard_errors(given_data, given_data, 0.0),
+            # Sampling adds to the variance: half of it without is too few reports too.
+            population_errors=standard_errors(sampled, scale, given_data / (2 * FEWEST)),
             law=ProductLaw(self, names),
         )
 

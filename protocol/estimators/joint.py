@@ -26,10 +26,22 @@ from protocol.estimators.inference.laws import (
     DeferredLaw,
     ErrorLaw,
 )
-from protocol.estimators.inference.scores import Scores, check_covariance, two_valued, weighted_law
+from protocol.estimators.inference.scores import (
+    Scores,
+    check_covariance,
+    ends_of_product,
+    two_valued,
+    weighted_law,
+)
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection, project
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import (
+    Estimated,
+    Table,
+    change_by_one,
+    standard_error,
+    standard_errors,
+)
 from protocol.randomizers import CodeRandomizer, KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, Moments, TableUnmixing, Unmixing
@@ -72,6 +84,16 @@ class Asked(NamedTuple):
             found = inverse.moments(self.shares.sum(axis=self._all_but([axis])))
             blocks.append(found.reshaped(shape))
         return blocks
+
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest score of every cell, one axis per block."""
+        axes = len(self.inverses)
+        blocks = []
+        for axis, inverse in enumerate(self.inverses):
+            shape = [-1 if other == axis else 1 for other in range(axes)]
+            least, most = inverse.ends()
+            blocks.append((least.reshape(shape), most.reshape(shape)))
+        return ends_of_product(blocks)
 
     def scores(self) -> Scores:
         """Of every cell, one axis per block; arrays may have length 1 along some."""
@@ -236,9 +258,11 @@ class JointEstimate(Estimate):
         ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
         from a population ``(sum_y lambda_y Q[y,v]**2 - pi_v**2) / n``, both estimated from the
-        observed shares. Where that is not positive the error is unknown.
+        observed shares. Where too few reports tell of it the error is unknown
+        (``standard_errors``).
         """
-        shares, inverses, grouped, _ = self.asked(names)
+        asked = self.asked(names)
+        shares, inverses, grouped, _ = asked
         estimate = squares = shares
         for axis, inverse in enumerate(inverses):
             estimate = inverse.apply(estimate, axis)
@@ -251,12 +275,18 @@ class JointEstimate(Estimate):
 
         # The largest of all cells: a cell of 0 is so up to the rounding of the others.
         scale = np.broadcast_to(np.abs(squares).max() / self.n, squares.shape)
+        ends = asked.ends()
+
+        def errors(less: Floats, sampled: float) -> Floats:
+            each = change_by_one(estimate, ends, self.n, sampled=sampled)
+            return arranged(standard_errors((squares - less) / self.n, scale, each))
+
         return self._table(
             names,
             projection,
             arranged(estimate),
-            standard_errors=arranged(standard_errors((squares - estimate) / self.n, scale)),
-            population_errors=arranged(standard_errors((squares - estimate**2) / self.n, scale)),
+            standard_errors=errors(estimate, 0.0),
+            population_errors=errors(estimate**2, 1.0),
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
         )
 
@@ -264,8 +294,8 @@ class JointEstimate(Estimate):
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
-        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where that is not positive it is
-        unknown, as for ``table``.
+        is ``(sum_y lambda_y (Qw)_y**2 - sum_x pi_x w_x**2) / n``; where too few reports tell of it
+        it is unknown, as for ``table``.
         """
         asked = self.asked(names)
         shares, inverses = asked.shares, asked.inverses
@@ -276,9 +306,11 @@ class JointEstimate(Estimate):
             per_report_squared = inverse.apply_transposed(per_report_squared, axis)
         value = float(np.sum(shares * per_report))
         squares = float(np.sum(shares * per_report**2)) / self.n
-        variance = float(np.sum(shares * (per_report**2 - per_report_squared))) / self.n
+        added = per_report**2 - per_report_squared
+        variance = float(np.sum(shares * added)) / self.n
         law = DeferredLaw(partial(self._query_law, names, weights))
-        return Estimated(value, standard_error(variance, squares), law)
+        each = float(added.max()) / self.n**2
+        return Estimated(value, standard_error(variance, squares, each), law)
 
     def scores(self, names: Sequence[str]) -> Scores:
         """What a respondent adds to the cumulants of the cells of a table (``Scores``).

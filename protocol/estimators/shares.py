@@ -27,7 +27,13 @@ from protocol.estimators.inference.scores import (
 )
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import (
+    Estimated,
+    Table,
+    change_by_one,
+    standard_error,
+    standard_errors,
+)
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats, sums_of
 from protocol.randomizers.unmixing import matrix_moments
@@ -109,17 +115,58 @@ class SharesEstimate(Estimate):
                 population_errors=None,
                 law=law,
             )
-        scale = sums_of(cells, self._scales(shares), len(values))
-        sampled = given + (values - values**2) / self.n
-        larger = scale + (np.abs(values) + values**2) / self.n
         return self._table(
             names,
             projection,
             np.ascontiguousarray(values.reshape(sizes)),
-            standard_errors=standard_errors(given, scale).reshape(sizes),
-            population_errors=standard_errors(sampled, larger).reshape(sizes),
+            standard_errors=self._errors(shares, cells, given, 0.0).reshape(sizes),
+            population_errors=self._errors(shares, cells, given, 1.0).reshape(sizes),
             law=law,
         )
+
+    def respondents_errors(self, name: str) -> Floats | None:
+        """The standard errors of an attribute's shares about all ``of`` respondents.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        cells, shares = self._cells((name,)), self._shares()
+        given = self._variances(shares, cells)
+        return None if given is None else self._errors(shares, cells, given, self._left())
+
+    def _errors(
+        self, shares: Floats, cells: NDArray[np.intp], given: Floats, sampled: float
+    ) -> Floats:
+        """The standard errors of sums of shares.
+
+        Args:
+            shares: of the randomizer's inputs.
+            cells: the sum that each is in.
+            given: the variances of the sums given the answers.
+            sampled: the part of the variance of sampling from a population that is counted.
+        """
+        values = sums_of(cells, shares, len(given))
+        scale = sums_of(cells, self._scales(shares), len(values))
+        variances = given + sampled * (values - values**2) / self.n
+        larger = scale + sampled * (np.abs(values) + values**2) / self.n
+        each = change_by_one(values, self._ends(cells), self.n, sampled=sampled)
+        return standard_errors(variances, larger, each)
+
+    def _ends(self, cells: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """The least and the largest score of a report for each sum of shares.
+
+        Of a report that counts for many inputs, those of one that counts for one more, or one
+        fewer, than it does on average.
+        """
+        number = int(cells.max()) + 1
+        if self.randomizer.is_table:
+            inverse = self.randomizer.inverse() @ np.equal.outer(cells, np.arange(number))
+            return inverse.min(axis=0), inverse.max(axis=0)
+        support = self.randomizer.support
+        gain, other = float(support.gain), float(support.other)
+        expected = sums_of(cells, np.full(len(cells), other), number)
+        many = expected > 1
+        return -np.where(many, 1.0, expected) / gain, np.where(many, 1.0, 1 - expected) / gain
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some of the attributes.
@@ -137,7 +184,26 @@ class SharesEstimate(Estimate):
         except UnsupportedEventError:
             return Estimated(value, None, law)
         scale = float(self._scales(shares) @ per_cell**2)
-        return Estimated(value, standard_error(float(variance), scale), law)
+        each = self._change_of_mean(per_cell)
+        return Estimated(value, standard_error(float(variance), scale, each), law)
+
+    def _change_of_mean(self, weights: Floats) -> float:
+        """The most that one report adds to the estimated variance of a mean weight.
+
+        Where reports count for many inputs, of one that counts for one more than it does on
+        average.
+        """
+        if self.randomizer.is_table:
+            inverse = self.randomizer.inverse()
+            scores, squares = inverse @ weights, inverse @ weights**2
+        else:
+            support = self.randomizer.support
+            other = float(support.other)
+            one = other if other * len(weights) <= 1 else 0.0
+            scores, squares = (
+                (each - one * each.sum()) / float(support.gain) for each in (weights, weights**2)
+            )
+        return float((scores**2 - squares).max()) / self.n**2
 
     def _law(self, cells: NDArray[np.intp], sizes: tuple[int, ...]) -> ErrorLaw:
         """Of the sums over the combinations that each cell stands for."""

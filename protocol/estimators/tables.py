@@ -9,7 +9,7 @@ from itertools import product
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, NormalLaw, critical
 from protocol.estimators.inference.notebooks import ROWS, html_table
@@ -22,29 +22,64 @@ Number = TypeVar("Number", np.float64, np.int64)
 # A variance that is smaller beside what it is the difference of is the rounding of 0.
 _ROUNDING = 1e-12
 
+# Two reports are two up to rounding.
+_SLACK = 1e-9
+
 FIGURES = ("value", "standard_error", "low", "high")
 """The columns of a table of estimates after those of its attributes."""
 
 
-def standard_errors(
-    variances: NDArray[np.float64], scale: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The roots of estimated variances, NaN where one is not positive.
+FEWEST = 2
+"""The fewest reports that tell an error: a smaller variance than they make is unknown."""
 
-    Whatever was randomized or sampled has an error, so a variance that is estimated at 0 or below
-    says that the reports are too few, or too much alike, to estimate it from.
+
+def standard_errors(
+    variances: NDArray[np.float64], scale: NDArray[np.float64], each: ArrayLike
+) -> NDArray[np.float64]:
+    """The roots of estimated variances, NaN where too few reports tell of them.
+
+    The variance of a rare cell is estimated from the reports that count for it. Where none came in,
+    the estimate is that of an empty cell, many times smaller than that of a cell with one expected
+    report. So a variance is unknown if it is less than ``FEWEST`` times what one report adds to it.
+    It is unknown too where it is estimated at 0 or below: whatever was randomized or sampled has an
+    error.
 
     Args:
         variances: as estimated.
         scale: the size of what they are the differences of, of the same shape.
+        each: by how much one report can change them (``change_by_one``), spread over that shape.
     """
+    least = np.maximum(_ROUNDING * scale, (FEWEST - _SLACK) * np.asarray(each))
     errors = np.full(variances.shape, np.nan)
-    return np.sqrt(variances, out=errors, where=variances > _ROUNDING * scale)
+    return np.sqrt(variances, out=errors, where=variances > least)
 
 
-def standard_error(variance: float, scale: float) -> float | None:
-    """The root of one estimated variance; None where it is not positive."""
-    return math.sqrt(variance) if variance > _ROUNDING * scale else None
+def standard_error(variance: float, scale: float, each: float) -> float | None:
+    """The root of one estimated variance; None where ``standard_errors`` has NaN."""
+    found = float(standard_errors(np.array(variance), np.array(scale), each))
+    return _known(found)
+
+
+def change_by_one(
+    values: NDArray[np.float64], scores: Sequence[ArrayLike], n: int, *, sampled: ArrayLike = 0.0
+) -> NDArray[np.float64]:
+    """The most that one of n reports adds to the estimated variances of means of scores.
+
+    A score is unbiased for being in a cell, so given the answers the variance of their mean is
+    estimated as ``(mean of h**2 - value) / n``; sampling adds ``(value - value**2) / n``.
+
+    Args:
+        values: the estimated shares.
+        scores: the least and the largest score of a report for each, spread over that shape.
+        n: the number of reports.
+        sampled: the part of the variance of sampling from a population that is counted.
+    """
+    found = [
+        h**2 - h + np.asarray(sampled) * (h - 2 * h * values + values**2)
+        for h in map(np.asarray, scores)
+    ]
+    most: NDArray[np.float64] = np.maximum.reduce([np.broadcast_to(f, values.shape) for f in found])
+    return most / n**2
 
 
 def _known(value: float) -> float | None:

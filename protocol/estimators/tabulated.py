@@ -27,7 +27,13 @@ from protocol.estimators.inference.scores import (
 )
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, marginal, standard_errors
+from protocol.estimators.tables import (
+    Estimated,
+    Table,
+    change_by_one,
+    marginal,
+    standard_errors,
+)
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
@@ -100,7 +106,11 @@ class ExactEstimate(Estimate):
             projection,
             np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
-            population_errors=standard_errors(shares * (1 - shares) / self.n, shares / self.n),
+            population_errors=standard_errors(
+                shares * (1 - shares) / self.n,
+                shares / self.n,
+                change_by_one(shares, (0.0, 1.0), self.n, sampled=1.0),
+            ),
             law=DeferredLaw(partial(self._law, shares), partial(self._covariance, shares)),
         )
 

@@ -57,6 +57,10 @@ class KeepUnmixing(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     beta: float
 
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest score of every category."""
+        return np.full(self.cells, self.beta), np.full(self.cells, self.alpha + self.beta)
+
     def moments(self, reported: Floats) -> Moments:
         """The scores of every category; they do not depend on what was reported."""
         del reported
@@ -103,6 +107,10 @@ class TableUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def cells(self) -> int:
         """The number of categories."""
         return len(self.fakes)
+
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest score of every category."""
+        return -self.fakes, self.alpha - self.fakes
 
     def moments(self, reported: Floats) -> Moments:
         """The scores of every category; they do not depend on what was reported."""
@@ -180,6 +188,10 @@ class MatrixUnmixing(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def cells(self) -> int:
         """The number of columns."""
         return int(self.inverse.shape[1])
+
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest score of every category."""
+        return self.inverse.min(axis=0), self.inverse.max(axis=0)
 
     def moments(self, reported: Floats) -> Moments:
         """The scores of every category.

@@ -83,6 +83,7 @@ def calibration_values(estimate: Estimate) -> dict[str, Any]:
                 "method": "linear",
                 "margins": [margin.names for margin in estimate.known],
                 "effective_n": estimate.effective_n,
+                "errors_known": estimate.clear,
                 "far": _far_values(estimate, estimate.known),
             }
         case PostStratifiedEstimate():
@@ -115,10 +116,13 @@ def calibration_sentences(estimate: Estimate) -> Iterator[str]:
                 if effective is None
                 else f": effective sample size of the weights {effective:,.1f} of {estimate.n:,}"
             )
-            yield (
-                f"Calibrated linearly to {_listed(estimate.known)}{weights}. Errors are about the "
-                "population, if the respondents are a random sample of it."
+            errors = (
+                " Errors are unknown: the reports contradict the margins."
+                if estimate.far
+                else " Errors are about the population, if the respondents are a random sample of "
+                "it."
             )
+            yield f"Calibrated linearly to {_listed(estimate.known)}{weights}.{errors}"
             yield from _cautions(estimate, estimate.known)
         case PostStratifiedEstimate():
             unclear = "" if estimate.clear else " A stratum is too small, so errors are unknown."
@@ -140,7 +144,9 @@ def calibration_sentences(estimate: Estimate) -> Iterator[str]:
             raise TypeError(f"{estimate!r}: expected a calibrated estimate")
 
 
-def _far(estimate: Calibrated, known: Sequence[Margin]) -> list[FarShare]:
+def _far(estimate: Calibrated, known: Sequence[Margin]) -> Sequence[FarShare]:
+    if isinstance(estimate, CalibratedEstimate):
+        return estimate.far
     return [] if estimate.before is None else far_shares(estimate.before, known)
 
 
@@ -155,15 +161,22 @@ def _cautions(estimate: Calibrated, known: Sequence[Margin]) -> Iterator[str]:
     far = max(found, key=lambda far: max(far.low - far.share, far.share - far.high))
     cell = ", ".join(f"{cut(a)} = {cut(b)}" for a, b in zip(far.names, far.cell, strict=True))
     more = f", and {len(found) - 1:,} more," if len(found) > 1 else ""
-    corrects = (
-        ""
-        if isinstance(estimate, PostStratifiedEstimate)
-        else " Of that this method corrects a part only: post-stratification is for it."
-    )
+    corrects = "" if isinstance(estimate, PostStratifiedEstimate) else _other_way(known)
     yield (
         f"Caution: the known share of {cell}, {100 * far.share:.1f} %{more} is not within what the "
         f"reports allow, [{100 * far.low:.1f}, {100 * far.high:.1f}] %. Either some people are "
         f"likelier to respond than others, or the margins are of another population.{corrects}"
+    )
+
+
+def _other_way(known: Sequence[Margin]) -> str:
+    """The method that corrects what this one does not, as the command takes it."""
+    one = ""
+    if len(known) > 1:
+        one = ", which takes one margin: of one attribute, or of several together"
+    return (
+        " This method corrects a part of the difference only. Use --calibrate-by post-stratified"
+        f"{one}."
     )
 
 

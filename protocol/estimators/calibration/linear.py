@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.margins import (
+    FarShare,
+    Margin,
+    checked_margins,
+    far_shares,
+)
 from protocol.estimators.calibration.residuals import residual_mean, residual_table
 from protocol.estimators.calibration.sources import Reports, Source, Sums, source_of
 from protocol.estimators.counts import effective_number
@@ -61,17 +66,23 @@ class CalibratedEstimate(Estimate):
     than ``ENOUGH`` reports for each free cell of the margins, and of a table that no release has
     together with each of the margins: its covariances are guessed then.
 
+    All errors are unknown where the reports contradict the margins (``far_shares``): the
+    respondents are then no random sample of the population, and calibration corrects a part of the
+    bias only. ``PostStratifiedEstimate`` is right there.
+
     Args:
         survey: what was asked.
         source: the estimate before.
         known: the margins.
         regression: ``of`` makes it.
+        far: the known shares that the reports contradict.
     """
 
     survey: Survey
     source: Source
     known: tuple[Margin, ...]
     regression: Regression
+    far: tuple[FarShare, ...] = ()
 
     @classmethod
     def of(cls, estimate: Estimate, known: Sequence[Margin]) -> CalibratedEstimate:
@@ -97,7 +108,8 @@ class CalibratedEstimate(Estimate):
             joint = source.estimate
             weights = (1 + source.centred @ change) * joint.counts.counts / joint.n
             weights.flags.writeable = False
-        return cls(estimate.survey, source, given, Regression(inverse, change, weights))
+        regression = Regression(inverse, change, weights)
+        return cls(estimate.survey, source, given, regression, tuple(far_shares(estimate, given)))
 
     def __repr__(self) -> str:
         known = ", ".join(" x ".join(margin.names) for margin in self.known)
@@ -114,6 +126,11 @@ class CalibratedEstimate(Estimate):
     def before(self) -> Estimate:
         """The estimate that was calibrated."""
         return self.source.estimate
+
+    @property
+    def clear(self) -> bool:
+        """Whether errors are known: enough reports, none of which contradict the margins."""
+        return bool(np.isfinite(self._factor)) and not self.far
 
     @property
     def effective_n(self) -> float | None:
@@ -146,7 +163,7 @@ class CalibratedEstimate(Estimate):
         """The variances that are left of those of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)
-        if not (np.isfinite(self._factor) and self.source.together(names)):
+        if not (self.clear and self.source.together(names)):
             return np.full(raw.variances.shape, np.nan)
         explained = np.sum(together @ self.regression.inverse * together, axis=1)
         left = raw.variances - explained

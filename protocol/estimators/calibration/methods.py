@@ -24,7 +24,8 @@ def calibrate(
 
     - ``linear``: every table changes by the regression of its scores on those of the margins. It is
       signed and, if the respondents are a random sample of the population, has the least variance.
-      Of what nonresponse has distorted it corrects a part, the less the more was randomized.
+      Of what nonresponse has distorted it corrects a part, the less the more was randomized: where
+      the reports contradict the margins, its errors are unknown.
     - ``post-stratified``: the shares within each cell of one margin, weighted by the known shares.
       It is signed, and right also where some cells respond more than others, as long as those who
       respond in a cell are like the rest of it. Its variance may be larger than without.

@@ -36,6 +36,10 @@ def residual_table(
     values, left = values.reshape(shape), left.reshape(shape)
     before = np.where(raw.variances > 0, raw.variances, np.nan).reshape(shape)
     errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
+    told = source.estimate.table(*names).population_errors
+    if told is not None:
+        # What the margins determine is exact, however few reports there are.
+        errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
     return Table(
         names=tuple(names),
         categories=tuple(estimate.survey.attribute(name).categories for name in names),

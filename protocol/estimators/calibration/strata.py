@@ -195,8 +195,12 @@ def within_strata(joint: JointEstimate, strata: Sequence[str], names: Sequence[s
         population = scores**2 @ reports
         given = population - (linear.reshape(others, -1) ** 2) @ whole.reshape(-1)
         scale = population / joint.n
-        errors["population"][stratum] = standard_errors(scale, scale)
-        errors["respondents"][stratum] = standard_errors(given / joint.n, scale)
+        # Of every report, what it adds to the variance of each share.
+        added = scores**2 - functional_table(asked, together, weights**2).reshape(others, -1)
+        each = (scores**2).max(axis=1) / joint.n**2
+        errors["population"][stratum] = standard_errors(scale, scale, each)
+        each = added.max(axis=1) / joint.n**2
+        errors["respondents"][stratum] = standard_errors(given / joint.n, scale, each)
     shape = (*sizes, *whole.shape[len(strata) :])
     table = values.reshape(shape)
     respondents = errors["respondents"].reshape(shape)

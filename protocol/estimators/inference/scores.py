@@ -85,14 +85,7 @@ class Scores:
             constants.append(constant)
             slopes.append(product(gains))
         squares = product([block.inside[0] for block in blocks])
-        least, most = np.ones(()), np.ones(())
-        for block in blocks:
-            ends = np.stack(
-                np.broadcast_arrays(
-                    *(one * other for one in (least, most) for other in (block.least, block.most))
-                )
-            )
-            least, most = ends.min(axis=0), ends.max(axis=0)
+        least, most = ends_of_product([(block.least, block.most) for block in blocks])
         return cls(
             variance=np.stack(np.broadcast_arrays(constants[0], slopes[0] - 1)),
             third=np.stack(np.broadcast_arrays(constants[1], slopes[1] - 3 * squares + 2)),
@@ -246,6 +239,17 @@ def multinomial(shares: Floats, n: int) -> Floats:
     flat = shares.reshape(-1)
     found: Floats = (np.diag(flat) - np.outer(flat, flat)) / n
     return found
+
+
+def ends_of_product(blocks: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """The least and the largest product of scores, of those of each block."""
+    least, most = np.ones(()), np.ones(())
+    for block in blocks:
+        ends = np.stack(
+            np.broadcast_arrays(*(one * other for one in (least, most) for other in block))
+        )
+        least, most = ends.min(axis=0), ends.max(axis=0)
+    return least, most
 
 
 def product(factors: Sequence[Floats]) -> Floats:

@@ -81,14 +81,16 @@ class CombinedEstimate(Estimate):
         values = found.values
         variances, scale = found.variances()
         sampled = variances + (values - values**2) / self.n
+        each, reach = found.changes_by_one()
+        more = each + reach * np.abs(1 - 2 * values) / self.n
         return self._table(
             names,
             projection,
             values,
-            standard_errors=standard_errors(variances, scale)
+            standard_errors=standard_errors(variances, scale, each)
             if found.randomized
             else np.zeros(values.shape),
-            population_errors=standard_errors(sampled, scale + np.abs(values) / self.n),
+            population_errors=standard_errors(sampled, scale + np.abs(values) / self.n, more),
             law=DeferredLaw(found.law, found.covariance),
         )
 
@@ -103,7 +105,9 @@ class CombinedEstimate(Estimate):
         law = DeferredLaw(partial(found.mean_law, weights))
         if not found.randomized:
             return Estimated(value, 0.0, law)
-        return Estimated(value, standard_error(*found.sum_variance(weights)), law)
+        variance, scale = found.sum_variance(weights)
+        each = found.sum_change_by_one(weights)
+        return Estimated(value, standard_error(variance, scale, each), law)
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """Of all releases. They are of the same respondents, which their product leaves aside.

@@ -86,6 +86,42 @@ class Combination:
             scale += self._missing * left
         return variances, scale
 
+    def changes_by_one(self) -> tuple[float, float]:
+        """The most that one report adds to a cell's variance about the respondents, and to a cell.
+
+        A report changes a cell by a range of scores. The variance then changes by what that many
+        respondents more in the cell, or in a part of it, add to it.
+        """
+        sizes = self.values.shape
+        variance = self._over_all(
+            entries_of(coefficients_of(self._scored**2, sizes) * self.keeps, sizes)
+            - entries_of(self.weights, sizes) ** 2
+        )
+        if self._fewer.any():
+            mixed = self.weights[self._fewer].sum(axis=0)
+            variance = variance + self._missing * entries_of(mixed, sizes) ** 2
+        reach = float((self._ranges / self.numbers).max())
+        return float(np.ptp(variance)) * reach, reach
+
+    def sum_change_by_one(self, weights: Floats) -> float:
+        """The most that one report adds to the variance of the mean of a weight."""
+        most = 0.0
+        for number, part, scores in zip(self.numbers, self.weights, self.scores, strict=True):
+            counted, means = applied(scores, weights), applied(part, weights)
+            most = max(most, float((counted * (counted - means)).max()) / float(number) ** 2)
+        return most
+
+    @property
+    def _scored(self) -> Floats:
+        """What a report counts for a cell, by the attributes on which they agree."""
+        return entries_of(self.scores, self.values.shape)
+
+    @property
+    def _ranges(self) -> Floats:
+        """The largest difference between two scores of each release, (R,)."""
+        found: Floats = np.ptp(self._scored.reshape(len(self.numbers), -1), axis=1)
+        return found
+
     def _over_all(self, each: Floats) -> Floats:
         """The sum over the releases, each divided by its number of reports."""
         found: Floats = np.tensordot(1 / self.numbers, each, axes=1)
@@ -98,7 +134,7 @@ class Combination:
         far as these go. The set of all gives the slope, and the others are taken as estimated.
         """
         sizes = self.values.shape
-        scored = entries_of(self.scores, sizes)
+        scored = self._scored
         means = entries_of(self.weights, sizes)
         squares = entries_of(coefficients_of(scored**2, sizes) * self.keeps, sizes)
         cubes = entries_of(coefficients_of(scored**3, sizes) * self.keeps, sizes)
@@ -113,10 +149,7 @@ class Combination:
             share = self.n * self._missing
             variance = variance + share * entries_of(mixed, sizes) ** 2
             left = share * applied(mixed, self.values) ** 2
-        ranges = (scored - scored.min(axis=tuple(range(1, scored.ndim)), keepdims=True)).reshape(
-            len(scored), -1
-        )
-        reaches = ranges.max(axis=1) * self.n / self.numbers
+        reaches = self._ranges * self.n / self.numbers
         constant, slope = self._by_share(variance)
         scores = Scores(
             variance=np.stack([constant - left, slope]),

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.estimators.tables import standard_errors
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import SYMBOLS, KeyValueReports
-
-# A smaller spread of weights, beside their squares, is the rounding of 0.
-_ROUNDING = 1e-12
 
 
 def tally(reports: KeyValueReports, *, keys: int) -> NDArray[np.int64]:
@@ -53,12 +51,21 @@ def checked(counts: ArrayLike) -> Floats:
 def deviation(gradient: Floats, law: Floats, total: Floats) -> Floats:
     """The delta method: the deviation of ``shares @ gradient`` for multinomial shares of a law.
 
-    It is 0 where the law is of symbols that all weigh the same.
+    NaN where too few reports tell of it (``standard_errors``).
     """
     mean = (law * gradient).sum(axis=-1)
-    spread = (law * (gradient - mean[..., np.newaxis]) ** 2).sum(axis=-1)
-    spread = np.where(spread > _ROUNDING * (law * gradient**2).sum(axis=-1), spread, 0.0)
-    return np.sqrt(ratio(spread, total))
+    squares = (gradient - mean[..., np.newaxis]) ** 2
+    return standard_errors(
+        ratio((law * squares).sum(axis=-1), total),
+        ratio((law * gradient**2).sum(axis=-1), total),
+        ratio(squares.max(axis=-1), total**2),
+    )
+
+
+def binomial_deviation(share: Floats, total: Floats) -> Floats:
+    """The deviation of a share of so many reports; NaN likewise."""
+    pair = np.stack([share, 1 - share], axis=-1)
+    return deviation(np.array([1.0, 0.0]), pair, total)
 
 
 def ratio(above: Floats, below: Any) -> Floats:
@@ -70,5 +77,5 @@ def ratio(above: Floats, below: Any) -> Floats:
 
 
 def known(errors: Floats, reports: Floats) -> Floats:
-    """Standard errors, NaN where the reports do not tell: fewer than two, or all alike."""
-    return np.where((errors > 0) & (reports > 1), errors, math.nan)
+    """Standard errors, NaN where there are fewer than two reports."""
+    return np.where(reports > 1, errors, math.nan)

@@ -4,7 +4,7 @@ Horigome, Kikuchi and Yu, Expectation-Maximization Estimation for Key-Value Data
 Local Differential Privacy, section 3, as corrected. Counts are those of ``tally``: shape
 (..., d, 3), per key how often each of ``SYMBOLS`` was reported, and every estimate has shape
 (..., d). A key without a report has no estimate: NaN. A standard error is NaN, unknown, for a
-missing estimate, for one report, and where all reports that it follows from say the same.
+missing estimate, for one report, and where too few of the reports that it follows from differ.
 
 Reports determine three things of a key: the frequency f, and with it the shares of the respondents
 who hold it and whose value becomes +1 or -1. The paper's EM has a fourth, the sign of a missing
@@ -22,7 +22,14 @@ from numpy.typing import ArrayLike
 
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
-from protocol.variants.keyvalue.counts import checked, deviation, known, ratio, tally
+from protocol.variants.keyvalue.counts import (
+    binomial_deviation,
+    checked,
+    deviation,
+    known,
+    ratio,
+    tally,
+)
 from protocol.variants.keyvalue.em import MOST_ITERATIONS, TOLERANCE, EMEstimate, em, table_1
 
 __all__ = [
@@ -106,7 +113,7 @@ def moment(
     p_1, q_1 = randomizer.key_response.diagonal, randomizer.key_response.off_diagonal
     share = ratio(held, total)
     frequencies = (share - q_1) / (p_1 - q_1)
-    frequency_errors = np.sqrt(ratio(share * (1 - share), total)) / (p_1 - q_1)
+    frequency_errors = binomial_deviation(share, total) / (p_1 - q_1)
     laws = laws_of(randomizer, fakes, total.shape)
     if debias:
         shares = ratio(table, total[..., np.newaxis])
@@ -115,7 +122,7 @@ def moment(
     else:
         keep = 2 * randomizer.value_response.diagonal - 1
         sign = ratio(table[..., PLUS] - table[..., MINUS], held)
-        means, mean_errors = sign / keep, np.sqrt(ratio(1 - sign**2, held)) / keep
+        means, mean_errors = sign / keep, 2 * binomial_deviation((1 + sign) / 2, held) / keep
         if virtual:
             faked = 1 - np.clip(ratio(p_1 * frequencies, share), 0.0, 1.0)
             further = sum(faked**step for step in range(1, virtual + 1))

@@ -231,7 +231,9 @@ class MarginalEstimate(Estimate):
         used = np.where(unknown, 0.0, turned)
         known = np.where(np.isnan(covariance), 0.0, covariance)
         scale = float(np.abs(used) @ np.abs(known) @ np.abs(used))
-        return Estimated(value, standard_error(float(used @ known @ used), scale), law)
+        arranged = weights.transpose(np.argsort(order)).reshape(1, -1)
+        [[each]] = found.changes_by_one(arranged, population=False)
+        return Estimated(value, standard_error(float(used @ known @ used), scale, each), law)
 
     def _law(self, names: tuple[str, ...]) -> ErrorLaw:
         """Of the cells of a table."""
@@ -374,6 +376,6 @@ def noise_of(plan: MarginalPlan) -> Noise:
     keep = float(support.gain)
     if plan.one_hot:
         own, others = (float(bit * (1 - bit)) / keep**2 for bit in (support.hit, support.other))
-        return Noise(own=plan.cells * others + own - others, shared=own - others)
+        return Noise(own=plan.cells * others + own - others, shared=own - others, gain=keep)
     shared = None if plan.transformed else (1 - keep) / keep
-    return Noise(own=(1 - keep) * (1 + keep) / keep**2, shared=shared)
+    return Noise(own=(1 - keep) * (1 + keep) / keep**2, shared=shared, gain=keep)

@@ -107,10 +107,12 @@ class Noise:
             and q of any other; of keep ``1/a**2 - 1`` (keep a).
         shared: of RR ``(p(1-p) - q(1-q)) / (p-q)**2``, 0 where bits are flipped alike; of keep
             ``1/a - 1``; None where a report has one coefficient alone.
+        gain: how much likelier a report counts for its respondent's own cell, or sign, than else.
     """
 
     own: float
     shared: float | None
+    gain: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -200,5 +202,37 @@ class Coefficients:
         variances = np.diagonal(covariance, axis1=1, axis2=2)
         # The mean cell's variance is a difference of these squares of coefficients as reported.
         reported = (self.noise.own + 1) / np.maximum(self.reports[:, 1:], 1)
-        scale = reported.sum(axis=1, keepdims=True) / variances.shape[1] ** 2
-        return standard_errors(variances, np.broadcast_to(scale, variances.shape))
+        cells = variances.shape[1]
+        scale = reported.sum(axis=1, keepdims=True) / cells**2
+        each = self.changes_by_one(np.eye(cells), population=population)
+        return standard_errors(variances, np.broadcast_to(scale, variances.shape), each)
+
+    def changes_by_one(self, weights: Floats, *, population: bool) -> Floats:
+        """The most that one report adds to the estimated variances of weighted sums of the cells.
+
+        Args:
+            weights: shape ``(s, 2**j)``.
+            population: as for ``covariance``.
+
+        Returns:
+            Shape ``(t, s)``.
+        """
+        cells = weights.shape[1]
+        share = 1 / np.maximum(self.reports[:, 1:], 1)
+        kappa = share if population else (share - 1 / self.n) * self.n / max(self.n - 1, 1)
+        least = np.maximum(1 - kappa, share)
+        if self.noise.shared is None:
+            # The variance of a sign is a parabola of its mean.
+            slopes = 4 * np.abs(self.values[:, 1:]) * kappa * share / least / self.noise.gain
+            turned = wht(weights.copy())[:, 1:] / cells
+            found: Floats = (turned**2 * slopes[:, np.newaxis]).max(axis=2)
+            return found
+        # Reports on cells: as many for each coefficient as the harmonic mean.
+        share, kappa, least = (each.mean(axis=1)[:, None, None] for each in (share, kappa, least))
+        centred = weights - weights.mean(axis=1, keepdims=True)
+        mean = (self.tables() @ centred.T)[:, :, np.newaxis]
+        squares = centred**2 - (centred**2).mean(axis=1, keepdims=True)
+        change = (share * self.noise.shared + kappa) * squares - 2 * kappa * mean * centred
+        step = share / least / self.noise.gain
+        found = np.abs(change).max(axis=2) * step[:, :, 0]
+        return found

@@ -12,7 +12,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import Estimated, Table, standard_error
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -84,10 +84,7 @@ class AttributeShares(Estimate):
             )
         raw = self._of(name).table(name)
         if asked < self.n and raw.standard_errors is not None:
-            missed = self._missed(asked)
-            given = raw.standard_errors**2 + missed * (raw.values - raw.values**2)
-            scale = raw.standard_errors**2 + missed * (np.abs(raw.values) + raw.values**2)
-            raw = replace(raw, standard_errors=standard_errors(given, scale))
+            raw = replace(raw, standard_errors=self._of(name).respondents_errors(name))
         return self._projected(raw, projection)
 
     def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
@@ -112,7 +109,10 @@ class AttributeShares(Estimate):
         size = float(np.abs(shares) @ weights**2) + found.value**2
         variance = found.standard_error**2 + missed * spread
         scale = found.standard_error**2 + missed * size
-        return replace(found, standard_error=standard_error(variance, scale))
+        farthest = float(((weights - found.value) ** 2).max())
+        return replace(
+            found, standard_error=standard_error(variance, scale, missed * farthest / asked)
+        )
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """An empty list: attributes were reported apart."""

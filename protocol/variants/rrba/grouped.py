@@ -124,12 +124,14 @@ class GroupedEstimate(Estimate):
         found = self._holding(names)
         n = sum(group.n for group in found)
         values = np.zeros(self.sizes_of(names))
-        variance, most = np.zeros_like(values), np.zeros_like(values)
+        variance, most, each = (np.zeros_like(values) for _ in range(3))
         for group in found:
             values += group.n * marginal(group.shares, group.names, names)
             variance += group.n**2 * _variance(group, names)
             most += group.n / group.keep**2
-        errors = standard_errors(variance if n > 1 else np.zeros_like(values), most) / n
+            likely = marginal(group.expected, group.names, names)
+            each = np.maximum(each, np.maximum(likely, 1 - likely) ** 2 / group.keep**2)
+        errors = standard_errors(variance if n > 1 else np.zeros_like(values), most, each) / n
         raw = Table(
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
@@ -190,14 +192,15 @@ class GroupedEstimate(Estimate):
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
-        value = variance = squares = 0.0
+        value = variance = squares = each = 0.0
         for group in found:
             value += group.n * float((marginal(group.shares, group.names, names) * weights).sum())
             reported = marginal(group.reported, group.names, names)
             mean, square = float((reported * weights).sum()), float((reported * weights**2).sum())
             variance += group.n * max(0.0, square - mean**2) / group.keep**2
             squares += group.n * square / group.keep**2
-        error = standard_error(variance / n**2, squares / n**2)
+            each = max(each, float(((weights - mean) ** 2).max()) / group.keep**2)
+        error = standard_error(variance / n**2, squares / n**2, each / n**2)
         return Estimated(value / n, error, self._law_of_query(found, names, weights))
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:

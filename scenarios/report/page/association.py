@@ -459,7 +459,7 @@ def row_percentages(table: Table, intervals: Intervals) -> Sequence[Sequence[Sho
         variance = np.einsum("ab,bc,ac->a", slope, spread, slope)
         if spread.any():
             # Of what has an error, none is 0.
-            variance = standard_errors(variance, slope**2 @ spread.diagonal()) ** 2
+            variance = standard_errors(variance, slope**2 @ spread.diagonal(), 0.0) ** 2
         ends = score_interval(parts, Variance(variance), z, least=0.0, most=1.0)
         found.append(figures_of(parts, ends))
     return found

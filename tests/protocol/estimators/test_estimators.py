@@ -11,6 +11,7 @@ import pytest
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.estimators.counts import Counts
+from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
 from protocol.randomizers import KeepUniform, join_codes, randomize_columns, split_codes
 from protocol.surveys.survey import Survey
@@ -40,12 +41,16 @@ def test_estimate_and_variance_are_exact_over_every_outcome(
         sampled = (shares @ full**2 - value**2) / 3
         np.testing.assert_allclose(table.values.ravel(), value, atol=1e-12)
         # A root doubles the error of a variance of nearly zero: compare squares.
-        for errors, variances in (
-            (table.standard_errors, given_data),
-            (table.population_errors, sampled),
-        ):
-            unknown = variances < 1e-10
-            assert np.isnan(errors.ravel()[unknown]).all()
+        kinds: tuple[tuple[About, Floats, Floats], ...] = (
+            ("respondents", table.standard_errors, given_data),
+            ("population", table.population_errors, sampled),
+        )
+        for about, errors, variances in kinds:
+            found = table.covariance(about).diagonal()
+            np.testing.assert_allclose(found, variances, atol=1e-12)
+            # Of so few reports an error is often unknown.
+            unknown = np.isnan(errors.ravel())
+            assert unknown[variances < 1e-10].all()
             np.testing.assert_allclose(
                 errors.ravel()[~unknown] ** 2, variances[~unknown], atol=1e-12
             )
@@ -166,10 +171,12 @@ def test_rr_joint_on_the_whole_domain_of_adult() -> None:
     assert table.values.sum() == pytest.approx(1, abs=1e-9)
     rest = -(WORDS - randomizer.threshold) / (randomizer.threshold * survey.cells)
     assert table.values.min() == pytest.approx(rest, rel=1e-9)
+    # No cell has more than a report or two, so hardly an error is known.
+    assert np.isnan(table.standard_errors).mean() > 0.999
     # The estimated variances add up to the closed form, whatever was reported.
-    assert (table.standard_errors**2).mean() == pytest.approx(
-        mean_squared_error([randomizer], n), rel=1e-9
-    )
+    few = JointEstimate(survey, (Block(survey.names, randomizer),), counts).table("a", "b")
+    expected = mean_squared_error([keep(9 * 16, 0.5)], n)
+    assert few.covariance().diagonal().mean() == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(

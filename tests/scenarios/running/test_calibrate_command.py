@@ -98,6 +98,27 @@ def test_a_known_share_that_the_reports_contradict_is_told(tmp_path: Path) -> No
     assert "Caution" not in sottovoce(*RUN, "--calibrate", near).out
 
 
+def test_intervals_are_withheld_and_the_other_way_proposed(tmp_path: Path) -> None:
+    far = written(tmp_path, "smokes,share\nno,0.5\nyes,0.5\n")
+    arguments = ("tabulate", "quickstart", "--n", "20000", "--calibrate", far)
+    result = json.loads(sottovoce(*arguments, "--json").out)
+    assert result["calibration"]["errors_known"] is False
+    ends = result["estimate"]["intervals"]["marginals"]
+    assert {end for one in ends["clinic"].values() for end in one.values()} == {None}
+    assert ends["smokes"]["no"] == {"low": 0.5, "high": 0.5}
+    words = " ".join(sottovoce(*arguments).out.split())
+    assert "Errors are unknown: the reports contradict the margins." in words
+    proposed = "--calibrate-by post-stratified"
+    assert f"This method corrects a part of the difference only. Use {proposed}." in words
+    other = json.loads(sottovoce(*arguments, *proposed.split(), "--json").out)
+    assert other["calibration"]["errors_known"] is True
+    ends = other["estimate"]["intervals"]["marginals"]
+    assert None not in {end for one in ends["clinic"].values() for end in one.values()}
+    more = written(tmp_path, MARGINS, "two.csv")
+    words = " ".join(sottovoce(*arguments[:-1], more).out.split())
+    assert f"{proposed}, which takes one margin: of one attribute, or of several together." in words
+
+
 def test_several_releases_are_calibrated(tmp_path: Path) -> None:
     margins = written(tmp_path, "sex,share\nFemale,0.5\nMale,0.5\n")
     arguments = ("run", "adult-clusters", "--set", "records=400", "--set", "parties=20")

@@ -311,6 +311,42 @@ def test_only_post_stratification_corrects_for_who_responds() -> None:
     assert np.abs(bias).max() > 0.7
 
 
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_linear_intervals_are_withheld_where_the_reports_contradict_the_margins(
+    share: float,
+) -> None:
+    """Of 10,000 reports they would cover 73 and 90 %; those that are given cover."""
+    response = np.where(RESPONDING < 1, share, 1.0)
+    law = LAW * response / (LAW * response).sum()
+    true, held = LAW.sum(axis=(0, 1)), []
+    for n in (300, 1_000, 10_000):
+        for seed in range(20):
+            found = calibrate(joint_of(tally(law, n, seed)), [margin_of("a")])
+            assert isinstance(found, CalibratedEstimate)
+            cells = found.table("c")
+            low, high = cells.interval(0.95, "population")
+            one = found.query(["c"], np.array([0.1, 0.5, 0.2, 1.0]))
+            assert np.isnan(low).all() == np.isnan(one.interval(0.95, "population")[0])
+            assert found.clear == (not found.far) == (not np.isnan(low).any())
+            assert cells.population_errors is not None
+            assert np.isnan(cells.population_errors).all() == bool(found.far)
+            if found.clear:
+                held += ((low <= true) & (true <= high)).tolist()
+            # What the margins say is known all the same.
+            np.testing.assert_allclose(found.table("a").population_errors, 0.0)
+        assert n < 10_000 or found.far
+    assert len(held) < 4 * 60 * 0.75
+    assert len(held) < 20 or np.mean(held) > 0.9
+
+
+def test_linear_intervals_are_seldom_withheld_from_a_random_sample() -> None:
+    far = [
+        CalibratedEstimate.of(joint_of(tally(LAW, 1_000, seed)), [margin_of("a")]).far
+        for seed in range(100)
+    ]
+    assert sum(map(bool, far)) < 6
+
+
 def test_known_margins_make_errors_smaller() -> None:
     joint = joint_of(tally(LAW, 3_000, 7))
     before = joint.table("b").population_errors

@@ -103,7 +103,7 @@ def test_table_covariance_is_the_transform_of_that_of_coefficients() -> None:
         values=np.array([[1, 0.2, -0.4, 0.5], [1, 0.2, -0.4, 0.5]]),
         reports=reports,
         common=reports[:, place[:, None] | place],
-        noise=Noise(own=3.0, shared=0.5),
+        noise=Noise(own=3.0, shared=0.5, gain=0.5),
         n=40,
     )
     for population in (False, True):

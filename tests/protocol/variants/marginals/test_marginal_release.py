@@ -14,7 +14,7 @@ from protocol.accounting.events import Derived, OneOf, Plain, Public, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
-from protocol.randomizers.marginals import report_bits
+from protocol.randomizers.marginals import MarginalPlan, report_bits
 from protocol.session.roles import Seen
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -208,6 +208,22 @@ def test_pairs_of_more_bits_than_a_marginal_are_left_out() -> None:
     estimate = variant.estimate(outcome.published)
     assert estimate.pairs() == []
     assert set(estimate.marginals()) == set(SURVEY.names)
+
+
+def test_attributes_have_at_most_16_categories_and_surveys_24_bits() -> None:
+    """As ``docs/papers.md`` says: the bits of an attribute have to be in one marginal."""
+    attributes = [
+        Attribute(name=f"a{at}", categories=tuple(map(str, range(16)))) for at in range(7)
+    ]
+    wide = Attribute(name="wide", categories=tuple(map(str, range(17))))
+    for cls in (InpHT, InpPS, MargPS, MargHT):
+        cls(survey=Survey("six", tuple(attributes[:6])), epsilon=1.0, k=4)
+        with pytest.raises(ValueError, match="an attribute has 5 bits"):
+            cls(survey=Survey("wide", (wide,)), epsilon=1.0, k=4)
+        with pytest.raises(ValueError, match="28 binary attributes: expected 1 to 24"):
+            cls(survey=Survey("seven", tuple(attributes)), epsilon=1.0, k=4)
+    with pytest.raises(ValueError, match="expected 1 to 4 ways"):
+        MarginalPlan.with_epsilon("InpHT", d=5, k=5, epsilon=1.0)
 
 
 def test_another_survey_is_declined() -> None:

@@ -34,6 +34,7 @@ def test_errors_are_those_of_repeated_runs(method: Method) -> None:
     centred = truth - 0.25
     values: dict[MarginalPlan, list[float]] = {plan: [], wrong: []}
     excess: dict[float, list[float]] = {1.0: [], WRONG: []}
+    unknown = 0
     for run in range(runs):
         cut = slice(run * n, (run + 1) * n)
         counts = MarginalCounts.of(plan, MarginalReports(choices[cut], answers[cut]))
@@ -46,7 +47,10 @@ def test_errors_are_those_of_repeated_runs(method: Method) -> None:
             if used == plan:
                 for factor, differences in excess.items():
                     predicted = (factor * found.standard_errors) ** 2
-                    differences.append(float(((found.values - truth) ** 2 - predicted).sum()))
+                    # Of an empty cell that few report on, an error is unknown now and then.
+                    unknown += int(np.isnan(predicted).sum())
+                    differences.append(float(np.nansum((found.values - truth) ** 2 - predicted)))
+    assert unknown / (runs * len(excess) * truth.size) < 0.02
     assert mean_p_value(values[plan], 1.0) > ALPHA
     assert mean_p_value(values[wrong], 1.0) < ALPHA
     assert mean_p_value(excess[1.0], 0.0) > ALPHA

@@ -123,7 +123,9 @@ def test_estimates_are_unbiased_and_their_errors_are_right(variant: AttributeOra
             [table.standard_errors for table in tables if table.standard_errors is not None]
         )
         assert len(stated) == runs
-        variances = (stated**2).mean(axis=0)
+        # Of a category that few report on, an error is unknown now and then.
+        assert np.isnan(stated).mean() < 0.02
+        variances = np.nanmean(stated**2, axis=0)
         z = (values.mean(axis=0) - truth) / np.sqrt(variances / runs)
         assert (np.abs(z) < stats.norm.isf(ALPHA)).all()
         ratio = values.var(axis=0, ddof=1) / variances
