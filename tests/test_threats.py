@@ -14,7 +14,7 @@ from protocol.session.exchange import STRANGERS
 from protocol.session.inbox import KEPT
 from protocol.session.roles import EARLY_PER_SENDER
 from protocol.session.terms import MOST_ATTEMPTS
-from protocol.sharing.graph import COMPLETE
+from protocol.sharing.graph import COMPLETE, MANY
 from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
@@ -223,14 +223,14 @@ def rows_of(page: str, part: str) -> dict[str, list[int]]:
 def test_neighbours_and_thresholds_are_those_of_the_code() -> None:
     rows = rows_of("docs/threats/sums.md", "How many may conspire")
     sums = SecureSum()
-    for n in (3, 9, 12, 24, 100, 255, 1_000, 32_561):
+    for n in (3, 9, 12, 24, 100, 255, 1_000, 32_561, 1_000_000):
         degree, found = sums.degree(n), sums.withstands(n)
         colluders = [found.colluders] if n <= 255 else [found.colluders, found.adaptive]
         shown = [degree.neighbours, degree.threshold, found.missing, *colluders, found.honest]
         assert rows[f"{n:,}"] == shown
     rows = rows_of("docs/threats/sums.md", "Who is trusted")
     assert rows["`literal`"] == [MAX_LITERAL]
-    assert rows["`sparse`"] == [COMPLETE, 100 * sums.dropped]
+    assert rows["`sparse`"] == [COMPLETE, MANY, 100 * sums.dropped]
     text = text_of("docs/threats/sums.md")
     assert f"2^-`security` (2^-{sums.security})" in text
     assert f"2^-`correctness` (2^-{sums.correctness})" in text

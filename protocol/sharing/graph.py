@@ -24,6 +24,9 @@ from protocol.crypto.shamir import MAX_SHARES
 COMPLETE = 255
 """Up to this many parties, all are neighbours of each other."""
 
+MANY = 2**15
+"""Up to this many parties, 255 neighbours withstand a quarter of all."""
+
 _LEAST_BITS = 2
 _MOST_BITS = 1000
 # A float holds nothing smaller than 2**-1074.
@@ -37,7 +40,8 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         corrupt: the share of the parties that may conspire with the aggregator. None is a third
-            of up to 255 parties and a quarter of more, and at least one party.
+            of up to 255 parties, a quarter of up to 32,768 and a fifth of more, and at least one
+            party.
         dropped: the share of the parties that may be missing in all.
         security: bits: among more than 255 parties, a bound on secrecy fails with probability at
             most ``2**-security``.
@@ -68,7 +72,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     def corrupt_of(self, parties: int) -> int:
         """``floor(corrupt * parties)``, with the share as it is written in decimals."""
         if self.corrupt is None:
-            return max(1, parties // (3 if parties <= COMPLETE else 4))
+            return max(1, parties // (3 if parties <= COMPLETE else 4 if parties <= MANY else 5))
         return _floor(self.corrupt, parties)
 
     def dropped_of(self, parties: int) -> int:

@@ -72,8 +72,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         profile: of the secure sum: ``sparse`` or ``literal``. Literal is as the paper prints it,
             among all parties and without dropouts; sparse is among a few neighbours, and parties
             may vanish at every round.
-        corrupt: share that may conspire with the aggregator. Empty is a third of up to 255 parties
-            and a quarter of more. A sum that withstands fewer does not begin.
+        corrupt: share that may conspire with the aggregator. Empty is a third of up to 255 parties,
+            a quarter of up to 32,768 and a fifth of more. A sum that withstands fewer does not
+            begin.
         dropped: share that may be missing in all. With more missing, parties do not unmask.
         security: bits of the bound among more than 255 parties. The chance that the graph protects
             somebody too little is at most two to the minus this.

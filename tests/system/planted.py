@@ -111,9 +111,10 @@ def _written() -> Generator[None]:
             await trio.sleep(0.01)
         return object()
 
+    kept = SimpleNamespace(problems=(), late=False)
     with (
         mock.patch.object(LastingLink, "acknowledgement", written),
-        mock.patch.object(answering, "keep_receipt", return_value=SimpleNamespace(problems=(), late=False)),
+        mock.patch.object(answering, "keep_receipt", return_value=kept),
     ):
         yield
 
