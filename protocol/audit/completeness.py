@@ -234,8 +234,10 @@ class CompletenessWriter:
 
     def _hear(self, sender: PartyId, message: Message, step: Step) -> None:
         """Note where a message was delivered, and where it was sent if it was held back."""
-        self._say(sender, message, step.number if step.said is None else step.said)
-        heard = self._heard.setdefault(topic_of(message), {})
+        topic = topic_of(message)
+        if sender not in self._said.get(topic, ()):
+            self._say(sender, message, step.number if step.said is None else step.said)
+        heard = self._heard.setdefault(topic, {})
         heard.setdefault(self._charter.roster.own(sender), step.number)
 
     def _close(self, said: Closed, number: int) -> None:
