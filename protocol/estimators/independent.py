@@ -39,6 +39,22 @@ _LEAST = 1e-12
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
 
+class _FirstOrder(NamedTuple):
+    """Variances of products of margins, by cell.
+
+    Attributes:
+        given: of first order, given the data.
+        sampled: of first order, about a population.
+        scale: the size of what the latter are the differences of.
+        second: of second order, given the data.
+    """
+
+    given: Floats
+    sampled: Floats
+    scale: Floats
+    second: Floats
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ProductEstimate(Estimate):
     """Joint distributions on the assumption that groups of attributes are independent.
@@ -96,7 +112,8 @@ class ProductEstimate(Estimate):
         sampled from a population it is the variance of h_y over n, in which two groups g and k have
         the covariance ``pi_gk(v_g, v_k) - pi_g(v_g) pi_k(v_k)``, taken from the joint estimate.
         What is left out is of order 1/n**2. An error is unknown where one of the joint estimate's
-        is that it takes, or where nothing is left of first order.
+        is that it takes, or where what is left out is the larger part: two groups' own variances
+        multiplied with each other.
         """
         sizes = self.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
@@ -104,32 +121,59 @@ class ProductEstimate(Estimate):
         parts = self.parts(names)
         tables = [self.joint.table(*part) for part in parts]
         margins = [self.spread(table.values, names, table.names) for table in tables]
-        slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
-        given_data, sampled, scale = np.zeros(sizes), np.zeros(sizes), np.zeros(sizes)
-        for place, table in enumerate(tables):
-            slope = product([*slopes[:place], *slopes[place + 1 :]]) ** 2
-            own = self.spread(_known(table.standard_errors), names, table.names)
-            given_data += slope * own**2
-            own = self.spread(_known(table.population_errors), names, table.names)
-            sampled += slope * own**2
-            scale += slope * own**2
-            for other in range(place):
-                both = [name for name in names if name in parts[place] + parts[other]]
-                together = self.spread(self.joint.table(*both).values, names, both)
-                covariance = (together - margins[place] * margins[other]) / self.n
-                rest = [m for at, m in enumerate(slopes) if at not in (place, other)]
-                both_slopes = product(rest) ** 2 * slopes[place] * slopes[other]
-                sampled += 2 * both_slopes * covariance
-                scale += np.abs(2 * both_slopes * covariance)
+        found = self._first_order(names, parts, margins)
+        given_known, sampled_known = (np.ones(sizes, np.bool_) for _ in range(2))
+        for table in tables:
+            for known, errors in (
+                (given_known, table.standard_errors),
+                (sampled_known, table.population_errors),
+            ):
+                known &= ~np.isnan(self.spread(_known(errors), names, table.names))
+        given = np.where(given_known, found.given, np.nan)
+        sampled = np.where(sampled_known, found.sampled, np.nan)
         return self._table(
             names,
             projection,
             product(margins),
-            standard_errors=standard_errors(given_data, given_data, 0.0),
+            standard_errors=standard_errors(given, found.given, found.second / FEWEST),
             # Sampling adds to the variance: half of it without is too few reports too.
-            population_errors=standard_errors(sampled, scale, given_data / (2 * FEWEST)),
+            population_errors=standard_errors(
+                sampled, found.scale, np.maximum(found.given / 2, found.second) / FEWEST
+            ),
             law=ProductLaw(self, names),
         )
+
+    def population_variances(self, names: Sequence[str]) -> Floats:
+        """The first-order variances of a table's cells about a population, known or not."""
+        parts = self.parts(names)
+        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
+        return self._first_order(names, parts, margins).sampled
+
+    def _first_order(
+        self, names: Sequence[str], parts: Sequence[tuple[str, ...]], margins: Sequence[Floats]
+    ) -> _FirstOrder:
+        sizes = self.sizes_of(names)
+        slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
+        found = _FirstOrder(*(np.zeros(sizes) for _ in range(4)))
+        owns: list[Floats] = []
+        for place, part in enumerate(parts):
+            slope = product([*slopes[:place], *slopes[place + 1 :]]) ** 2
+            owns.append(self.spread(self.joint.variances(part, "respondents"), names, part))
+            own = self.spread(self.joint.variances(part, "population"), names, part)
+            np.add(found.given, slope * owns[-1], out=found.given)
+            np.add(found.sampled, slope * own, out=found.sampled)
+            np.add(found.scale, slope * np.abs(own), out=found.scale)
+            for other in range(place):
+                both = [name for name in names if name in (*parts[place], *parts[other])]
+                together = self.spread(self.joint.table(*both).values, names, both)
+                covariance = (together - margins[place] * margins[other]) / self.n
+                rest = product([m for at, m in enumerate(slopes) if at not in (place, other)]) ** 2
+                added = 2 * rest * slopes[place] * slopes[other] * covariance
+                np.add(found.sampled, added, out=found.sampled)
+                np.add(found.scale, np.abs(added), out=found.scale)
+                second = rest * owns[place] * owns[other]
+                np.add(found.second, second, out=found.second)
+        return found
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
@@ -243,7 +287,7 @@ class ProductLaw(ErrorLaw):
         if checked(about) == "respondents" or len(parts) == 1:
             return Interval(low, high)
         centre = product([np.clip(share, 0.0, 1.0) for share in spread])
-        wider = self._widened(parts, tables, spread)
+        wider = self._widened(parts, spread)
         return Interval(
             np.clip(centre - (centre - low) * wider, 0.0, 1.0),
             np.clip(centre + (high - centre) * wider, 0.0, 1.0),
@@ -280,17 +324,15 @@ class ProductLaw(ErrorLaw):
     def _spread(self, cells: NDArray[Any], part: Sequence[str]) -> NDArray[Any]:
         return self.estimate.spread(cells, self.names, part)
 
-    def _widened(
-        self, parts: Sequence[tuple[str, ...]], tables: Sequence[Table], spread: Sequence[Floats]
-    ) -> Floats:
+    def _widened(self, parts: Sequence[tuple[str, ...]], spread: Sequence[Floats]) -> Floats:
         """The root of the whole variance about a population over that of independent groups."""
         alone = np.zeros(())
-        for place, (part, table) in enumerate(zip(parts, tables, strict=True)):
-            own = self._spread(_known(table.population_errors), part)
-            alone = alone + (product([*spread[:place], *spread[place + 1 :]]) * own) ** 2
-        whole = _known(self.estimate.table(*self.names).population_errors) ** 2
+        for place, part in enumerate(parts):
+            own = self._spread(self.estimate.joint.variances(part, "population"), part)
+            alone = alone + product([*spread[:place], *spread[place + 1 :]]) ** 2 * own
+        whole = self.estimate.population_variances(self.names)
         ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)
-        found: Floats = np.sqrt(np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, len(parts)))
+        found: Floats = np.sqrt(np.clip(ratio, 1.0, len(parts)))
         return found
 
 

@@ -290,6 +290,22 @@ class JointEstimate(Estimate):
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
         )
 
+    def variances(self, names: Sequence[str], about: About) -> Floats:
+        """The variances of the cells of a table as they are estimated, known or not.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        shares, inverses, grouped, _ = self.asked(names)
+        estimate = squares = shares
+        for axis, inverse in enumerate(inverses):
+            estimate = inverse.apply(estimate, axis)
+            squares = inverse.apply_squared(squares, axis)
+        less = estimate if about == "respondents" else estimate**2
+        order = [grouped.index(name) for name in names]
+        found: Floats = ((squares - less) / self.n).reshape(self.sizes_of(grouped))
+        return found.transpose(order)
+
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 

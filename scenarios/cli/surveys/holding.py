@@ -143,8 +143,6 @@ def aggregate(
     host, port = address_of(listen)
     beside.check()
     calibration.check(member.charter.variant.survey)
-    for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
-        say(said)
     if not make_ready(member, out / TRANSCRIPT, resume=resume):
         clear(out, force=force)
 
@@ -158,6 +156,11 @@ def aggregate(
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             say(f"witness {answer.witness.key.name} {said}")
+
+    def listening(where: str) -> None:
+        say(f"listening on {where}")
+        for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
+            say(said)
 
     def taken(charter: Charter) -> None:
         if charter.attempt > 1:
@@ -176,7 +179,7 @@ def aggregate(
             port=port,
             transcript=out / TRANSCRIPT,
             joining=joining,
-            listening=lambda where: say(f"listening on {where}"),
+            listening=listening,
             taken=taken,
             begin=begun if asked else None,
             publish=publish,
