@@ -36,6 +36,7 @@ from scenarios.running.outcomes import Outcome
 from tests.scenarios.deployment.test_attempts import Signing
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from transports.lasting.link import connect_lasting
+from transports.testing import HANGS
 from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
@@ -153,7 +154,7 @@ class Survey:
         """
 
         async def everybody() -> Outcome:
-            with trio.fail_after(100):
+            with trio.fail_after(HANGS):
                 async with trio.open_nursery() as nursery:
                     for place, name in enumerate(WHO):
                         nursery.start_soon(self._party, name, place)
