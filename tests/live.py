@@ -39,6 +39,7 @@ from transports.certificates import Authority, private_pem
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp
+from transports.testing import HANGS
 from transports.tls import client_context, server_context
 
 LOOPBACK = "127.0.0.1"
@@ -226,7 +227,7 @@ async def run_live(
     *,
     folder: Path | None = None,
     limits: Limits | None = None,
-    within: float = 120.0,
+    within: float = HANGS,
     live: Live | None = None,
     fate: FateRule | None = None,
     adversaries: Mapping[PartyId, Disguise] | None = None,

@@ -27,6 +27,7 @@ from transports.base import Limits, Link
 from transports.faults import Fault, crash, delay, drop, faults
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
+from transports.testing import HANGS
 
 FIRST, SECOND = PartyId("party-1"), PartyId("party-2")
 
@@ -256,7 +257,7 @@ async def test_a_party_whose_connection_breaks_is_counted_out() -> None:
             if name != FIRST:
                 nursery.start_soon(live, name)
         nursery.start_soon(pull)
-        with trio.fail_after(20):
+        with trio.fail_after(HANGS):
             async with hub.connect(AGGREGATOR) as link:
                 await hub.joined(where.charter.roster.parties, within=10.0)
                 machine = await run_aggregator(where.charter, link, streams=where.streams)

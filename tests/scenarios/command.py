@@ -18,6 +18,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.surveys.records import Records
 from scenarios.cli import commands, main
 from scenarios.datasets.adult import ADULT, HEADER
+from transports.testing import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = Path(__file__).with_name("own_variants.py")
@@ -56,7 +57,7 @@ def command_of(name: str) -> click.Command | None:
     return commands.get_command(click.Context(commands), name)
 
 
-def python(*arguments: object, cwd: Path = ROOT, timeout: float = 60) -> Said:
+def python(*arguments: object, cwd: Path = ROOT, timeout: float = HANGS) -> Said:
     """Run Python with these arguments, for so many seconds at most."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transports.mailbox import Mailbox
+from transports.testing import HANGS
 
 
 async def test_batches_come_in_order() -> None:
@@ -110,7 +111,7 @@ async def test_whatever_the_pace_all_of_it_arrives(
 ) -> None:
     box: Mailbox[tuple[int, int]] = Mailbox(capacity)
     got: list[tuple[int, int]] = []
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS):
         async with trio.open_nursery() as nursery:
 
             async def write(writer: int, count: int) -> None:

@@ -17,6 +17,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from tests.live import Certificates, town
 from tests.recorded.runs import Run
+from transports.testing import HANGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,7 +141,7 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> list[str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANGS)
     assert process.returncode == 0, err
     assert err == ""
     return out.splitlines()

@@ -32,7 +32,7 @@ from transports.base import Limits
 from transports.handshake import Challenge
 from transports.switch import Switch
 from transports.tcp import connect_tcp, open_tcp
-from transports.testing import Post, charter_of, check_transport, identity_of
+from transports.testing import HANGS, Post, charter_of, check_transport, identity_of
 from transports.tls import require_certificates
 
 A, B = PartyId("party-1"), PartyId("party-2")
@@ -108,7 +108,7 @@ async def enter(
 
 async def recorded(post: Post, hub: Sockets, count: int = 1) -> str:
     """Why the hub refused, once it has; nobody but the refused may have been recorded."""
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS):
         while hub.hub.refused.total() < count:
             await trio.testing.wait_all_tasks_blocked(0.01)
         await post.switch.emptied()
@@ -339,7 +339,7 @@ async def test_the_handshake_has_a_deadline(secured: bool, start: bytes, tmp_pat
         async with await trio.open_tcp_stream(LOOPBACK, hub.port) as wire:
             if start:
                 await wire.send_all(start)
-            with trio.fail_after(10):
+            with trio.fail_after(HANGS):
                 while await wire.receive_some():
                     pass
         assert "took too long" in await recorded(post, hub)
@@ -359,7 +359,7 @@ def inside(hub: Sockets) -> AbstractAsyncContextManager[trio.SocketStream]:
 
 
 async def until_gone(switch: Switch, member: PartyId = A) -> str:
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS):
         while member not in switch.exchange.departed:
             await trio.testing.wait_all_tasks_blocked(0.01)
     return switch.exchange.departed[member]
@@ -368,7 +368,7 @@ async def until_gone(switch: Switch, member: PartyId = A) -> str:
 async def test_a_frame_has_a_deadline() -> None:
     async with listening(limits=Limits(frame=0.2)) as (post, hub), inside(hub) as wire:
         payload = framed(bytes(1000))
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             try:
                 # A drop at a time: every read brings something, and the frame never ends.
                 for i in range(len(payload) - 1):
@@ -384,7 +384,7 @@ async def test_a_frame_has_a_deadline() -> None:
 
 async def test_silence_has_a_deadline() -> None:
     async with listening(limits=Limits(idle=0.2)) as (post, hub), inside(hub) as wire:
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             assert await wire.receive_some() == b""
         assert await until_gone(post.switch) == "silent for too long"
 
@@ -432,7 +432,7 @@ async def test_beyond_the_cap_callers_wait_outside() -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
         # Their time runs; whoever comes now has enough, however busy the machine is.
         post.switch.limits = Limits(unauthenticated=2)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             # It gets in once the idlers' time is up, and not before.
             late = connect_tcp(LOOPBACK, hub.port, charter=post.charter, identity=identity_of(A))
             async with late:
@@ -482,7 +482,7 @@ async def test_of_a_crowd_the_address_with_the_most_is_turned_away(
         for _ in range(4):
             crowd.append(await trio.open_tcp_stream(LOOPBACK, hub.port))
             await crowd[-1].send_all(b"\0")
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             while hub.hub.refused.total() < 3:
                 await trio.testing.wait_all_tasks_blocked(0.01)
             with trio.move_on_after(0.1) as waited:
@@ -496,7 +496,7 @@ async def test_only_so_many_may_be_silent() -> None:
     async with listening(limits=Limits(silent=6)) as (_, hub), AsyncExitStack() as stack:
         for _ in range(20):
             stack.push_async_exit(await trio.open_tcp_stream(LOOPBACK, hub.port))
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             while hub.hub.refused.total() < 14:
                 await trio.testing.wait_all_tasks_blocked(0.01)
         assert hub.hub.refused.total() <= 18
@@ -507,7 +507,7 @@ async def test_only_so_many_strangers_are_recorded(monkeypatch: pytest.MonkeyPat
     async with listening() as (post, hub):
         for _ in range(5):
             await enter(hub, identity=stranger())
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             while hub.hub.refused.total() < 5:
                 await trio.testing.wait_all_tasks_blocked(0.01)
     assert len([entry for entry in post.entries() if isinstance(entry, Refused)]) == 3

@@ -16,7 +16,7 @@ from protocol.wire.codec import decode_envelope
 from tests.live import LOOPBACK, Certificates, Sockets, sockets
 from transports.base import Limits, Link
 from transports.tcp import connect_tcp
-from transports.testing import Parcel, Post, identity_of
+from transports.testing import HANGS, Parcel, Post, identity_of
 
 A, B = PartyId("party-1"), PartyId("party-2")
 WORDS, OTHERS = b"she smokes, and drinks", b"she smokes, and sleeps"
@@ -85,7 +85,7 @@ async def test_over_tls_a_wire_shows_no_words_and_nothing_that_is_changed_arrive
         hub.connect(B) as other,
     ):
         [first, second] = post.parcels(A, B, range(2), WORDS)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS):
             await link.send_many([first])
             assert contents([await other.receive()]) == [WORDS]
             assert WORDS not in wire.seen
@@ -102,7 +102,7 @@ async def test_over_tls_a_wire_shows_no_words_and_nothing_that_is_changed_arrive
 async def test_over_tcp_a_wire_shows_all_words_and_changes_them() -> None:
     async with tapped(None) as (post, wire, link, hub), hub.connect(B) as other:
         wire.change = lambda words: words.replace(WORDS, OTHERS)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS):
             await link.send_many(post.parcels(A, B, [0], WORDS))
             assert contents([await other.receive()]) == [OTHERS]
         assert WORDS in wire.seen

@@ -30,6 +30,7 @@ from tests.scenarios.command import (
     write_adult,
 )
 from tests.scenarios.survey_folders import PLAN, make_folders, plan_file, table
+from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 
@@ -313,7 +314,7 @@ def test_a_closed_stdout_is_no_complaint(arguments: tuple[str, ...]) -> None:
         stderr=subprocess.PIPE,
         cwd=ROOT,
         env=environment(),
-        timeout=60,
+        timeout=HANGS,
         check=False,
     )
     os.close(write)
@@ -331,7 +332,7 @@ def test_a_full_disk_is_one_line() -> None:
             cwd=ROOT,
             env=environment(),
             text=True,
-            timeout=60,
+            timeout=HANGS,
             check=False,
         )
     assert done.returncode == 2

@@ -17,6 +17,7 @@ from protocol.wire.codec import decode_envelope
 from scenarios.deployment.members import read_member
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import ROWS, aggregating, answer_alone, plan_file, table
+from transports.testing import HANGS
 
 TRIES = 0.3
 """How long parties try to reach an aggregator that is gone, in seconds."""
@@ -86,7 +87,7 @@ def trial(folder: Path, parties: int, share: float, whole: int) -> tuple[int, in
         size = begun + int(share * (whole - begun))
         killed = killer.submit(killed_at(size, out), aggregator)
         endings = everybody(keys, where)
-        killed.result(timeout=60)
+        killed.result(timeout=HANGS)
     found = on_disk(out)
     done = [name for name, ending in endings.items() if ending == DONE]
     for name in done:
@@ -99,7 +100,7 @@ def undisturbed(folder: Path, parties: int) -> int:
     keys, out = folders(folder, parties), folder / "out"
     with aggregating(keys, out) as (aggregator, where, _):
         endings = everybody(keys, where)
-        assert aggregator.wait(timeout=60) == 0
+        assert aggregator.wait(timeout=HANGS) == 0
     assert set(endings.values()) == {DONE}
     assert sum(kinds == {"Report", "Head"} for kinds in on_disk(out).values()) == parties
     return (out / "transcript.svt").stat().st_size

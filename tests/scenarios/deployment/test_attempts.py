@@ -48,6 +48,7 @@ from tests.scenarios.survey_folders import (
     table,
 )
 from transports.lasting.link import connect_lasting
+from transports.testing import HANGS
 from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
@@ -118,9 +119,9 @@ def hold(
             listening=heard,
         )
         holding.add_done_callback(lambda _: listening.set())
-        assert listening.wait(60)
+        assert listening.wait(HANGS)
         if not where:
-            holding.result(60)
+            holding.result(HANGS)
         host, port = where[0].rsplit(":", 1)
         answering = {
             name: pool.submit(
@@ -135,8 +136,8 @@ def hold(
             )
             for name, budget in budgets.items()
         }
-        found = {name: answer.result(60) for name, answer in answering.items()}
-        holding.result(60)
+        found = {name: answer.result(HANGS) for name, answer in answering.items()}
+        holding.result(HANGS)
     return found
 
 
@@ -353,11 +354,11 @@ def silent(folder: Path, where: str) -> Generator[None]:
     with ThreadPoolExecutor(1) as pool:
         listening = pool.submit(trio.run, listen)
         try:
-            assert inside.wait(60)
+            assert inside.wait(HANGS)
             yield
         finally:
             over.set()
-            listening.result(60)
+            listening.result(HANGS)
 
 
 @pytest.mark.slow
@@ -375,7 +376,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
             )
             for name, budget in budgets.items()
         ]
-        return [program.communicate(timeout=60)[0].partition("\n")[0] for program in programs]
+        return [program.communicate(timeout=HANGS)[0].partition("\n")[0] for program in programs]
 
     with aggregating(keys, one, over=False) as (aggregator, where, told):
         assert told == ""
@@ -383,7 +384,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
             for said in answering(where, anna=None, bert=None):
                 assert said == "done; epsilon 2 spent per respondent"
             aggregator.kill()
-            aggregator.wait(timeout=60)
+            aggregator.wait(timeout=HANGS)
     assert verified(one / "transcript.svt.partial", 1).ending is None
     said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
     assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
@@ -398,7 +399,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
     with aggregating(keys, two) as (aggregator, where, told):
         assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
         said = answering(where, anna=None, bert=4.1, carl=None)
-        assert aggregator.wait(timeout=60) == 0
+        assert aggregator.wait(timeout=HANGS) == 0
     assert said == [
         "'Report' costs 2 per respondent; 0 of 0 is left; epsilon 0 spent per respondent in "
         "attempt 2, 2 in earlier ones",

@@ -38,6 +38,7 @@ from tests.scenarios.survey_folders import (
     make_folders,
     table,
 )
+from transports.testing import HANGS
 
 WHO = ("anna", "bert", "carl")
 
@@ -82,7 +83,7 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
                 for name, rows in held.items()
             ]
             for answer in answering:
-                said, complained = answer.communicate(timeout=60)
+                said, complained = answer.communicate(timeout=HANGS)
                 assert answer.returncode == 0, complained
                 done, receipt, check, counted = said.splitlines()
                 assert done == f"done; epsilon 2 spent per respondent{spent}"
@@ -94,7 +95,7 @@ def surveys(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
                     "counted: yes",
                 )
                 assert complained == ""
-            text, complained = aggregator.communicate(timeout=60)
+            text, complained = aggregator.communicate(timeout=HANGS)
             assert aggregator.returncode == 0, complained
             assert text == (out / "result.json").read_text()
         outs.append(out)
@@ -484,7 +485,7 @@ def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with aggregating(keys, out) as (aggregator, _, _):
         aggregator.send_signal(signal.SIGINT)
-        said, complained = aggregator.communicate(timeout=60)
+        said, complained = aggregator.communicate(timeout=HANGS)
     assert aggregator.returncode == STOPPED
     assert said == ""
     assert complained.startswith("sottovoce: stopped by SIGINT: ")

@@ -46,6 +46,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
+from transports.testing import HANGS
 
 WHO = ("anna", "bert", "carl")
 
@@ -132,12 +133,12 @@ def test_parties_with_their_own_keys_hold_a_survey(tmp_path: Path) -> None:
             for name in WHO
         ]
         for answer in answering:
-            said, complained = answer.communicate(timeout=60)
+            said, complained = answer.communicate(timeout=HANGS)
             assert (said.partition("\n")[0], complained) == (
                 "done; epsilon 2 spent per respondent",
                 "",
             )
-        text, complained = aggregator.communicate(timeout=60)
+        text, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
     assert json.loads(text)["parties"] == 3
     record = tmp_path / "out" / "transcript.svt"
@@ -785,7 +786,7 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
 
     def ran(*arguments: object) -> str:
         program = Program(*arguments)
-        said, complained = program.communicate(timeout=120)
+        said, complained = program.communicate(timeout=HANGS)
         assert program.returncode == 0, complained
         return said
 
@@ -811,10 +812,10 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
             connect = ("--connect", where, "--records", records)
             answering.append(Program("answer", tmp_path / party, *connect))
         for program in answering:
-            said, complained = program.communicate(timeout=120)
+            said, complained = program.communicate(timeout=HANGS)
             assert program.returncode == 0, complained
             assert said.startswith("done; ")
-        text, complained = aggregator.communicate(timeout=120)
+        text, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
     assert json.loads(text)["parties"] == 5
     record = tmp_path / "out" / "transcript.svt"

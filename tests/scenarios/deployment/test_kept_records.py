@@ -46,6 +46,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
+from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 EXAMPLE = ("run", "ind-joint-example", "--set", "runs=2")
@@ -108,7 +109,7 @@ def everybody_answers(keys: Path, where: str) -> None:
         Program("answer", keys / name, *connect, "--records", records, "--budget", 100)
         for name in ("anna", "bert", "carl")
     ]:
-        answering.communicate(timeout=60)
+        answering.communicate(timeout=HANGS)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def held(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("held") / "new" / "out"
     with no_mask(), aggregating(keys, out) as (aggregator, where, _):
         everybody_answers(keys, where)
-        _, complained = aggregator.communicate(timeout=60)
+        _, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
     return out
 
@@ -160,7 +161,7 @@ def test_force_moves_a_record_aside_and_both_verify(keys: Path, out: Path) -> No
     aside = out / "transcript.earlier-2"
     with aggregating(keys, out, "--force") as (aggregator, where, said_before):
         everybody_answers(keys, where)
-        assert aggregator.wait(timeout=60) == 0
+        assert aggregator.wait(timeout=HANGS) == 0
     assert said_before.startswith(f"the record that was there is now in {aside}\n")
     assert contents(aside) == before
     assert modes(aside) == {0o700}
@@ -341,13 +342,13 @@ def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) ->
         out.rename(there)
         with aggregating(other, out) as (second, elsewhere, _):
             everybody_answers(keys, where)
-            said, complained = first.communicate(timeout=60)
+            said, complained = first.communicate(timeout=HANGS)
             assert (first.returncode, said) == (2, "")
             assert complained.startswith(f"sottovoce: {out / PARTIAL}: {MOVED}")
             assert complained.count("\n") == 1
             assert contents(there).keys() == contents(out).keys() == {PARTIAL}
             everybody_answers(other, elsewhere)
-            assert second.wait(timeout=60) == 0
+            assert second.wait(timeout=HANGS) == 0
     assert contents(out).keys() == FILES
     checkpoint = out / "transcript.checkpoint"
     for path, more in (
@@ -490,7 +491,7 @@ def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path:
     # The limit holds for what is started here, too.
     with small_files(most), aggregating(new, out) as (aggregator, where, _):
         everybody_answers(new, where)
-        said, complained = aggregator.communicate(timeout=60)
+        said, complained = aggregator.communicate(timeout=HANGS)
     assert (aggregator.returncode, said) == (2, "")
     assert complained == f"sottovoce: {out / PARTIAL}: File too large\n"
     assert contents(out).keys() == {PARTIAL}
@@ -707,7 +708,7 @@ def test_two_aggregators_do_not_share_a_record(keys: Path, tmp_path: Path) -> No
         with pytest.raises(UsageError, match="another program"):
             simulate(VARIANT, RECORDS, path=tmp_path / "transcript.svt")
         everybody_answers(keys, where)
-        assert aggregator.wait(timeout=60) == 0
+        assert aggregator.wait(timeout=HANGS) == 0
     assert contents(tmp_path).keys() == FILES
     checkpoint = tmp_path / "transcript.checkpoint"
     said = sottovoce("verify", tmp_path / "transcript.svt", "--checkpoint", checkpoint)
@@ -731,7 +732,7 @@ def test_a_record_is_locked_until_its_result_is_written(out: Path) -> None:
 def test_a_killed_aggregator_leaves_its_record(keys: Path, tmp_path: Path) -> None:
     with aggregating(keys, tmp_path) as (aggregator, _, _):
         aggregator.kill()
-        aggregator.wait(timeout=60)
+        aggregator.wait(timeout=HANGS)
     before = contents(tmp_path)
     assert before.keys() == {PARTIAL}
     for said in (aggregate(keys, tmp_path), sottovoce(*QUICK, "--out", tmp_path)):
@@ -871,7 +872,7 @@ def said_alone(*arguments: object) -> tuple[int, str]:
     """A command in a program of its own, that is ended if it waits at a pipe."""
     with Program(*arguments) as asked:
         try:
-            _, complained = asked.communicate(timeout=20)
+            _, complained = asked.communicate(timeout=HANGS)
         finally:
             asked.kill()
     return asked.returncode, complained

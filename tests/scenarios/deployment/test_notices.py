@@ -27,6 +27,7 @@ from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.remembered import BLOCK, noting
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import answer_alone, make_folders, table
+from transports.testing import HANGS
 
 WHO = ("anna", "bert", "carl")
 WARNING = "Keep it to yourself."
@@ -99,7 +100,7 @@ def survey(folders: Path, out: Path) -> dict[str, Answered]:
             listening=heard,
         )
         aggregating.add_done_callback(lambda _: listening.set())
-        assert listening.wait(60)
+        assert listening.wait(HANGS)
         host, port = where[0].rsplit(":", 1)
         answering = {
             name: pool.submit(
@@ -112,8 +113,8 @@ def survey(folders: Path, out: Path) -> dict[str, Answered]:
             )
             for name in WHO
         }
-        found = {name: answer.result(60) for name, answer in answering.items()}
-        aggregating.result(60)
+        found = {name: answer.result(HANGS) for name, answer in answering.items()}
+        aggregating.result(HANGS)
     return found
 
 

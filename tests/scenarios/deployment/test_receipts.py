@@ -35,6 +35,7 @@ from tests.scenarios.operation.held import hold
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import ROWS, aggregating, make_folders, people_table, table
 from transports.lasting.link import LastingLink, connect_lasting
+from transports.testing import HANGS
 
 CHARTER = setting().charter
 SESSION = CHARTER.session.hex()
@@ -220,7 +221,7 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
             for name, purse in zip(names, purses, strict=True)
         ]
         for each in said:
-            out, error = each.communicate(timeout=60)
+            out, error = each.communicate(timeout=HANGS)
             assert each.returncode == 0, error
             assert out.startswith("done; epsilon 2 spent per respondent\nreceipt: ")
 
@@ -231,7 +232,7 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
     ):
         answering(where, "anna")
         aggregator.kill()
-        aggregator.wait(timeout=60)
+        aggregator.wait(timeout=HANGS)
     found = []
     for what in ("receipt", "checkpoint"):
         [path] = anna.glob(f"{what}-*")
@@ -240,7 +241,7 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
     with aggregating(keys, out, "--resume") as (aggregator, where, _):
         answering(where, "anna")
         answering(where, "bert", "carl")
-        assert aggregator.wait(timeout=60) == 0
+        assert aggregator.wait(timeout=HANGS) == 0
     for receipt, checkpoint in (found, (tmp_path / "receipt", tmp_path / "checkpoint")):
         assert sottovoce("check", receipt, "--checkpoint", checkpoint, "--member", anna).code == 0
         verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")

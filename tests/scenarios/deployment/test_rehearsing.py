@@ -32,6 +32,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
+from transports.testing import HANGS
 
 
 def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
@@ -269,7 +270,7 @@ def test_no_member_outlives_a_rehearsal_that_is_ended(number: int, tmp_path: Pat
         assert rehearsal.poll() is None
         time.sleep(0.01)
     rehearsal.send_signal(number)
-    _, complained = rehearsal.communicate(timeout=60)
+    _, complained = rehearsal.communicate(timeout=HANGS)
     assert rehearsal.returncode == 130
     assert "a rehearsal cannot be gone on with" in complained
     assert members_of(out) == []

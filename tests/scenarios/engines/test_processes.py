@@ -18,6 +18,7 @@ from scenarios.errors import EngineError
 from tests.scenarios.command import ROOT, environment, python
 from tests.scenarios.engines import kernels
 from tests.scenarios.engines.proc import alive, ended
+from transports.testing import HANGS
 
 
 def appeared(path: Path) -> str:
@@ -68,7 +69,7 @@ def test_workers_end_with_the_driver(tmp_path: Path, how: signal.Signals) -> Non
     )
     worker = int(appeared(mark))
     os.killpg(driver.pid, how)
-    _, said = driver.communicate(timeout=30)
+    _, said = driver.communicate(timeout=HANGS)
     assert ended([worker])
     if how == signal.SIGINT:
         assert said.rstrip().endswith("KeyboardInterrupt")

@@ -15,10 +15,12 @@ from protocol.transcript.reader import TranscriptReader
 from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import Answered
 from scenarios.deployment.members import read_member, tls_context
+from scenarios.operation.joining import close_joining
 from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.survey_folders import ROWS, answer_alone, table
 from transports.lasting.link import connect_lasting
+from transports.testing import HANGS
 from transports.tls import client_context
 
 WAITING = 0.5
@@ -49,7 +51,7 @@ def hold(
         listening.set()
 
     def answer(name: str) -> Answered:
-        assert listening.wait(60)
+        assert listening.wait(HANGS)
         host, _, port = where[0].rpartition(":")
         return answer_alone(
             read_member(keys / name),
@@ -88,13 +90,23 @@ def hold(
         except Exception as error:
             outcome = error
         listening.set()
-        return outcome, {name: said.result(60) for name, said in answering.items()}
+        return outcome, {name: said.result(HANGS) for name, said in answering.items()}
 
 
 def entries(out: Path) -> list[Entry]:
     """What is on record, whole or partial."""
     [path] = out.glob("transcript.svt*")
     return list(TranscriptReader(path.read_bytes()))
+
+
+def closed_when(operation: Operation, keys: Path, connected: int) -> None:
+    """End the joining once so many are connected; the operation's folder is the aggregator's."""
+
+    async def close() -> None:
+        await until(lambda: operation.progress.counts().connected == connected)
+        close_joining(keys / AGGREGATOR)
+
+    operation.tasks = (*operation.tasks, close)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -17,6 +17,7 @@ from tests.scenarios.command import ROOT, environment
 from tests.scenarios.operation.test_stopping import free_port
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import ROWS, table
+from transports.testing import HANGS
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def test_a_survey_is_held_with_standard_error_closed(keys: Path, tmp_path: Path)
         for member in members
     ]
     try:
-        said = [process.communicate(timeout=120)[0] for process in running]
+        said = [process.communicate(timeout=HANGS)[0] for process in running]
     finally:
         for process in running:
             process.kill()
@@ -83,7 +84,7 @@ def test_a_survey_is_published_though_nobody_hears_that_it_listens(
         options = ("--connect", where, "--records", records, "--waiting", 60)
         parties = [Program("answer", keys / name, *options) for name in ("anna", "bert", "carl")]
         try:
-            said, _ = aggregator.communicate(timeout=120)
+            said, _ = aggregator.communicate(timeout=HANGS)
         finally:
             for party in parties:
                 party.kill()
@@ -102,5 +103,5 @@ def test_a_survey_is_published_though_nobody_hears_that_it_listens(
 )
 def test_what_nobody_reads_leaves_the_exit_code(code: str, expected: int) -> None:
     with unread("-c", code) as process:
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANGS)
     assert process.returncode == expected

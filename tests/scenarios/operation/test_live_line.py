@@ -21,6 +21,7 @@ from scenarios.operation.progress import Counts, Phase, Progress
 from tests.scenarios.command import ROOT, environment
 from tests.scenarios.operation.held import until
 from transports.background import running
+from transports.testing import HANGS
 
 
 def counts(**changes: object) -> Counts:
@@ -132,7 +133,7 @@ def test_on_a_terminal_and_there_alone(keys: Path, tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             while part := os.read(ours, 4096):
                 said += part
-        out, _ = aggregator.communicate(timeout=60)
+        out, _ = aggregator.communicate(timeout=HANGS)
     finally:
         aggregator.kill()
         aggregator.wait()

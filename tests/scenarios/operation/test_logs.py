@@ -20,7 +20,8 @@ from scenarios.operation.logs import json_log
 from scenarios.operation.outfit import operating
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import ROOT, complaint, environment, sottovoce
-from tests.scenarios.operation.held import hold
+from tests.scenarios.operation.held import closed_when, hold
+from transports.testing import HANGS
 
 EVENTS = {
     "listening",
@@ -58,7 +59,8 @@ def words(values: object) -> set[str]:
 def test_a_survey_is_logged_in_counts(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     with operating(keys / AGGREGATOR, log=str(path)) as (operation, where):
-        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"], joining=0.5)
+        closed_when(operation, keys, 2)
+        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"])
     assert isinstance(outcome, Outcome)
     assert where == ""
     said = lines(path)
@@ -184,7 +186,7 @@ def test_a_pipe_that_nobody_reads_does_not_hold_up_the_end_of_the_program() -> N
         env=environment(),
     ) as program:
         try:
-            assert program.wait(timeout=60) == 0
+            assert program.wait(timeout=HANGS) == 0
         finally:
             program.kill()
         assert program.stdout is not None

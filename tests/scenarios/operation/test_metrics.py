@@ -22,7 +22,7 @@ from scenarios.operation.outfit import operating
 from scenarios.operation.progress import Phase, Progress
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.operation.held import hold
+from tests.scenarios.operation.held import closed_when, hold
 from tests.scenarios.operation.test_live_line import counts
 from transports.background import running
 
@@ -217,7 +217,8 @@ def test_metrics_that_fail_end_no_survey(
             await ask(port, get("/metrics"))
 
         operation.tasks = (*operation.tasks, look)
-        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"], joining=0.5)
+        closed_when(operation, keys, 2)
+        outcome, _ = hold(keys, tmp_path / "out", operation, ["anna", "bert"])
     assert isinstance(outcome, Outcome), outcome
     said = capsys.readouterr().err
     assert said.startswith("sottovoce: the server of metrics has ended: ")

@@ -19,13 +19,13 @@ from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import STOPPED, StoppedError
 from scenarios.files.kept_records import GrowingTranscript
-from scenarios.operation.joining import JOINING, close_joining
+from scenarios.operation.joining import JOINING
 from scenarios.operation.operation import Operation
 from scenarios.operation.progress import Phase
 from scenarios.operation.signals import heeding
 from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import ROOT, environment, python
-from tests.scenarios.operation.held import entries, hold, until
+from tests.scenarios.operation.held import closed_when, entries, hold, until
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     PLAN,
@@ -34,6 +34,7 @@ from tests.scenarios.survey_folders import (
     make_folders,
     table,
 )
+from transports.testing import HANGS
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -59,16 +60,6 @@ def stopped_when(operation: Operation, number: int, answered: int, most: int = 3
         signal.raise_signal(number)
 
     operation.tasks = (stop,)
-
-
-def closed_when(operation: Operation, keys: Path, connected: int) -> None:
-    """End the joining once so many are connected; the operation's folder is the aggregator's."""
-
-    async def close() -> None:
-        await until(lambda: operation.progress.counts().connected == connected)
-        close_joining(keys / AGGREGATOR)
-
-    operation.tasks = (*operation.tasks, close)
 
 
 @pytest.mark.parametrize("number", STOPPING)
@@ -214,7 +205,7 @@ def obeying(first: str, second: str) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=ROOT,
         env=environment(),
-        timeout=60,
+        timeout=HANGS,
         check=False,
     )
 
@@ -245,7 +236,7 @@ def test_a_party_that_is_stopped_says_what_it_spent(
             while not heard:
                 heard = [*keys.glob("anna/heard-*")]
             party.send_signal(number)
-            out, _ = party.communicate(timeout=60)
+            out, _ = party.communicate(timeout=HANGS)
         finally:
             party.kill()
         name = signal.Signals(number).name
@@ -255,7 +246,7 @@ def test_a_party_that_is_stopped_says_what_it_spent(
         )
         assert party.returncode == STOPPED
         aggregator.send_signal(number)
-        out, complained = aggregator.communicate(timeout=60)
+        out, complained = aggregator.communicate(timeout=HANGS)
     assert (aggregator.returncode, out) == (STOPPED, "")
     assert complained.startswith(f"sottovoce: stopped by {name}: ")
 
@@ -293,15 +284,15 @@ def test_parties_outlive_an_aggregator_that_is_stopped(
         answer("bert")
         joined(2)
         aggregator.send_signal(number)
-        aggregator.communicate(timeout=60)
+        aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == STOPPED
         aggregator = Program(*command, *options)
         answer("carl")
-        out, complained = aggregator.communicate(timeout=60)
+        out, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
         assert json.loads(out)["counted"] == 3
         for party in parties:
-            out, complained = party.communicate(timeout=60)
+            out, complained = party.communicate(timeout=HANGS)
             assert out.startswith("done; epsilon 2 spent per respondent\n"), complained
             assert party.returncode == 0
     finally:
@@ -323,7 +314,7 @@ with socket.create_server(("127.0.0.1", 0)) as mute:
     caller, _ = mute.accept()
     with caller:
         party.send_signal(signal.SIGHUP)
-        _, complained = party.communicate(timeout=60)
+        _, complained = party.communicate(timeout=HANGS)
 print(complained, end="")
 """
 
@@ -332,7 +323,7 @@ def test_programs_are_stopped_by_sighup_in_tests_that_nohup_runs(
     keys: Path, tmp_path: Path
 ) -> None:
     records = table(tmp_path / "r.csv", *ROWS)
-    said = python("-c", NOHUP, keys / "anna", records, timeout=120)
+    said = python("-c", NOHUP, keys / "anna", records, timeout=HANGS)
     assert said.out == "sottovoce: stopped by SIGHUP\n", said.err
 
 
@@ -346,7 +337,7 @@ def test_a_party_that_is_stopped_before_it_is_let_in(keys: Path, tmp_path: Path)
             caller, _ = mute.accept()
             with caller:
                 party.terminate()
-                out, complained = party.communicate(timeout=60)
+                out, complained = party.communicate(timeout=HANGS)
         finally:
             party.kill()
     assert (out, complained, party.returncode) == ("", "sottovoce: stopped by SIGTERM\n", STOPPED)

@@ -23,6 +23,7 @@ from scenarios.witnessing.state import make_witness, witnessing
 from tests.recorded.checkpointed import SIGNER, checkpoints_of, record
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.witnessing.witnesses import Files, Running, files, origin, running
+from transports.testing import HANGS
 
 POINTS = checkpoints_of(record())
 LAST = POINTS[-1]
@@ -189,7 +190,7 @@ def test_a_kill_between_state_and_answer_leads_to_no_two_forks(
     with running(made, [ORIGIN], ("-c", program)) as witness:
         with pytest.raises(ConnectionError):
             witness.ask(first.size, second.note, path_to(second, first.size))
-        assert witness.process.wait(20) == -signal.SIGKILL
+        assert witness.process.wait(HANGS) == -signal.SIGKILL
     known = second if kept else first
     with running(made, [ORIGIN]) as witness:
         assert witness.ask(0, fork(known.size).note)[0] == 409
@@ -215,7 +216,7 @@ def test_what_cannot_be_kept_is_not_cosigned(made: Files, monkeypatch: pytest.Mo
 
 def exchange(witness: Running, *parts: bytes) -> bytes:
     """What comes back when these bytes are sent, up to the end."""
-    with socket.create_connection(("127.0.0.1", witness.port), timeout=20) as link:
+    with socket.create_connection(("127.0.0.1", witness.port), timeout=HANGS) as link:
         try:
             for part in parts:
                 link.sendall(part)

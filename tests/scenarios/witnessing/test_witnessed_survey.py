@@ -28,6 +28,7 @@ from tests.scenarios.survey_folders import (
     table,
 )
 from tests.scenarios.witnessing.witnesses import Files, files, running
+from transports.testing import HANGS
 
 
 class Held(NamedTuple):
@@ -75,7 +76,7 @@ def hold(keys: Path, out: Path, *options: object) -> list[str]:
 
         with ThreadPoolExecutor() as threads:
             assert {*threads.map(answer, ("anna", "bert", "carl"))} == {"done"}
-        text, said = aggregator.communicate(timeout=60)
+        text, said = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, said
         assert text == (out / "result.json").read_text()
         return said.splitlines()

@@ -14,6 +14,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, to_base
 from scenarios.witnessing.asking import WitnessAt, witness_at
 from scenarios.witnessing.state import make_witness
 from tests.scenarios.command import ROOT, environment
+from transports.testing import HANGS
 
 NAME = "witness.example/w1"
 
@@ -45,7 +46,7 @@ class Running(NamedTuple):
     def ask(self, old: int, note: str, path: Sequence[bytes] = ()) -> tuple[int, str | None, str]:
         """Status, type and body of what it answers."""
         body = "\n".join([f"old {old}", *map(to_base64, path), "", note]).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANGS)
         try:
             connection.request("POST", "/add-checkpoint", body)
             answer = connection.getresponse()

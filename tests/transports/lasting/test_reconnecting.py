@@ -26,7 +26,7 @@ from transports.dialing import TurnedAwayError
 from transports.lasting.hub import open_lasting
 from transports.lasting.link import connect_lasting
 from transports.switch import Switch
-from transports.testing import Post, charter_of, identity_of
+from transports.testing import HANGS, Post, charter_of, identity_of
 
 A, B = PartyId("party-1"), PartyId("party-2")
 VARIANTS = {
@@ -45,7 +45,7 @@ async def run_over_a_road(
     certificates = Certificates(folder) if folder else None
     identify = where.identities.__getitem__
     try:
-        with trio.fail_after(100):
+        with trio.fail_after(HANGS):
             async with lasting(
                 Switch(live.exchange), certificates, grace=30.0, identify=identify
             ) as hub:
@@ -90,7 +90,7 @@ async def connected(
     limits: Limits | None = None, *, grace: float = 30.0
 ) -> AsyncGenerator[tuple[Post, Lasting]]:
     post = Post(limits)
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS):
         async with lasting(post.switch, grace=grace) as hub:
             yield post, hub
 
@@ -279,7 +279,7 @@ async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
         ) as link:
             heard.append(await link.receive())
 
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
             await trio.sleep(0.3)
@@ -294,12 +294,12 @@ async def test_a_party_waits_for_an_aggregator_that_is_late() -> None:
 
 async def test_a_party_gives_up_in_time_and_does_not_try_where_it_is_refused() -> None:
     connect = functools.partial(connect_lasting, LOOPBACK, charter=charter_of())
-    with trio.fail_after(10), pytest.raises(ConnectionError):
+    with trio.fail_after(HANGS), pytest.raises(ConnectionError):
         async with connect(1, identity=identity_of(A), patience=0.3):
             raise AssertionError("it was let in")
     async with connected() as (_, hub):
         other = msgspec.structs.replace(charter_of(), nonce=b"x" * 16)
-        with trio.fail_after(10), pytest.raises(TurnedAwayError, match="another survey"):
+        with trio.fail_after(HANGS), pytest.raises(TurnedAwayError, match="another survey"):
             async with connect_lasting(
                 LOOPBACK, hub.road.port, charter=other, identity=identity_of(A)
             ):

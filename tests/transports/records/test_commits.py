@@ -25,7 +25,7 @@ from tests.transports.lasting.hubs import Lasting, lasting, refusal
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.testing import Post, identity_of
+from transports.testing import HANGS, Post, identity_of
 
 A, B = PartyId("party-1"), PartyId("party-2")
 
@@ -52,7 +52,7 @@ class Disk:
     def sync(self) -> None:
         self.syncs += 1
         size = len(self.written)
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=HANGS)
         if self.failure is not None:
             raise self.failure
         self.durable = size
@@ -87,7 +87,7 @@ async def durable_hub(disk: Disk) -> AsyncGenerator[tuple[Post, Lasting, Commits
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS):
         while not holds():
             await trio.testing.wait_all_tasks_blocked(0.005)
 
@@ -108,7 +108,7 @@ async def test_nothing_leaves_while_a_sync_is_under_way() -> None:
         while not disk.delivered():
             disk.go.release()
             await trio.sleep(0.01)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             assert await answers.receive() == asked
         assert disk.delivered() == [(AGGREGATOR, 0)]
         disk.go.release(1_000_000)
@@ -124,7 +124,7 @@ async def test_what_a_party_has_heard_is_durable() -> None:
         for number in range(50):
             [said] = post.parcels(A, B, (number,))
             await says.send(said)
-            with trio.fail_after(10):
+            with trio.fail_after(HANGS):
                 assert await hears.receive() == said
             assert (A, number) in disk.delivered()
             sent = [entry.envelope for entry in disk.entries if isinstance(entry, Sent)]
@@ -271,10 +271,10 @@ async def test_who_comes_back_gets_its_receipt_again() -> None:
             await until(lambda: post.switch.exchange.has_ended(A))
             hub.road.lose()
             disk.go.release(1_000_000)
-            with trio.fail_after(10):
+            with trio.fail_after(HANGS):
                 first = await says.acknowledgement()
             assert first is not None
         async with hub.party(A) as again:
             await again.send_many(said)
-            with trio.fail_after(10):
+            with trio.fail_after(HANGS):
                 assert await again.acknowledgement() == first

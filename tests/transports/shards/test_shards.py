@@ -27,7 +27,7 @@ from transports.shards.shard import SECRET_BYTES, VERSION, Shard
 from transports.shards.worker import WorkerShard, connect_shard
 from transports.switch import Switch
 from transports.tcp import connect_tcp
-from transports.testing import Post, charter_of, check_transport, identity_of
+from transports.testing import HANGS, Post, charter_of, check_transport, identity_of
 
 
 class Workers:
@@ -121,7 +121,7 @@ async def enter(
 
 async def recorded(post: Post, hub: ShardHub) -> str:
     """Why the hub refused, once it has; nobody but the refused may have been recorded."""
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS):
         while not hub.refused:
             await trio.testing.wait_all_tasks_blocked(0.01)
         await post.switch.emptied()
@@ -191,7 +191,7 @@ async def test_a_worker_without_its_certificate(tmp_path: Path) -> None:
 async def test_strangers_have_a_deadline() -> None:
     async with listening(limits=Limits(handshake=0.2)) as (post, _, hub, port):
         async with await trio.open_tcp_stream(LOOPBACK, port) as wire:
-            with trio.fail_after(10):
+            with trio.fail_after(HANGS):
                 assert await wire.receive_some() == b""
         assert "took too long" in await recorded(post, hub)
 
@@ -294,7 +294,7 @@ async def test_a_worker_that_is_dismissed() -> None:
         [worker] = hub.workers.values()
         assert not worker.dismissed.is_set()
         hub.hub.dismiss()
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS):
             await worker.dismissed.wait()
 
 

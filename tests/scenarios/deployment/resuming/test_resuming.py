@@ -42,6 +42,7 @@ from tests.scenarios.deployment.test_attempts import Signing
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from transports.lasting.link import connect_lasting
 from transports.switch import Switch
+from transports.testing import HANGS
 from transports.tls import client_context
 
 WHO = ("anna", "bert", "carl")
@@ -159,7 +160,7 @@ class Survey:
         """
 
         async def everybody() -> Outcome:
-            with trio.fail_after(100):
+            with trio.fail_after(HANGS):
                 async with trio.open_nursery() as nursery:
                     for place, name in enumerate(WHO):
                         nursery.start_soon(self._party, name, place)

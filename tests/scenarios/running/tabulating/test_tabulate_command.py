@@ -13,6 +13,7 @@ import pytest
 
 from scenarios.engines import sweep
 from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
+from transports.testing import HANGS
 
 LAWS = Path(__file__).parents[2] / "law_scenarios.py"
 
@@ -195,7 +196,7 @@ def test_the_same_command_goes_on(tmp_path: Path, signum: signal.Signals) -> Non
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=False,
     )
     file = tmp_path / "cohorts.part"

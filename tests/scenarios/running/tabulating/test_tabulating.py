@@ -27,6 +27,7 @@ from scenarios.running import tabulating
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT, environment
+from transports.testing import HANGS
 
 LAW = TableLaw(BITS, np.array([4, 1, 2, 3, 1, 5, 2, 2]) / 20)
 VARIANT = RRIndependent.with_keep(BITS, 0.6)
@@ -210,7 +211,7 @@ def test_a_driver_that_is_killed_is_gone_on_from(tmp_path: Path) -> None:
         cwd=ROOT,
         env={**environment(), "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        timeout=60,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
