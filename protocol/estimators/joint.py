@@ -85,6 +85,14 @@ class Asked(NamedTuple):
             blocks.append(found.reshaped(shape))
         return blocks
 
+    def mean_squares(self) -> tuple[Floats, Floats]:
+        """The estimated shares, and the mean squares of their scores, one axis per block."""
+        estimate = squares = self.shares
+        for axis, inverse in enumerate(self.inverses):
+            estimate = inverse.apply(estimate, axis)
+            squares = inverse.apply_squared(squares, axis)
+        return estimate, squares
+
     def ends(self) -> tuple[Floats, Floats]:
         """The least and the largest score of every cell, one axis per block."""
         axes = len(self.inverses)
@@ -262,13 +270,9 @@ class JointEstimate(Estimate):
         (``standard_errors``).
         """
         asked = self.asked(names)
-        shares, inverses, grouped, _ = asked
-        estimate = squares = shares
-        for axis, inverse in enumerate(inverses):
-            estimate = inverse.apply(estimate, axis)
-            squares = inverse.apply_squared(squares, axis)
-        sizes = self.sizes_of(grouped)
-        order = [grouped.index(name) for name in names]
+        estimate, squares = asked.mean_squares()
+        sizes = self.sizes_of(asked.grouped)
+        order = [asked.grouped.index(name) for name in names]
 
         def arranged(cells: Floats) -> Floats:
             return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
@@ -296,14 +300,11 @@ class JointEstimate(Estimate):
         Raises:
             SurveyError, ValueError: as ``table``.
         """
-        shares, inverses, grouped, _ = self.asked(names)
-        estimate = squares = shares
-        for axis, inverse in enumerate(inverses):
-            estimate = inverse.apply(estimate, axis)
-            squares = inverse.apply_squared(squares, axis)
+        asked = self.asked(names)
+        estimate, squares = asked.mean_squares()
         less = estimate if about == "respondents" else estimate**2
-        order = [grouped.index(name) for name in names]
-        found: Floats = ((squares - less) / self.n).reshape(self.sizes_of(grouped))
+        order = [asked.grouped.index(name) for name in names]
+        found: Floats = ((squares - less) / self.n).reshape(self.sizes_of(asked.grouped))
         return found.transpose(order)
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:

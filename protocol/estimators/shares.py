@@ -156,13 +156,17 @@ class SharesEstimate(Estimate):
         """The least and the largest score of a report for each sum of shares.
 
         Of a report that counts for many inputs, those of one that counts for one more, or one
-        fewer, than it does on average.
+        fewer, than it does on average. 0 where the randomizer does not say what reports count for:
+        then only a variance that is not positive is unknown.
         """
         number = int(cells.max()) + 1
         if self.randomizer.is_table:
             inverse = self.randomizer.inverse() @ np.equal.outer(cells, np.arange(number))
             return inverse.min(axis=0), inverse.max(axis=0)
-        support = self.randomizer.support
+        try:
+            support = self.randomizer.support
+        except UnsupportedEventError:
+            return np.zeros(number), np.zeros(number)
         gain, other = float(support.gain), float(support.other)
         expected = sums_of(cells, np.full(len(cells), other), number)
         many = expected > 1
@@ -197,7 +201,10 @@ class SharesEstimate(Estimate):
             inverse = self.randomizer.inverse()
             scores, squares = inverse @ weights, inverse @ weights**2
         else:
-            support = self.randomizer.support
+            try:
+                support = self.randomizer.support
+            except UnsupportedEventError:
+                return 0.0
             other = float(support.other)
             one = other if other * len(weights) <= 1 else 0.0
             scores, squares = (
