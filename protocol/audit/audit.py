@@ -148,7 +148,8 @@ def audit(
             raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
-    reading = _Reading(charter, observer, known.values(), held)
+    seed = header.seed if isinstance(header.seed, int) else None
+    reading = _Reading(charter, observer, known.values(), held, seed=seed)
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
@@ -277,11 +278,17 @@ class _Reading(Fold):
     """
 
     def __init__(
-        self, charter: Charter, observer: PartyId, disclosed: Iterable[Disclosure], held: Held
+        self,
+        charter: Charter,
+        observer: PartyId,
+        disclosed: Iterable[Disclosure],
+        held: Held,
+        *,
+        seed: int | None,
     ) -> None:
         self._charter = charter
         self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)), held)
-        self.completeness = CompletenessWriter(charter, held)
+        self.completeness = CompletenessWriter(charter, held, seed=seed)
         self.parts = PartWriter(charter, held)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []

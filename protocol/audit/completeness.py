@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from protocol.audit.disclosure import follows_from_seed
 from protocol.audit.walk import Step
 from protocol.estimators.response import Response
 from protocol.messages import (
@@ -123,10 +124,16 @@ class CompletenessWriter:
     Args:
         charter: the survey.
         held: counts what is kept, of a file that may be anybody's.
+        seed: of a simulation, whose network may lose messages. That excuses the aggregator only for
+            parties whose keys follow from the seed: anybody can write one into a header.
     """
 
-    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
+    def __init__(
+        self, charter: Charter, held: Held = UNLIMITED, *, seed: int | None = None
+    ) -> None:
         self._charter = charter
+        self._seed = seed
+        self._simulated: dict[PartyId, bool] = {}
         self._held = held
         self._closings: list[Closing] = []
         self._whole = Closings(len(charter.roster))
@@ -163,7 +170,7 @@ class CompletenessWriter:
                     # What is delivered is counted as long as it is under way, or heard.
                     if self._added is not None and step.lost:
                         self._held.take(_BYTES_PER_NAME, overhead=0)
-            case Hindered() if added is not None:
+            case Hindered() if added is not None and self._is_simulated(entry.sender):
                 self._unsay(*added)
             case Delivered():
                 self._lost -= not entry.repeat
@@ -178,6 +185,13 @@ class CompletenessWriter:
                 known = entry.reason in self._refused or len(self._refused) < REASONS
                 reason = entry.reason if known else OTHER_REASONS
                 self._refused[reason] = self._refused.get(reason, 0) + 1
+
+    def _is_simulated(self, party: PartyId) -> bool:
+        if self._seed is None or party not in self._parties:
+            return False
+        if party not in self._simulated:
+            self._simulated[party] = follows_from_seed(self._charter, self._seed, party)
+        return self._simulated[party]
 
     def completeness(self) -> Completeness:
         """Who took part so far."""

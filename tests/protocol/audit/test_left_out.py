@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.entries import Delivered, Departed, Entry, Header, Sent
+from protocol.transcript.entries import WITHHELD, Delivered, Departed, Entry, Header, Hindered, Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent, SecureSumVariant
@@ -251,7 +252,7 @@ def test_a_closing_put_before_reports_that_were_acknowledged_is_another_record(
 
 def left_out_of(charter: Charter, entries: Iterable[Entry]) -> list[tuple[PartyId, ...]]:
     """Of every closing, who was left out of it."""
-    writer = CompletenessWriter(charter)
+    writer = CompletenessWriter(charter, seed=SEED)
     for step in steps(charter.codec, entries):
         writer.add(step)
     return [closing.left_out for closing in writer.completeness().closings]
@@ -404,3 +405,33 @@ def test_of_many_the_first_are_named() -> None:
     found = audited(file_of(run, plain(run)))
     [finding] = [f for f in found.findings if "on record" in str(f)]
     assert str(finding).endswith("party-20 and 5 more")
+
+
+@pytest.mark.parametrize("seed", [SEED + 1, WITHHELD], ids=["another seed", "withheld"])
+def test_a_network_that_is_blamed_without_its_seed_excuses_nobody(
+    seed: Any, yes: tuple[PartyId, ...]
+) -> None:
+    """An aggregator writes a seed into the header of a real survey, and drops by content."""
+    run = without(yes)
+    out = bytearray()
+    recorder = Recorder(
+        out.extend,
+        header_of(run.charter, seed=seed),
+        signer=run.setting.identities[AGGREGATOR],
+        secret=bytes(32),
+    )
+    for entry in run.entries:
+        now = entry.at / 1e6
+        if isinstance(entry, Sent):
+            recorder.sent(decode_envelope(entry.envelope), now=now)
+        elif isinstance(entry, Departed):
+            recorder.departed(entry.party, entry.reason, now=now)
+        elif isinstance(entry, Delivered):
+            recorder.delivered(run.sent[entry.sender, entry.seq], now=now)
+        elif isinstance(entry, Hindered):
+            recorder.hindered(run.sent[entry.sender, entry.seq], now=now)
+    recorder.close()
+    found = audit(lambda: [bytes(out)], type(VARIANT))
+    assert found.verdict == "broken"
+    [closing] = found.completeness.closings
+    assert set(closing.left_out) == set(yes)
