@@ -9,6 +9,7 @@ from typing import NamedTuple
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
+from protocol.session.roles import topic_of
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
@@ -89,7 +90,7 @@ def keep_receipt(
     """
     session = charter.session
     receipt, checkpoint = receipt_for(charter, head, given, said=said, reports=reports)
-    problems = problems_of(receipt, checkpoint)
+    problems = problems_of(receipt, checkpoint) or _other_rounds(charter, receipt)
     which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
     # What says something else of the same words, and what says the same.
     others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]
@@ -111,6 +112,20 @@ def keep_receipt(
     write_whole(kept.checkpoint, checkpoint.note, private=True)
     write_whole(kept.receipt, encode_receipt(receipt), private=True)
     return kept
+
+
+def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
+    """Name the closings of another round than the report that they are shown for.
+
+    A receipt alone does not say of which round a report is: its party knows.
+    """
+    shown = (*receipt.counted, *receipt.late)
+    return tuple(
+        f"a closing is of {each.topic}, and the report shown with it of {topic}"
+        for each in shown
+        if each.report.envelope is not None
+        and (topic := topic_of(charter.codec.open(each.report.envelope))) != each.topic
+    )
 
 
 def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:

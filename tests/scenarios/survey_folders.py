@@ -99,20 +99,11 @@ _PARAMETERS = {
 }
 
 
-_SUMS = """
-[sums]
-corrupt = 0.15
-dropped = 0.34
-"""
-"""A third may be missing: of few parties, those that a test stops."""
-
-
 def _planned(name: str, parameters: str) -> str:
     _, attributes = PLAN.split("patience = 20.0\n")
     asked = {"privkv": _KEYS, "privkvm": _KEYS, "numeric-mean": _NUMBERS}.get(name, attributes)
-    sums = _SUMS if name in ("secure-sum", "pair-counts", "pair-rr", "rr-clusters") else ""
     head = f'title = "{name}"\nvariant = "{name}"\nquorum = 4\npatience = 20.0\n'
-    return f"{head}{parameters}\n{asked}{sums}"
+    return f"{head}{parameters}\n{asked}"
 
 
 PLANS = {name: _planned(name, parameters) for name, parameters in _PARAMETERS.items()}

@@ -22,7 +22,7 @@ from scenarios.deployment.members import read_member
 from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
 from scenarios.operation.operation import Operation
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
-from tests.recorded.late import LIES, LOG, named
+from tests.recorded.late import EVERYBODY, HEAD, LIES, LOG, OTHER, REPORT, closing, counted, named
 from tests.recorded.late import SAID as LATE_SAID
 from tests.recorded.late import given as acknowledged_late
 from tests.recorded.late import head as late_head
@@ -430,3 +430,15 @@ def test_a_late_note_under_a_receipts_name_is_none(tmp_path: Path) -> None:
     kept.receipt.rename(tmp_path / f"receipt-{SESSION}")
     kept.checkpoint.rename(tmp_path / f"checkpoint-{SESSION}")
     assert receipt_in(tmp_path, CHARTER, ONE) is None
+
+
+@pytest.mark.parametrize("everybody", [False, True], ids=["late", "counted"])
+def test_a_closing_of_another_round_is_kept_as_evidence(everybody: bool, tmp_path: Path) -> None:
+    """Written by an aggregator that has no such round, it says what it likes of a report."""
+    other = closing(round_=3, counted=EVERYBODY) if everybody else closing(round_=3)
+    log = (OTHER, REPORT, other, HEAD) if everybody else (OTHER, other, REPORT, HEAD)
+    told = counted(log, other) if everybody else named(log, closed=other, early=log[:2])
+    given = acknowledged_late(log, told)
+    kept = keep_receipt(tmp_path, CHARTER, late_head(), given, said=[LATE_SAID], reports=(0,))
+    assert "a closing is of ('Report', 3), and the report shown with it of" in kept.problems[0]
+    assert kept.receipt.name == f"refused-receipt-{SESSION}"

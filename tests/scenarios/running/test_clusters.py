@@ -198,7 +198,7 @@ def test_a_reproduction_has_nothing_to_draw_from(tmp_path: Path) -> None:
         ("td=inf", "td"),
         ("td=nan", "td"),
         ("p=1", "p"),
-        ("dropped=0.9", "no threshold withstands both"),
+        ("dropped=0.9", "may be missing withstand 0 who conspire"),
         ("parties=1", "a sum over one party shows its values"),
     ],
 )
