@@ -15,6 +15,8 @@ from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
     LATE,
     Acknowledgement,
+    Counted,
+    Late,
     Receipt,
     Word,
     decode_receipt,
@@ -119,7 +121,7 @@ def _other_rounds(charter: Charter, receipt: Receipt) -> tuple[str, ...]:
 
     A receipt alone does not say of which round a report is: its party knows.
     """
-    shown = (*receipt.counted, *receipt.late)
+    shown: tuple[Counted | Late, ...] = (*receipt.counted, *receipt.late)
     return tuple(
         f"a closing is of {each.topic}, and the report shown with it of {topic}"
         for each in shown
