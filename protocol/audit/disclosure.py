@@ -75,7 +75,7 @@ class Disclosure:
 
 
 def follows_from_seed(charter: Charter, seed: int, member: PartyId) -> bool:
-    """Whether a member's key on the roster is the one that a simulation with this seed gives it."""
+    """Compare a member's key on the roster with that of a simulation with this seed."""
     secret = Streams.of_seed(seed).stream(member, IDENTITY_STREAM).bytes(SECRET_BYTES)
     return Identity(member, secret).public == charter.roster.key(member)
 

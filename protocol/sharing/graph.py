@@ -98,7 +98,7 @@ class Degree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Withstood(msgspec.Struct, frozen=True, kw_only=True):
-    """How many parties may conspire with the aggregator in a secure sum.
+    """Number of parties that may conspire with the aggregator in a secure sum.
 
     Up to so many learn one sum over at least ``honest`` honest parties, and nothing else.
 

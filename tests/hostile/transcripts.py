@@ -182,6 +182,16 @@ def _delivered(draft: Draft, other: Draft, random: Random) -> None:
     draft.items.insert(_place(draft, random), entry)
 
 
+def _hindered(draft: Draft, other: Draft, random: Random) -> None:
+    names = (*draft.identities, *TEXTS[:8])
+    pick = random.choice
+    place, entry = _place(draft, random), ["Hindered", 5, pick(names), pick(names), pick((0, 1, 2))]
+    before = draft.items[place - 1] if place else None
+    if before is not None and before[0] == SENT and random.random() < 0.7:
+        entry[2:] = before[2][1:4]
+    draft.items.insert(place, entry)
+
+
 def _departed(draft: Draft, other: Draft, random: Random) -> None:
     name = random.choice((*draft.identities, *TEXTS))
     entry = ["Departed", 5, name, random.choice(("closed its link", "", "a" * 1024, "\x1b[2J"))]
@@ -286,6 +296,7 @@ _CHANGES: tuple[Callable[[Draft, Draft, Random], None], ...] = (
     _exchanged_bodies,
     _spliced,
     _delivered,
+    _hindered,
     _departed,
     _refused,
     *(_closed,) * 3,

@@ -167,9 +167,7 @@ def compare(
     what = [
         Compared(epsilon, each)
         for epsilon in epsilons
-        for each in chosen(
-            meant, Wanted(survey, epsilon, tables, len(held), dropout), asked.parameters
-        )
+        for each in chosen(meant, Wanted(survey, epsilon, tables, dealt, dropout), asked.parameters)
     ]
     settings = {
         "plan": survey.digest.hex(),

@@ -251,12 +251,28 @@ def test_a_sample_varies_about_its_population_whatever_is_asked() -> None:
     assert around.rmse**2 - within.rmse**2 == pytest.approx(sampled**2)
 
 
-def test_sums_are_set_up_for_the_expected_dropouts() -> None:
+@pytest.mark.parametrize(
+    ("parties", "dropout", "missing"),
+    [
+        (100, 0.0, 10),
+        # Two standard deviations more than expected: 25 + 8.7.
+        (100, 0.25, 33),
+        # One, for with two a third of the others could read the rest.
+        (10, 0.2, 3),
+        # None can be spared.
+        (9, 0.25, 2),
+        # Half of one, for more would take more than 255 neighbours.
+        (32_561, 0.1, 3288),
+    ],
+)
+def test_sums_are_set_up_for_more_than_the_expected_dropouts(
+    parties: int, dropout: float, missing: int
+) -> None:
     survey = survey_of(3, 2)
-    wanted = Wanted(survey, 1.0, target_of(survey, "margins"), parties=100, dropout=0.25)
+    wanted = Wanted(survey, 1.0, target_of(survey, "margins"), parties=parties, dropout=dropout)
     [candidate] = of_variant(SecureSumVariant, wanted)
     assert isinstance(candidate.variant, SecureSumVariant)
-    assert candidate.variant.sums.dropped == 0.25
+    assert candidate.variant.sums.withstands(parties).missing == missing
 
 
 def test_large_parties_send_less_for_each_respondent() -> None:

@@ -306,6 +306,7 @@ import signal
 import socket
 import sys
 from tests.scenarios.programs import Program
+from transports.testing import HANGS
 
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with socket.create_server(("127.0.0.1", 0)) as mute:
