@@ -64,13 +64,25 @@ def test_a_table_is_written_as_a_file(outcome: Outcome, transcript: Path, tmp_pa
     assert [row["clinic"] for row in rows[:4]] == list(table.categories[1])
 
 
+def exact(file: Path) -> pandas.DataFrame:
+    """A CSV file whose numbers are what is written: pandas itself rounds some, by its version."""
+
+    def numbers(column: pandas.Series) -> pandas.Series:
+        try:
+            return column.map(float)
+        except ValueError:
+            return column
+
+    return pandas.read_csv(file, keep_default_na=False, dtype=str).apply(numbers)
+
+
 def test_several_tables_stand_below_each_other(
     outcome: Outcome, transcript: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "tables.csv"
     asked = ("--table", "smokes,clinic", "--table", "clinic,age")
     assert sottovoce("estimate", transcript, *asked, "--out", out).code == 0
-    frame = pandas.read_csv(out, keep_default_na=False, engine="python")
+    frame = exact(out)
     assert [*frame.columns][:4] == ["table", "smokes", "clinic", "age"]
     for names in (["smokes", "clinic"], ["clinic", "age"]):
         rows = frame[frame["table"] == ",".join(names)]
@@ -159,7 +171,7 @@ def test_an_attribute_may_have_the_name_of_another_column(tmp_path: Path) -> Non
     outcome = simulate(variant, records, path=tmp_path / "t.svt")
     command = ("estimate", tmp_path / "t.svt")
     assert sottovoce(*command, "--table", "value,x", "--table", "level", "--out", file).code == 0
-    frame = pandas.read_csv(file, keep_default_na=False, engine="python")
+    frame = exact(file)
     assert [*frame.columns][:5] == ["table", "attribute value", "x", "attribute level", "value"]
     assert frame["attribute level"].tolist() == ["", "", "", "", "p", "q"]
     shares = [
