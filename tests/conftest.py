@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.raw_data import VARIABLE
+
+pytest_plugins = ["tests.budget"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,8 +23,14 @@ def without_raw_data() -> Iterator[None]:
         yield
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors: tests of processes, clocks and links wait now and then."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """None for one file, which is sooner done than workers are started.
+
+    Else one more than processors: tests of processes, clocks and links wait now and then.
+    """
+    files = {Path(given.partition("::")[0]) for given in config.args}
+    if len(files) == 1 and files.pop().is_file():
+        return 0
     return (os.cpu_count() or 1) + 1
 
 

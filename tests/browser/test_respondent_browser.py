@@ -20,6 +20,7 @@ from tests.recorded.late import LOG, given, named
 from tests.recorded.late import made as late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, TWO, changed_report, rewritten, run_of, setting, signed_run
+from tests.tiers import slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -164,7 +165,7 @@ def test_both_files_can_be_dropped(opened: Opened) -> None:
     opened.page.wait_for_selector(f"text={COUNTED}")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", DESK), ("dark", PHONE)])
+@pytest.mark.parametrize(("scheme", "width"), [slow("light", DESK), ("dark", PHONE)])
 def test_axe_finds_nothing(browser: Browser, file: Path, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

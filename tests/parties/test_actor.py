@@ -19,6 +19,7 @@ from protocol.wire.codec import Kind
 from tests.live import run_live, town
 from tests.protocol.sessions import SURVEY
 from tests.recorded.runs import Run
+from tests.tiers import thinned
 from transports.base import Limits
 
 BULK = 400_000
@@ -63,7 +64,7 @@ class Everybody(Variant, frozen=True):
         return Total(await self.talk(me))
 
 
-@pytest.mark.parametrize("transport", ["memory", "tcp", "tls"])
+@pytest.mark.parametrize("transport", thinned(["memory", "tcp", "tls"], 2))
 async def test_all_to_all_of_large_messages_does_not_deadlock(
     transport: str, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Sent
 from tests.live import Live, run_live, town
 from tests.parties.adversaries import Flooder, Forger, Mute, Quitter
+from tests.tiers import thinned
 from transports.base import Limits
 
 EVIL = PartyId("party-3")
@@ -80,7 +81,7 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
 }
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 24))
 @pytest.mark.parametrize("what", FORGERIES)
 async def test_a_forged_envelope_ends_the_forgers_link_and_is_recorded(
     what: str, transport: str, tmp_path: Path

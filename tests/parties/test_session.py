@@ -23,6 +23,7 @@ from tests.live import Sockets, entered, hub_of, run_live, town
 from tests.parties.adversaries import Mute
 from tests.protocol.sessions import SURVEY
 from tests.recorded.runs import Run
+from tests.tiers import thinned
 from transports.base import Limits, Link
 from transports.faults import Fault, crash, delay, drop, faults
 from transports.memory import MemoryHub, open_memory
@@ -224,7 +225,7 @@ async def test_who_does_not_end_is_given_some_time(autojump_clock: object) -> No
     assert counted(done.published) == 3
 
 
-@pytest.mark.parametrize("transport", ["memory", "tcp", "tls"])
+@pytest.mark.parametrize("transport", thinned(["memory", "tcp", "tls"], 2))
 async def test_no_report_is_lost_when_all_leave_at_once(transport: str, tmp_path: Path) -> None:
     """Parties close right after they have sent; 200 do so together, before small mailboxes."""
     where = town(200)

@@ -6,6 +6,7 @@ from tests.system.invariants import INVARIANTS, broken_in
 from tests.system.planted import PLANTS
 from tests.system.schedule import Crash, Cut, Late, Schedule, drawn, shrunk
 from tests.system.world import play, profile_of, setup_of
+from tests.tiers import slow, thinned
 
 SCHEDULES = 200
 
@@ -25,7 +26,7 @@ RARE = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE)) for name in PLANTS]
+    "name", [*thinned([name for name in PLANTS if name not in RARE], 7), *map(slow, RARE)]
 )
 def test_it_is_found(name: str) -> None:
     profile = profile_of(PLANTS[name].variant)

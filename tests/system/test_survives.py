@@ -1,4 +1,4 @@
-"""Whole surveys, simulated while things go wrong: ten schedules of every variant, 200 in all."""
+"""Whole surveys, simulated while things go wrong: two schedules of every variant, or ten."""
 
 import os
 import subprocess
@@ -32,16 +32,16 @@ from tests.system.schedule import (
     read,
 )
 from tests.system.world import PARTIES, Course, after, play, profile_of, setup_of, variants
+from tests.tiers import slow, thinned
 
-SCHEDULES = 10
 
-
+@pytest.mark.parametrize("schedules", [2, slow(10)])
 @pytest.mark.parametrize("name", [*variants()])
-def test_a_survey_survives(name: str) -> None:
-    assert failures_of(name, 0, SCHEDULES) == []
+def test_a_survey_survives(name: str, schedules: int) -> None:
+    assert failures_of(name, 0, schedules) == []
 
 
-@pytest.mark.parametrize("name", [*variants()])
+@pytest.mark.parametrize("name", thinned([*variants()], 8))
 def test_without_faults_everybody_is_counted(name: str) -> None:
     course = play(setup_of(name), Schedule(0))
     assert broken_in(course) == []
@@ -198,6 +198,7 @@ def test_the_length_of_a_record_is_found() -> None:
     assert [place for place in range(len(said)) if is_length(said, place)] == [3, 4, 10, 11]
 
 
+@pytest.mark.slow
 def test_only_a_bit_in_the_length_of_a_record_is_like_silence() -> None:
     setup, stalled = setup_of("secure-sum"), 0
     for byte in range(1330, 1380):

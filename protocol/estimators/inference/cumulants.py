@@ -8,7 +8,7 @@ within a thousandth or so of the exact tails from some ten reports on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -21,6 +21,9 @@ from protocol.randomizers.exact import Floats
 _STEPS = 60
 _FINE = 2.0**-40
 """An end of an interval is found to so much of its range, within so many steps."""
+
+# So many standard errors the ends of normal intervals are from those that are searched for.
+_NEAR = 0.1
 
 # Squared steps of a sum in its variance at which its own probability counts for less in a tail.
 _FEW = 5.0
@@ -291,21 +294,35 @@ def accepted(
     of the range to one standard error inside. NaN where the errors are.
 
     Args:
-        errors: by the truths, of ``shape``.
+        errors: by the truths, of shape (2, *shape).
         level: the confidence level.
         least, most: the range of the truth.
         shape: that of the estimates.
     """
     z = critical(level)
-    low = -_crossing(lambda t: _quantile(above(errors(-t))) + z, -most, -least, shape)
-    high = _crossing(lambda t: _quantile(below(errors(t))) + z, least, most, shape)
-    first, last = errors(np.full(shape, least)), errors(np.full(shape, most))
-    inside = np.sqrt(np.maximum([first.variance, last.variance], 0.0))
-    tail = (1 - level) / 2
-    high = np.where(below(first) < tail, np.minimum(least + inside[0], most), high)
-    low = np.where(above(last) < tail, np.maximum(most - inside[1], least), low)
-    known = np.isfinite(first.errors + first.variance + last.variance)
-    return Interval(np.where(known, low, np.nan), np.where(known, high, np.nan))
+    # Both ends at once: the lower end is the upper one of the truth with its sign turned.
+    sign = np.array([-1.0, 1.0]).reshape(2, *[1] * len(shape))
+    start = np.broadcast_to(np.where(sign < 0, -most, least), (2, *shape))
+    stop = np.broadcast_to(np.where(sign < 0, -least, most), (2, *shape))
+    first = errors(sign * start)
+    # Where the ends would be if the errors were normal.
+    estimate = start + sign * first.errors
+    near, width = estimate, np.zeros_like(estimate)
+    for _ in range(3):
+        variance = errors(sign * np.clip(near, start, stop)).variance
+        width = np.sqrt(np.maximum(variance, 0.0))
+        near = estimate + z * width
+    found = crossing(
+        lambda turned: _quantile(_tails(errors(sign * turned), sign)) + z,
+        start,
+        stop,
+        fine=_FINE * (most - least),
+        guesses=(near - _NEAR * width, near + _NEAR * width),
+    )
+    inside = np.sqrt(np.maximum(first.variance, 0.0))
+    found = sign * np.where(np.isnan(found), np.minimum(start + inside, stop), found)
+    known = np.isfinite(first.errors + first.variance).all(axis=0)
+    return Interval(*np.where(known, found, np.nan))
 
 
 def below(errors: Errors) -> Floats:
@@ -347,40 +364,60 @@ def _tails(errors: Errors, sign: float) -> Floats:
     return found
 
 
-def _crossing(
-    excess: Callable[[Floats], Floats], least: float, most: float, shape: tuple[int, ...]
+def crossing(
+    excess: Callable[[Floats], Floats],
+    start: Floats,
+    stop: Floats,
+    *,
+    fine: float,
+    guesses: Sequence[Floats] = (),
 ) -> Floats:
-    """Where falling functions become negative; the end of the range where they do not change sign.
+    """Where falling functions become negative.
 
     Chandrupatla, A New Hybrid Quadratic/Bisection Algorithm, Advances in Engineering Software 28,
     1997: it takes a parabola through the last three points where that is safe, and else bisects.
+
+    Args:
+        excess: the functions, of arguments of the shape of ``start``.
+        start, stop: between which arguments they are searched.
+        fine: how closely the argument is found.
+        guesses: what is tried first; it may be outside.
+
+    Returns:
+        NaN where a function is negative at the start, and the stop where it is not negative there.
     """
-    a, b = np.full(shape, least), np.full(shape, most)
+    a, b = start, stop
     at_a, at_b = excess(a), excess(b)
     never, always = ~(at_a >= 0), at_b >= 0
-    part = np.full(shape, 0.5)
-    for _ in range(_STEPS):
-        x = a + part * (b - a)
+    c, at_c = a, at_a
+    for guess in guesses:
+        x = np.where((guess > a) & (guess < b), guess, a)
         at_x = excess(x)
-        same = (at_x >= 0) == (at_a >= 0)
-        c, at_c = np.where(same, a, b), np.where(same, at_a, at_b)
-        b, at_b = np.where(same, b, a), np.where(same, at_b, at_a)
-        a, at_a = x, at_x
-        width = np.abs(b - a)
-        done = (width <= _FINE * (most - least)) | never | always | np.isnan(at_x)
-        if done.all():
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
+        held = at_x >= 0
+        c, at_c = np.where(held, a, b), np.where(held, at_a, at_b)
+        a, at_a = np.where(held, x, a), np.where(held, at_x, at_a)
+        b, at_b = np.where(held, b, x), np.where(held, at_b, at_x)
+    part = np.full(a.shape, 0.5)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(_STEPS):
+            width = np.abs(b - a)
+            if ((width <= fine) | never | always | np.isnan(at_a)).all():
+                break
             xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
             parabola = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (c - a) / (b - a) * at_a / (
                 at_c - at_a
             ) * at_b / (at_c - at_b)
-        safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(parabola)
-        edge = 0.5 * _FINE * (most - least) / np.maximum(width, _TINY)
-        part = np.clip(np.where(safe, parabola, 0.5), edge, np.maximum(1 - edge, edge))
+            safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(parabola)
+            edge = 0.5 * fine / np.maximum(width, _TINY)
+            part = np.clip(np.where(safe, parabola, 0.5), edge, np.maximum(1 - edge, edge))
+            x = a + part * (b - a)
+            at_x = excess(x)
+            same = (at_x >= 0) == (at_a >= 0)
+            c, at_c = np.where(same, a, b), np.where(same, at_a, at_b)
+            b, at_b = np.where(same, b, a), np.where(same, at_b, at_a)
+            a, at_a = x, at_x
     nearer = np.where(np.abs(at_a) < np.abs(at_b), a, b)
-    found: Floats = np.where(always, most, np.where(never, least, nearer))
-    return found
+    return np.where(never, np.nan, np.where(always, stop, nearer))
 
 
 def _at(factors: Floats, truth: Floats) -> Floats:

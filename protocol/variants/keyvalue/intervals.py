@@ -15,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from protocol.estimators.inference.cumulants import Errors, above, below, left_by_sampling
+from protocol.estimators.inference.cumulants import (
+    Errors,
+    above,
+    below,
+    crossing,
+    left_by_sampling,
+)
 from protocol.estimators.inference.laws import Interval, critical
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
@@ -23,7 +29,7 @@ from protocol.variants.keyvalue.counts import checked
 from protocol.variants.keyvalue.moments import laws_of, likeliest_share
 
 _GRID = 129
-_STEPS = 30
+_FINE = 2.0**-36
 
 
 def mean_intervals(
@@ -108,11 +114,8 @@ def _accepted(reports: _Reports, tail: float) -> tuple[Floats, Floats]:
     first, last = held.argmax(axis=0), _GRID - 1 - held[::-1].argmax(axis=0)
 
     def refined(inner: Floats, outer: Floats) -> Floats:
-        for _ in range(_STEPS):
-            middle = (inner + outer) / 2
-            holds = _smaller_tail(reports, middle) >= tail
-            inner, outer = np.where(holds, middle, inner), np.where(holds, outer, middle)
-        return inner
+        found = crossing(lambda m: _smaller_tail(reports, m) - tail, inner, outer, fine=_FINE)
+        return np.where(np.isnan(found), inner, found)
 
     low = refined(grid[first], grid[np.maximum(first - 1, 0)])
     high = refined(grid[last], grid[np.minimum(last + 1, _GRID - 1)])

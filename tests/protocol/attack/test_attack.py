@@ -48,6 +48,7 @@ from tests.protocol.leaks import (
 )
 from tests.scenarios.own_variants import PlainAnswers
 from tests.statistical import ALPHA
+from tests.tiers import slow, thinned
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -155,13 +156,16 @@ def test_what_shows_in_no_row_is_found_with_default_settings(how: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "event"),
-    [
-        ("", ""),
-        ("by coming early", "among its sender's"),
-        ("far behind", "Beside.body[40]"),
-        ("in the last bits", "last bits of target's Beside.number"),
-        ("by whom it tells", "recipients of target's Beside"),
-    ],
+    thinned(
+        [
+            ("", ""),
+            slow("by coming early", "among its sender's"),
+            slow("far behind", "Beside.body[40]"),
+            ("in the last bits", "last bits of target's Beside.number"),
+            ("by whom it tells", "recipients of target's Beside"),
+        ],
+        2,
+    ),
 )
 def test_a_word_that_tells_the_truth(how: str, event: str) -> None:
     _, leaking = sound_and_leaking(Talkative, ONE, 0.2, how=how)
@@ -195,7 +199,7 @@ def test_rows_in_the_order_of_the_true_answers() -> None:
 # Sound variants
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in LONG])
+@pytest.mark.parametrize("name", thinned([name for name in BUILT_IN if name not in LONG], 5))
 def test_no_sound_variant_is_accused(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
     found = attack(variant, records, trials=16, runs=4, copies=4)
@@ -268,7 +272,7 @@ def test_the_attack_comes_near_to_what_is_true() -> None:
             assert probe.first.low > probe.second.high
 
 
-@pytest.mark.parametrize("name", ["inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"])
+@pytest.mark.parametrize("name", thinned(["inp-ps", "inp-ht", "marg-rr", "marg-ps", "marg-ht"], 3))
 def test_rows_that_are_packed_in_bits_are_found(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
     found = attack(variant, records, trials=100_000, runs=2)

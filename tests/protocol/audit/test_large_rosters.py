@@ -23,6 +23,7 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.report.rounds import rounds_of
 from tests.recorded.runs import Run, replay_member
 from tests.recorded.signed import run_of, setting
+from tests.tiers import thinned
 
 PARTIES = 4100
 EARLY, LATE = PartyId("party-0007"), PartyId("party-4099")
@@ -88,12 +89,15 @@ def nobody_in_the_second(entries: list[Entry]) -> list[Entry]:
 
 @pytest.mark.parametrize(
     ("change", "counted", "says"),
-    [
-        (left_out(0), 0, "closing of 'Report': closing from place 4096 on: expected place 0"),
-        (left_out(1), 0, "closing of 'Report': not all of its ranges are on record"),
-        (swapped, 0, "closing of 'Report': closing from place 4096 on: expected place 0"),
-        (nobody_in_the_second, 4095, "the record has another 'Pooled'"),
-    ],
+    thinned(
+        [
+            (left_out(0), 0, "closing of 'Report': closing from place 4096 on: expected place 0"),
+            (left_out(1), 0, "closing of 'Report': not all of its ranges are on record"),
+            (swapped, 0, "closing of 'Report': closing from place 4096 on: expected place 0"),
+            (nobody_in_the_second, 4095, "the record has another 'Pooled'"),
+        ],
+        2,
+    ),
 )
 def test_ranges_that_do_not_follow_are_found(
     run: Run, change: Change, counted: int, says: str
@@ -127,6 +131,7 @@ def test_a_receipt_of_32_561_parties_has_at_most_4_kb() -> None:
         assert len(encode_receipt(receipt)) <= 4000
 
 
+@pytest.mark.slow
 def test_there_is_room_for_a_million_who_are_all_asked_at_once(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

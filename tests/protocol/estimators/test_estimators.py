@@ -17,12 +17,14 @@ from protocol.randomizers import KeepUniform, join_codes, randomize_columns, spl
 from protocol.surveys.survey import Survey
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import paired
 
 # The estimate against enumeration of everything that can be reported
 
 
-@pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("b", "a")])
-@pytest.mark.parametrize("design", BLOCKS)
+@pytest.mark.parametrize(
+    ("design", "names"), paired([*BLOCKS], [("a",), ("b",), ("a", "b"), ("b", "a")])
+)
 def test_estimate_and_variance_are_exact_over_every_outcome(
     design: str, names: tuple[str, ...]
 ) -> None:
@@ -228,6 +230,7 @@ def test_closed_form_is_the_mean_variance_of_the_exact_law(design: str) -> None:
     assert mean_squared_error(randomizers, 4) == pytest.approx(variances.mean(), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["independent", "joint"])
 def test_errors_of_repeated_runs_have_the_closed_form(design: str) -> None:
     blocks = BLOCKS[design]

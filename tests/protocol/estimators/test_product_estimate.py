@@ -286,6 +286,7 @@ def runs_of(truth: Floats, randomizers: tuple[KeepUniform, ...], runs: int) -> F
     return np.array(errors)
 
 
+@pytest.mark.slow
 def test_closed_form_is_the_error_of_repeated_runs() -> None:
     truth = np.array([[0.3, 0.1, 0.1], [0.1, 0.2, 0.2]])
     randomizers = (keep(2, 0.4), keep(3, 0.5))

@@ -70,6 +70,7 @@ def effects(rho: float, runs: int) -> tuple[float, float, float]:
     return float(np.mean(found)), float(np.mean(variances)), float(np.var(values))
 
 
+@pytest.mark.slow
 def test_the_variance_between_parties_is_that_between_samples() -> None:
     alone, estimated, true = effects(0.0, 200)
     assert alone == pytest.approx(1, abs=0.05)

@@ -15,6 +15,7 @@ from protocol.randomizers import HadamardResponse
 from protocol.randomizers.oracles import hadamard_response
 from protocol.testing import check_randomizer
 from tests.statistical import spread_ratio
+from tests.tiers import slow, thinned
 
 SMALL = (
     HadamardResponse.with_epsilon(2, epsilon=1.0),
@@ -38,7 +39,7 @@ def law_of(randomizer: HadamardResponse, code: int) -> list[Fraction]:
     ]
 
 
-@pytest.mark.parametrize("randomizer", SMALL, ids=str)
+@pytest.mark.parametrize("randomizer", thinned(SMALL, 4), ids=str)
 def test_contract(randomizer: HadamardResponse) -> None:
     check_randomizer(randomizer)
 
@@ -136,7 +137,7 @@ def test_the_variance_is_the_papers() -> None:
     assert randomizer.variances(np.zeros(1), n)[0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("size", "epsilon"), [(16, 1.0), (40, 2.0)])
+@pytest.mark.parametrize(("size", "epsilon"), [slow(16, 1.0), (40, 2.0)])
 def test_the_variance_is_its_closed_form(size: int, epsilon: float) -> None:
     randomizer = HadamardResponse.with_epsilon(size, epsilon=epsilon)
     assert spread_ratio(randomizer) == pytest.approx(1, abs=0.02)

@@ -15,6 +15,7 @@ from protocol.errors import UnsupportedEventError
 from protocol.randomizers import KeepUniform, LocalHashing
 from protocol.randomizers.oracles import hashing
 from protocol.testing import check_randomizer
+from tests.tiers import thinned
 
 SMALL = (
     LocalHashing.binary(5, epsilon=1.0),
@@ -50,7 +51,7 @@ def test_two_hashes_are_uniform_and_independent(randomizer: LocalHashing) -> Non
 
 @pytest.mark.parametrize(
     "randomizer",
-    [pytest.param(one, marks=[pytest.mark.slow] * (one.groups == 9)) for one in SMALL],
+    thinned([pytest.param(one, marks=[pytest.mark.slow] * (one.groups == 9)) for one in SMALL], 2),
     ids=str,
 )
 def test_contract(randomizer: LocalHashing) -> None:

@@ -16,6 +16,7 @@ from protocol.randomizers import SubsetSelection
 from protocol.testing import check_randomizer
 from tests.scripted import Scripted
 from tests.statistical import spread_ratio
+from tests.tiers import slow, thinned
 
 SMALL = (
     SubsetSelection.with_epsilon(2, epsilon=1.0),
@@ -44,7 +45,7 @@ def law_of(randomizer: SubsetSelection, code: int) -> dict[tuple[int, ...], Frac
     }
 
 
-@pytest.mark.parametrize("randomizer", SMALL, ids=str)
+@pytest.mark.parametrize("randomizer", thinned(SMALL, 2), ids=str)
 def test_contract(randomizer: SubsetSelection) -> None:
     check_randomizer(randomizer)
 
@@ -131,7 +132,7 @@ def test_the_variance_is_the_papers() -> None:
     assert given + sampled == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("size", "epsilon"), [(16, 1.0), (40, 2.0)])
+@pytest.mark.parametrize(("size", "epsilon"), [slow(16, 1.0), (40, 2.0)])
 def test_the_variance_is_its_closed_form(size: int, epsilon: float) -> None:
     randomizer = SubsetSelection.with_epsilon(size, epsilon=epsilon)
     assert spread_ratio(randomizer) == pytest.approx(1, abs=0.02)

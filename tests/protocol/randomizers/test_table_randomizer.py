@@ -29,6 +29,7 @@ from protocol.randomizers.unmixing import TableUnmixing
 from tests.enumeration import AB, dense_law, every_outcome, keep, matrix, summing
 from tests.scripted import Scripted, crossed, seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
+from tests.tiers import thinned
 
 HALF, QUARTER = WORDS // 2, WORDS // 4
 SKEWED = (0.5, 0.05, 0.25, 0.0, 0.15, 0.05)
@@ -361,7 +362,7 @@ DESIGNS = {
 
 
 @pytest.mark.parametrize("names", [("a",), ("b",), ("a", "b"), ("b", "a")])
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", thinned(DESIGNS, 2))
 def test_estimate_and_variance_are_exact_over_every_outcome(
     design: str, names: tuple[str, ...]
 ) -> None:

@@ -57,6 +57,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     rewriting,
 )
 from tests.protocol.variants.clusters.test_rr_clusters import SURE, THREEFOLD, variant_of
+from tests.tiers import thinned
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 
@@ -215,7 +216,7 @@ def check_noticed(with_held: Watched, with_other: Watched) -> None:
 
 
 @pytest.mark.parametrize("told", ["all", "one"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 3))
 def test_a_party_goes_on_whatever_it_put_in(way: Way, told: str) -> None:
     """Its upload, what is drawn from its record and the head over these are all that differs."""
     charter = charter_of(summing(way, WARY), 8)
@@ -295,7 +296,7 @@ def test_a_party_goes_on_whatever_it_broadcast(way: Way, told: str) -> None:
     check_noticed(*runs)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 2))
 def test_an_aggregator_does_not_read_an_answer_of_everybody(way: Way) -> None:
     """Totals in which nobody has a first category: nobody who has it says so."""
     charter = charter_of(summing(way, SPARSE), 60)

@@ -62,6 +62,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     surviving,
 )
 from tests.recorded.runs import Run
+from tests.tiers import slow
 
 
 class Overheard:
@@ -311,7 +312,7 @@ async def credulous(me: Me, hood: Hood, digest: bytes, *, round: int, degree: De
 
 
 @pytest.mark.parametrize("agreeing", [True, False], ids=["agreeing", "credulous"])
-@pytest.mark.parametrize("n", [24, 256], ids=["complete", "sparse"])
+@pytest.mark.parametrize("n", [24, slow(256)], ids=["complete", "sparse"])
 def test_an_aggregator_that_tells_each_another_set_learns_nothing(
     n: int, agreeing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

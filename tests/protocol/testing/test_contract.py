@@ -35,6 +35,7 @@ from scenarios import EXECUTORS
 from scenarios.running.outcomes import Outcome
 from tests.protocol.sessions import SURVEY, answers
 from tests.scenarios.own_variants import PlainAnswers, RollCall
+from tests.tiers import thinned
 
 RECORDS = answers(SURVEY, 6)
 LOCAL = {"local": EXECUTORS["local"]}
@@ -336,14 +337,23 @@ class Oracle(FrequencyOracle, frozen=True):
 
 @pytest.mark.parametrize(
     ("stated", "says"),
-    [
-        ("half of epsilon", "party-1: randomizer 'Keeping' states epsilon 1, and its law has 3.80"),
-        ("half of the distance", "the ledger: randomizer 'Keeping' has a dominating pair that doe"),
-        (
-            "another law",
-            "the ledger: 4,000 reports tell at least epsilon 3",
-        ),
-    ],
+    thinned(
+        [
+            (
+                "half of epsilon",
+                "party-1: randomizer 'Keeping' states epsilon 1, and its law has 3.80",
+            ),
+            (
+                "half of the distance",
+                "the ledger: randomizer 'Keeping' has a dominating pair that doe",
+            ),
+            (
+                "another law",
+                "the ledger: 4,000 reports tell at least epsilon 3",
+            ),
+        ],
+        2,
+    ),
 )
 def test_a_randomizer_that_lies(stated: str, says: str) -> None:
     check_variant(Oracle(survey=SURVEY), RECORDS, executors=LOCAL)
@@ -407,24 +417,27 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        (
-            lambda said, asked: said.pop("page"),
-            "audit --records --coal.*: the page does not say",
-        ),
-        (
-            lambda said, asked: said.update(text="Not a"),
-            "the text does not say that the run",
-        ),
-        (
-            lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
-            "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
-        ),
-        (
-            lambda said, asked: asked.get("observer") and 1 / 0,
-            "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
-        ),
-    ],
+    thinned(
+        [
+            (
+                lambda said, asked: said.pop("page"),
+                "audit --records --coal.*: the page does not say",
+            ),
+            (
+                lambda said, asked: said.update(text="Not a"),
+                "the text does not say that the run",
+            ),
+            (
+                lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
+                "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
+            ),
+            (
+                lambda said, asked: asked.get("observer") and 1 / 0,
+                "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
+            ),
+        ],
+        3,
+    ),
 )
 def test_an_audit_that_goes_wrong(change: Callable[[Any, Any], object], says: str) -> None:
     class Changed(msgspec.Struct):

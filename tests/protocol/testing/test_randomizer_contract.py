@@ -25,6 +25,7 @@ from protocol.testing import check_randomizer, lawful
 from protocol.wire.arrays import ArraySpec
 from tests.enumeration import NONE_ALIKE, ROWS, matrix
 from tests.scenarios.stranger_unary import Oue, Underdominated, Understated
+from tests.tiers import thinned
 
 test_binary = lawful(KeepUniform.with_keep(2, p=0.3))
 test_sixteen = lawful(KeepUniform.with_epsilon(16, epsilon=1.0))
@@ -214,31 +215,37 @@ class Weak(Oue, frozen=True):
 
 @pytest.mark.parametrize(
     ("randomizer", "complaint"),
-    [
-        (
-            Understated(16, WORDS // 4),
-            r"'Understated' states epsilon 0\.549.*, and its law has 1\.0",
-        ),
-        (Underdominated(16, WORDS // 4), "'Underdominated' states epsilon"),
-        (Weak(16, WORDS // 4), "its dominating pair has 0"),
-        (Biased(8, WORDS // 3), "input 0, reports classed by 0 and 1: shares"),
-        (Skewed(8, WORDS // 4), "and 3: shares"),
-        (Floating(8, WORDS // 4), "not as report says: reports: dtype uint8, expected u2"),
-        (Small(8, WORDS // 4), "a report takes 64 bits, not 8"),
-        (Heavy(8, WORDS // 4), "has variance"),
-        (Shifted(8, WORDS // 4), "the estimated share of"),
-        (Supported(8, WORDS // 4), r"the support states 0\.5, 0\.2, none"),
-        (Together(8, WORDS // 4), "the weighted sum"),
-        (Added(8, WORDS // 4), "sum_variances of the weighted sum"),
-        (Picky(9, WORDS // 64), "tally fails of reports .*: ValueError: a report of all bits"),
-        (Loose(5, WORDS // 4), "tally of reports .*, has 6 counts up to .*; expected 5 of at most"),
-        (Unclassed(9, WORDS // 64), "classify of reports .*, gives places beyond the 4 of its"),
-        (Lopsided(8, WORDS // 4), "says that it is symmetric"),
-        (Mute(8, WORDS // 4), "the same stream gives other reports"),
-        (Guessing(8, WORDS // 4), "best_guess is"),
-        (Reversed(8, WORDS // 4), "log_ratios is not that of the law"),
-        (Derived(8, WORDS // 4), "comes back from the header as"),
-    ],
+    thinned(
+        [
+            (
+                Understated(16, WORDS // 4),
+                r"'Understated' states epsilon 0\.549.*, and its law has 1\.0",
+            ),
+            (Underdominated(16, WORDS // 4), "'Underdominated' states epsilon"),
+            (Weak(16, WORDS // 4), "its dominating pair has 0"),
+            (Biased(8, WORDS // 3), "input 0, reports classed by 0 and 1: shares"),
+            (Skewed(8, WORDS // 4), "and 3: shares"),
+            (Floating(8, WORDS // 4), "not as report says: reports: dtype uint8, expected u2"),
+            (Small(8, WORDS // 4), "a report takes 64 bits, not 8"),
+            (Heavy(8, WORDS // 4), "has variance"),
+            (Shifted(8, WORDS // 4), "the estimated share of"),
+            (Supported(8, WORDS // 4), r"the support states 0\.5, 0\.2, none"),
+            (Together(8, WORDS // 4), "the weighted sum"),
+            (Added(8, WORDS // 4), "sum_variances of the weighted sum"),
+            (Picky(9, WORDS // 64), "tally fails of reports .*: ValueError: a report of all bits"),
+            (
+                Loose(5, WORDS // 4),
+                "tally of reports .*, has 6 counts up to .*; expected 5 of at most",
+            ),
+            (Unclassed(9, WORDS // 64), "classify of reports .*, gives places beyond the 4 of its"),
+            (Lopsided(8, WORDS // 4), "says that it is symmetric"),
+            (Mute(8, WORDS // 4), "the same stream gives other reports"),
+            (Guessing(8, WORDS // 4), "best_guess is"),
+            (Reversed(8, WORDS // 4), "log_ratios is not that of the law"),
+            (Derived(8, WORDS // 4), "comes back from the header as"),
+        ],
+        10,
+    ),
     ids=lambda value: type(value).__name__,
 )
 def test_faults_are_found(randomizer: Randomizer, complaint: str) -> None:

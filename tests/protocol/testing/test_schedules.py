@@ -22,6 +22,7 @@ from protocol.variants.reports.reports import Ask, Pooled, Report, randomized
 from scenarios.cli.example_variants import example
 from tests.protocol.leaks import TWO, AskedTwice, some
 from tests.scenarios.own_variants import RollCall
+from tests.tiers import slow
 
 RECORDS = some(TWO, 8)
 
@@ -66,11 +67,12 @@ def test_a_patient_variant_loses_no_single_envelope() -> None:
     check_under_faults(patient, RECORDS)
 
 
+@pytest.mark.parametrize("schedules", [3, slow(12)])
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_projects_variants_hold(name: str) -> None:
+def test_the_projects_variants_hold(name: str, schedules: int) -> None:
     variant, records = example(BUILT_IN[name], {})
     twice = Records(records.survey, np.tile(records.codes, (2, 1)))
-    check_under_faults(variant, twice, schedules=12)
+    check_under_faults(variant, twice, schedules=schedules)
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from tests.recorded.transcripts import (
     sample,
     sent,
 )
+from tests.tiers import slow
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -247,9 +248,9 @@ def peak(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     ("options", "each"),
     [
-        pytest.param({"judge_heads": False}, 0, id="not judged", marks=pytest.mark.slow),
+        slow({"judge_heads": False}, 0, name="not judged"),
         pytest.param({}, 50, id="judged"),
-        pytest.param({"judge_heads": False, "acknowledging": True}, 70, id="acknowledged"),
+        slow({"judge_heads": False, "acknowledging": True}, 70, name="acknowledged"),
     ],
 )
 def test_memory_of_recording_is_what_heads_are_judged_by(
@@ -262,6 +263,7 @@ def test_memory_of_recording_is_what_heads_are_judged_by(
     assert lots < few + 40_000 * each + 100_000
 
 
+@pytest.mark.slow
 def test_memory_of_verifying_is_what_heads_are_judged_by() -> None:
     peaks = []
     for count in (5_000, 20_000):

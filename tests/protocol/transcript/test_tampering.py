@@ -11,9 +11,10 @@ from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import verify
 from tests.recorded.forgeries import Forgery, plain, rules, wrapped
 from tests.recorded.transcripts import ENTRIES, sample, signed_sample
+from tests.tiers import slow
 
 
-@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("signed", [slow(False), True])
 def test_a_flipped_bit_is_found_at_every_byte_of_the_log(signed: bool) -> None:
     """Without a signature the last entry's ``complete`` and ``reason`` are its own word."""
     file = Forgery(signed_sample().content if signed else None).plain()

@@ -29,6 +29,7 @@ from protocol.variants.keyvalue.moments import em, maximum_likelihood, moment
 from tests.enumeration import AB, keep
 from tests.every_variant import BITS, examples
 from tests.protocol.sessions import answers
+from tests.tiers import paired
 
 Floats = NDArray[np.float64]
 
@@ -100,8 +101,11 @@ def estimates(variant: Variant, records: Records, seed: int) -> Iterator[Estimat
             yield other
 
 
-@pytest.mark.parametrize("respondents", [1, 2, 3, 5])
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize(
+    ("variant", "respondents"),
+    paired(VARIANTS, [1, 2, 3, 5]),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_no_error_is_0_however_few_report(variant: Variant, respondents: int) -> None:
     made = np.random.default_rng(respondents)
     for seed in range(1, 5):

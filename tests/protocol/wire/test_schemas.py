@@ -30,6 +30,7 @@ from tests.protocol.wire.test_codec_attacks import bodies
 from tests.recorded.runs import recorded
 from tests.scenarios.own_variants import RollCall
 from tests.schema_reader import Plain, Unfit, read_body
+from tests.tiers import thinned
 
 pack = msgspec.msgpack.encode
 plain = msgspec.msgpack.decode
@@ -362,7 +363,9 @@ def records_of(log: bytes) -> Iterator[bytes]:
         place += 4 + length
 
 
-@pytest.mark.parametrize("example", [*examples(), OWN], ids=lambda example: example.name)
+@pytest.mark.parametrize(
+    "example", thinned([*examples(), OWN], 28), ids=lambda example: example.name
+)
 def test_an_outsider_reads_every_body(example: Example) -> None:
     run = recorded(*example, parties=PARTIES)
     codec = run.charter.codec

@@ -26,10 +26,10 @@ from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run
 from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.tiers import thinned
 from transports.certificates import private_pem
 from transports.faults import drop
 
-EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 ALL = ("--coalition", "aggregator,party-1", "--tap", "party-2-party-3", "--key", "party-4")
 
 
@@ -82,7 +82,7 @@ def test_every_variant_has_an_example() -> None:
     assert {example.variant.name for example in examples()} == set(BUILT_IN)
 
 
-@EVERY
+@pytest.mark.parametrize("example", thinned(examples(), 9), ids=lambda example: example.name)
 def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None:
     run = recorded(tmp_path, example.variant, n=len(example.records))
     page = tmp_path / "pages" / "page.html"
@@ -117,7 +117,7 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "example",
-    [example for example in examples() if "literal" not in example.name],
+    thinned([example for example in examples() if "literal" not in example.name], 11),
     ids=lambda example: example.name,
 )
 def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:

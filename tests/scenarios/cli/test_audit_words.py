@@ -19,6 +19,7 @@ from tests.protocol.sessions import answers
 from tests.scenarios.cli.test_audit_command import Recorded, recorded
 from tests.scenarios.command import sottovoce
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
+from tests.tiers import slow
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def summed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return recorded(tmp_path_factory.mktemp("summed"), SecureSumVariant(survey=BITS))
 
 
-@pytest.mark.parametrize("keep", [0.3, 0.8])
+@pytest.mark.parametrize("keep", [0.3, slow(0.8)])
 def test_false_answers_pass_as_often_as_is_said(keep: float, tmp_path: Path) -> None:
     """Every party has one false answer."""
     n = 400

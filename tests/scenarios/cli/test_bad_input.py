@@ -30,6 +30,7 @@ from tests.scenarios.command import (
     write_adult,
 )
 from tests.scenarios.survey_folders import PLAN, make_folders, plan_file, table
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
@@ -267,7 +268,7 @@ def test_too_many_parties_for_sockets_leave_no_record(transport: str, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("transport", ["local", "memory", "tcp", "tls"])
+@pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp", "tls"], 2))
 def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_path: Path) -> None:
     write_adult(tmp_path / "data", 50)
     run = ("run", "adult-joint", "--data", tmp_path / "data", "--transport", transport)
@@ -286,7 +287,7 @@ def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_p
     assert verification.ending.reason == "QuorumError"
 
 
-@pytest.mark.parametrize("transport", ["local", "memory", "tcp"])
+@pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp"], 2))
 def test_an_interrupt_in_the_middle(transport: str, tmp_path: Path) -> None:
     said = python(
         *("-m", "scenarios", "run", f"{OWN}:interrupted"),

@@ -38,6 +38,7 @@ from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
 from tests.recorded.runs import Run, fate_of, recorded, written
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 
 SIMPLE = RRIndependent.with_keep(BITS, 0.6)
 ROUNDS = RRBA(survey=BITS, p=0.5, k=1, mix=0.5, block=2)
@@ -600,7 +601,7 @@ def test_every_word_of_both_verdicts_is_said_of_some_record() -> None:
     assert words == set(STATES)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, 20))
 def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path, page = tmp_path / "t.svt", tmp_path / "page.html"

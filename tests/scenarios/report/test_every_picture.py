@@ -16,6 +16,7 @@ from scenarios.report.pictures.style import frame
 from scenarios.running.loading import all_scenarios, find_scenario
 from scenarios.running.scenario import Context
 from tests.scenarios.pictures import faults
+from tests.tiers import slow
 
 NAMES = tuple(scenario.name for scenario in all_scenarios())
 RUNS = 10
@@ -43,7 +44,7 @@ def picture_of(name: str) -> Plot:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in CHEAP else pytest.param(name, marks=pytest.mark.slow) for name in NAMES],
+    [name if name in CHEAP else slow(name) for name in NAMES],
 )
 def test_the_picture_of_a_scenario_is_legible(name: str) -> None:
     try:

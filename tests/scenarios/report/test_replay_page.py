@@ -31,6 +31,7 @@ from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
 from tests.scenarios.command import complaint, sottovoce
+from tests.tiers import thinned
 
 CHOSEN = [
     example
@@ -72,7 +73,7 @@ def test_there_are_all_that_are_to_be_held() -> None:
     assert len({example.variant.name for example in CHOSEN}) == 5
 
 
-@pytest.mark.parametrize("example", CHOSEN, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(CHOSEN, 3), ids=lambda example: example.name)
 def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) -> None:
     path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
     standings = live(example, path)

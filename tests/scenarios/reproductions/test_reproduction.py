@@ -17,6 +17,7 @@ from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Context
 from tests.scenarios.command import complaint, sottovoce
+from tests.tiers import thinned
 
 OWN = '''
 """Reproductions of a user's own, and a scenario that is none."""
@@ -349,7 +350,8 @@ def test_a_terminal_shows_progress(own: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("ending", "start"), [("png", b"\x89PNG\r\n\x1a\n"), ("SVG", b"<?xml"), ("pdf", b"%PDF-")]
+    ("ending", "start"),
+    thinned([("png", b"\x89PNG\r\n\x1a\n"), ("SVG", b"<?xml"), ("pdf", b"%PDF-")], 2),
 )
 def test_plot_writes_a_picture(own: Path, tmp_path: Path, ending: str, start: bytes) -> None:
     path = tmp_path / "new" / f"picture.{ending}"

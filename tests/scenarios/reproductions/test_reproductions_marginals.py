@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -23,12 +25,12 @@ from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import thinned
 
 # Draws
 
 
-@pytest.mark.parametrize("unary", ["sue", "oue"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "unary"), thinned(product(METHODS, ["sue", "oue"]), 4))
 def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) -> None:
     """Mean and variance of every figure that is counted, by one random projection."""
     records = taxi(60, d=4, seed=5)
@@ -58,7 +60,7 @@ def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) ->
             assert mean_p_value(live[:, place] - drawn[:, place], 0.0) > ALPHA
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thinned(METHODS, 2))
 def test_estimates_of_draws_are_unbiased(method: Method) -> None:
     cells = taxi(60_000, d=4, seed=5).counts(taxi_survey(4).names).ravel()
     generator = np.random.default_rng(8)

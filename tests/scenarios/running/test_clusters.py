@@ -19,6 +19,7 @@ from protocol.variants.clusters.clustering import cluster
 from scenarios.datasets.adult import adult
 from tests.pages import Page
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 
 RESPONDENTS = 2000
 
@@ -60,7 +61,9 @@ def test_exact_counts_lead_to_the_clusters_of_the_truth(
     assert "Record: sound. " in audited
 
 
-@pytest.mark.parametrize(("dependence", "pilots"), [("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)])
+@pytest.mark.parametrize(
+    ("dependence", "pilots"), thinned([("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)], 2)
+)
 def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) -> None:
     result = run(f"dependence={dependence}", "tv=50", "td=0.05")
     sizes = [9, 16, 7, 15, 6, 5, 2, 2]
@@ -73,7 +76,7 @@ def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) 
     assert result["privacy"]["record_epsilon"] <= learned + released + 1e-9
 
 
-@pytest.mark.parametrize("dependence", ["rr", "rr-debiased", "pair-rr"])
+@pytest.mark.parametrize("dependence", thinned(["rr", "rr-debiased", "pair-rr"], 2))
 def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
     found = run(f"dependence={dependence}")["dependence"]
     assert found["standard_errors"] is None

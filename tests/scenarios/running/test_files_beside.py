@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.command import python
+from tests.tiers import paired
 
 OWN = """
 import msgspec
@@ -37,8 +38,9 @@ SCENARIOS = (Scenario(name="own", summary="Own.", parameters=Parameters, run=run
 HIDING = "raise RuntimeError('it hides a module')\n"
 
 
-@pytest.mark.parametrize("engine", ["here", "processes"])
-@pytest.mark.parametrize("named", ["relative", "absolute"])
+@pytest.mark.parametrize(
+    ("named", "engine"), paired(["relative", "absolute"], ["here", "processes"])
+)
 def test_files_beside_are_found_and_hide_nothing(named: str, engine: str, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()

@@ -18,6 +18,7 @@ from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.raw_data import RAW, needs
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 
 SMALL = {"n": 2000, "parties": 20}
 NAMES = ("kv-gaussian", "kv-power", "kv-linear")
@@ -30,7 +31,7 @@ def finished(name: str, *, data: Path | None = None, **given: Any) -> Finished:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", thinned(NAMES, 2))
 @pytest.mark.parametrize("protocol", ["privkv", "privkvm"])
 def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
     found = finished(name, protocol=protocol, **SMALL)

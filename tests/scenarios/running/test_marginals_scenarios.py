@@ -16,6 +16,7 @@ from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
 from tests.scenarios.datasets.test_taxi import write
+from tests.tiers import thinned
 
 
 def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
@@ -25,14 +26,17 @@ def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
 
 @pytest.mark.parametrize(
     ("method", "bits"),
-    [
-        ("inp-rr", 256),
-        ("inp-ps", 8),
-        ("inp-ht", 7),
-        ("marg-rr", 9),
-        ("marg-ps", 7),
-        ("marg-ht", 8),
-    ],
+    thinned(
+        [
+            ("inp-rr", 256),
+            ("inp-ps", 8),
+            ("inp-ht", 7),
+            ("marg-rr", 9),
+            ("marg-ps", 7),
+            ("marg-ht", 8),
+        ],
+        5,
+    ),
 )
 def test_every_method_releases_marginals(method: str, bits: int) -> None:
     result = run("taxi-marginals", f"method={method}", "n=5000", "parties=10", "epsilon=6")

@@ -31,6 +31,7 @@ from scenarios.errors import UsageError
 from scenarios.running.workers import ShardEnded, run_in_workers, run_shard
 from tests.every_variant import PARTIES, Example, examples
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 RECORDS = town(24, seed=2)
@@ -118,7 +119,7 @@ def test_the_digest_is_that_of_one_process(transport: Any) -> None:
     assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 24), ids=lambda example: example.name)
 def test_every_variant_over_workers(example: Example) -> None:
     outcome = over_threads(example.variant, example.records, parties=PARTIES)
     here = simulate(example.variant, example.records, parties=PARTIES)

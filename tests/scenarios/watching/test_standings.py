@@ -32,6 +32,7 @@ from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
+from tests.tiers import thinned
 
 
 def followed(
@@ -68,7 +69,7 @@ def widest(standing: Standing) -> float:
     return max((line.high or 0.0) - (line.low or 0.0) for line in standing.lines)
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 12), ids=lambda example: example.name)
 def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) -> None:
     outcome, told, live = followed(*example)
     assert live == replayed(outcome)
@@ -309,7 +310,9 @@ def test_intervals_shrink_while_reports_by_cluster_arrive() -> None:
     assert drawn[-1].lines == live[-1].lines
 
 
-@pytest.mark.parametrize("rule", [drop(0.2, kind="Report"), duplicate(0.5), delay(0.5, share=0.5)])
+@pytest.mark.parametrize(
+    "rule", thinned([drop(0.2, kind="Report"), duplicate(0.5), delay(0.5, share=0.5)], 2)
+)
 def test_faults_on_the_way_change_nothing_in_what_is_replayed(rule: Fault) -> None:
     variant = replace(RRIndependent.with_keep(TOWN, 0.6), patience=1.0, quorum=1)
     outcome, _, live = followed(variant, town(40, seed=2), rule)

@@ -18,6 +18,7 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Attribute, Survey
+from tests.tiers import thinned
 
 Floats = NDArray[np.float64]
 
@@ -114,7 +115,7 @@ MARGINS = [
 ]
 
 
-@pytest.mark.parametrize("margins", MARGINS, ids=repr)
+@pytest.mark.parametrize("margins", thinned(MARGINS, 3), ids=repr)
 @pytest.mark.parametrize("names", [("a",), ("c",), ("b", "c"), ("c", "a", "b")])
 def test_it_is_the_regression_estimator(margins: list[Margin], names: tuple[str, ...]) -> None:
     table = tally(LAW, 900, 1)
@@ -295,6 +296,7 @@ def covered(
     return held, (np.mean(values, axis=0) - true) / np.std(values, axis=0), np.std(values, axis=0)
 
 
+@pytest.mark.slow
 def test_intervals_hold_about_the_population() -> None:
     for method in ("linear", "post-stratified"):
         held, bias, _ = covered(method, [margin_of("a", "b")])
@@ -375,6 +377,7 @@ def test_a_known_share_far_from_the_estimate_is_told() -> None:
     assert far_shares(joint_of(tally(responding, 3_000, 7)), [margin_of("a")])
 
 
+@pytest.mark.slow
 def test_known_shares_are_seldom_far_by_chance() -> None:
     margins = [margin_of("a"), margin_of("c"), margin_of("b")]
     far = [

@@ -58,6 +58,7 @@ def test_strata_add_up_by_their_sizes() -> None:
     assert one.standard_error == pytest.approx(table.standard_errors[1, 1])
 
 
+@pytest.mark.slow
 def test_intervals_of_all_strata_hold() -> None:
     true = sum(SHARES[name] * law.sum(axis=(0, 1)) for name, law in LAWS.items())
     held, together = [], []

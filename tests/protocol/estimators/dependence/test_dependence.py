@@ -33,6 +33,7 @@ from protocol.randomizers import split_codes
 from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import slow
 
 # Measures of a table
 
@@ -374,11 +375,11 @@ RUNS = 5000
 @pytest.mark.parametrize(
     ("learn", "measure", "blocks"),
     [
-        (raw_dependences, "cramers-v", KEEPS),
-        pytest.param(debiased_dependences, "cramers-v", KEEPS, marks=pytest.mark.slow),
+        slow(raw_dependences, "cramers-v", KEEPS),
+        slow(debiased_dependences, "cramers-v", KEEPS),
         (unmixed, "cramers-v", KEEPS),
-        (unmixed, "pearson", KEEPS),
-        pytest.param(raw_dependences, "covariance", KEEPS, marks=pytest.mark.slow),
+        slow(unmixed, "pearson", KEEPS),
+        slow(raw_dependences, "covariance", KEEPS),
     ],
 )
 def test_deviations_are_those_of_repeated_runs(

@@ -41,6 +41,7 @@ from tests.protocol.sharing.test_sums import LITERAL, SPARSE, STRICT, vanishing
 from tests.protocol.sharing.test_sums_attacks import Rewrite, change, rewriting
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run, recorded
+from tests.tiers import paired
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
@@ -107,8 +108,7 @@ def result_of(trial: Run) -> Clustered:
     return trial.result
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("td", [0.3, 1.1])
+@pytest.mark.parametrize(("way", "td"), paired(WAYS, [0.3, 1.1]))
 def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, td: float) -> None:
     """With almost no noise every way learns the true dependences, and reports the true answers."""
     variant = variant_of(way, p=SURE, td=td)

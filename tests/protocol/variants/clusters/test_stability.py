@@ -13,6 +13,7 @@ from protocol.variants.clusters.stability import stability
 from protocol.variants.sums.tallies import all_pairs
 from scenarios.datasets.adult import adult
 from tests.enumeration import survey_of
+from tests.tiers import thinned
 
 SURVEY = survey_of(3, 4, 2)
 N = 4000
@@ -53,7 +54,7 @@ def pilot(made: np.random.Generator, dependence: Dependence, p: float = 0.7) -> 
     return np.concatenate(counts).astype(np.uint32)
 
 
-@pytest.mark.parametrize("dependence", ["rr", "rr-debiased", "pair-rr"])
+@pytest.mark.parametrize("dependence", thinned(["rr", "rr-debiased", "pair-rr"], 2))
 def test_shares_are_about_those_of_repeated_pilots(dependence: Dependence) -> None:
     made = np.random.default_rng(4)
     negotiation = negotiation_of(dependence)

@@ -23,6 +23,7 @@ from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.estimate import MarginalEstimate, Pooling
 from tests.enumeration import survey_of
 from tests.scripted import seeded
+from tests.tiers import paired
 
 Floats = NDArray[np.float64]
 PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
@@ -134,12 +135,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("population", [False, True])
-@pytest.mark.parametrize(("method", "d", "k", "n", "sizes"), CASES)
+@pytest.mark.parametrize(("case", "population"), paired(CASES, [False, True]))
 def test_estimates_and_covariances_are_unbiased_over_every_outcome(
-    method: str, d: int, k: int, n: int, sizes: tuple[int, ...] | None, population: bool
+    case: tuple[str, int, int, int, tuple[int, ...] | None], population: bool
 ) -> None:
     """Given how many report on each choice, in every case in which the errors are finite."""
+    method, d, k, n, sizes = case
     survey = binary_survey(d)
     plan = planned(method, d=d, k=k, epsilon=1.3)
     weights = np.random.default_rng(d).dirichlet(np.ones(2**d))

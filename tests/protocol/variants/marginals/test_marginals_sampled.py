@@ -12,6 +12,7 @@ from protocol.variants.marginals.estimate import MarginalEstimate
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import thinned
 
 
 def wronged(randomizer: KeepUniform | UnaryEncoding) -> KeepUniform | UnaryEncoding:
@@ -20,7 +21,7 @@ def wronged(randomizer: KeepUniform | UnaryEncoding) -> KeepUniform | UnaryEncod
     return KeepUniform(randomizer.size, int(randomizer.threshold * WRONG))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thinned(METHODS, 2))
 def test_errors_are_those_of_repeated_runs(method: Method) -> None:
     n, runs = 300, 700
     plan = MarginalPlan.with_epsilon(method, d=3, k=2, epsilon=3.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.numeric.estimate import NumericMeans
 from protocol.variants.numeric.laws import mean_law
 from protocol.variants.numeric.scales import scale_of
+from tests.tiers import thinned
 
 SIZE = 9
 VALUES = np.linspace(-1, 1, SIZE)
@@ -67,9 +69,10 @@ def coverage(
     return float(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).mean())
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-@pytest.mark.parametrize("name", ANSWERS)
-@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 6), (1.0, 400), (6.0, 6), (6.0, 400)])
+@pytest.mark.parametrize(
+    ("name", "about", "epsilon", "n"),
+    thinned(product(ANSWERS, ["respondents", "population"], [1.0, 6.0], [6, 400]), 8),
+)
 def test_intervals_of_piecewise_reports_cover(
     name: str, about: About, epsilon: float, n: int
 ) -> None:

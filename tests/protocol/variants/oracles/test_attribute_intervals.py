@@ -16,6 +16,7 @@ from protocol.randomizers.table import KeepElseTable
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.oracles.estimate import AttributeShares
 from tests.protocol.estimators.inference.test_cumulants import law_of_count
+from tests.tiers import slow
 
 SURVEY = Survey("two", tuple(Attribute(name=n, categories=("x", "y", "z")) for n in "ab"))
 KEEP = KeepUniform.with_epsilon(3, epsilon=2.0)
@@ -109,7 +110,7 @@ def coverage(about: About, *, level: float = 0.95) -> NDArray[np.float64]:
     return np.mean(held, axis=0)
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
+@pytest.mark.parametrize("about", [slow("respondents"), "population"])
 def test_intervals_of_reports_by_a_table_cover(about: About) -> None:
     assert coverage(about).min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 200)
 

@@ -51,6 +51,7 @@ from tests.protocol.sessions import (
     rehearsed,
 )
 from tests.statistical import ALPHA
+from tests.tiers import slow, thinned
 
 ONE = PartyId("party-1")
 WIDE = Survey(
@@ -94,6 +95,7 @@ def named(variant: AttributeOracles) -> str:
 
 
 VARIANTS = every(WIDE, 2.0)
+SPLIT = [one for one in VARIANTS if isinstance(one, Spl)]
 
 
 def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[Estimate]:
@@ -108,7 +110,7 @@ def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[Es
 
 @pytest.mark.parametrize(
     "variant",
-    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, Spl)) for one in VARIANTS],
+    [*thinned([one for one in VARIANTS if not isinstance(one, Spl)], 3), *map(slow, SPLIT)],
     ids=named,
 )
 def test_estimates_are_unbiased_and_their_errors_are_right(variant: AttributeOracles) -> None:

@@ -19,6 +19,7 @@ from protocol.variants.rrba.blocks import (
     weights_of,
 )
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import slow
 
 SIZES = (2, 3, 3, 4)
 CELLS = Cells.of(SIZES)
@@ -106,7 +107,7 @@ def test_a_table_of_one_category_alone_still_fits() -> None:
     assert weights.tolist() == [1, WORDS - 1, WORDS - 1, 1, 0]
 
 
-@pytest.mark.parametrize("block", [pytest.param(1, marks=pytest.mark.slow), 7, 200])
+@pytest.mark.parametrize("block", [slow(1), slow(7), 200])
 def test_standard_errors_are_those_of_repeated_runs(block: int) -> None:
     """Adaptive tables, blocks down to one report: the squared error against the squared figure."""
     generator = np.random.default_rng(7)

@@ -16,6 +16,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.rrba.blocks import ReportLaw, Running, weights_of
 from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA
+from tests.tiers import thinned
 
 SIZES = (2, 3, 2)
 SURVEY = Survey(
@@ -90,7 +91,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", thinned(VARIANTS, 2))
 def test_intervals_cover(name: str) -> None:
     variant = VARIANTS[name]
     shares = covered(variant, [variant.block] * 4, runs=150)

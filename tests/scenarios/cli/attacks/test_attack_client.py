@@ -15,6 +15,7 @@ import pytest
 from protocol.attack.client import attack_client, leaves
 from protocol.crypto.randomness import Stream, secret_of
 from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.tiers import thinned
 
 COIN = """
 import random
@@ -121,18 +122,21 @@ _bits_of = Stream(secret_of(5)).derive("client")
 
 @pytest.mark.parametrize(
     "wrap",
-    [
-        lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
-        lambda bit: (7, [0.5, float(bit)]),
-        lambda bit: bytes([1, bit]),
-        lambda bit: np.array([[3, bit]], np.uint8),
-        lambda bit: np.bool_(bit),
-        lambda bit: {"x", "y"} if bit else {"x"},
-        lambda bit: (1 << 70) + bit,
-        lambda bit: complex(0, bit),
-        lambda bit: SimpleNamespace(bit=bit),
-        lambda bit: None if bit else [],
-    ],
+    thinned(
+        [
+            lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
+            lambda bit: (7, [0.5, float(bit)]),
+            lambda bit: bytes([1, bit]),
+            lambda bit: np.array([[3, bit]], np.uint8),
+            lambda bit: np.bool_(bit),
+            lambda bit: {"x", "y"} if bit else {"x"},
+            lambda bit: (1 << 70) + bit,
+            lambda bit: complex(0, bit),
+            lambda bit: SimpleNamespace(bit=bit),
+            lambda bit: None if bit else [],
+        ],
+        8,
+    ),
 )
 def test_what_a_report_may_be(wrap: Callable[[int], Any]) -> None:
     found = attack_client(lambda x: wrap(_bits(x)), ("no", "yes"), claims=1.2, trials=8000)

@@ -39,6 +39,7 @@ from scenarios.reproductions.rr.shared import (
 from scenarios.running.queries import EstimatedTables, Pair
 from tests.enumeration import Floats, keep, survey_of
 from tests.statistical import ALPHA, WRONG
+from tests.tiers import slow
 
 SURVEY = survey_of(2, 3, 2)
 SURE = 1 - 1e-12
@@ -106,7 +107,7 @@ def difference_p_value(one: Floats, other: Floats) -> float:
     return float(2 * stats.norm.sf(np.abs(apart / error)).min())
 
 
-@pytest.mark.parametrize("pair", [(0, 2), (0, 1), (1, 2)])
+@pytest.mark.parametrize("pair", [(0, 2), slow((0, 1)), (1, 2)])
 @pytest.mark.parametrize("corrected", [False, True])
 def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(
     pair: Pair, corrected: bool
