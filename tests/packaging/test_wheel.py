@@ -21,7 +21,7 @@ import pytest
 from scenarios.datasets.raw_files import SHA256, VARIABLE
 from scenarios.report.page.respondent import respondent_page
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("parties", "protocol", "scenarios", "transports")
 DATA = {f"scenarios/datasets/packaged/{name}" for name in (*SHA256, "README.md")}
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
