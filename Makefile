@@ -1,7 +1,8 @@
 # Two commands for a fresh clone: `make run` and `make test`. Python 3.11 or newer is all they need.
 
 PYTHON ?= python3
-VENV ?= .venv
+# Each Python that is asked for has an environment of its own.
+VENV ?= .venv$(addprefix -,$(notdir $(filter-out python3,$(PYTHON))))
 PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
 # Little of what is installed is ever imported: Python compiles that when it is.
 INSTALL = $(PIP) install --no-compile

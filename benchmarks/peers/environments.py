@@ -9,7 +9,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-import pooch
+from scenarios.files.user_folders import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def environment(packages: Sequence[str]) -> Path:
     """
     wanted = "\n".join([str(ROOT), sys.version, *packages])
     name = hashlib.sha256(wanted.encode()).hexdigest()[:16]
-    folder = Path(pooch.os_cache("sottovoce")) / "benchmarks" / name
+    folder = cache_folder() / "benchmarks" / name
     python, finished = folder / "bin" / "python", folder / "finished"
     if not finished.exists():
         venv.create(folder, clear=True, with_pip=True)

@@ -91,6 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> None:
+    if sys.platform == "win32":
+        # Locks and modes of files would silently do nothing.
+        _complain(
+            "Windows is not supported: it lacks the file locks and file modes that protect keys "
+            "and records; use Linux, macOS or WSL"
+        )
+        sys.exit(2)
     in_the_way = file_in_the_way()
     if in_the_way is not None:
         _complain(in_the_way)

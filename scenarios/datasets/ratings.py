@@ -6,10 +6,10 @@ out of this package.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
-import logging
 import zipfile
 import zlib
 from pathlib import Path
@@ -24,6 +24,8 @@ from protocol.variants.keyvalue.records import key_survey
 from scenarios.datasets import DatasetError
 from scenarios.datasets.key_populations import KeyPopulation
 from scenarios.datasets.raw_files import VARIABLE, raw_file
+from scenarios.files.user_folders import cache_folder
+from scenarios.files.writing import write_whole
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"
@@ -31,6 +33,18 @@ SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"
 
 FILE = "ratings.csv"
 HEADER = "userId,movieId,rating,timestamp"
+PACKED = f"ml-latest-small/{FILE}"
+"""The file's name in the archive."""
+
+CACHED = "movielens-latest-small.csv"
+"""The file's name in the user's cache."""
+
+MOST_BYTES = 5_000_000
+"""The most that is read of the archive, and of the file in it: they have 1.0 and 2.5 MB."""
+
+SILENCE = 30.0
+"""How long the server may be silent, in seconds."""
+
 STARS = (0.5, 5.0)
 """The lowest and highest rating of MovieLens."""
 
@@ -175,50 +189,70 @@ def read_movielens(content: bytes, where: str) -> Ratings:
 
 
 def downloaded() -> bytes:
-    """The content of the cached file, fetched first if need be; its checksum is asked for.
+    """The content of ``ratings.csv`` from the user's cache, where it is put first if need be.
 
     Raises:
         DatasetError: no download, or other ratings than those of September 2018.
     """
-    # Imported here: it brings an HTTP client along, which nothing else needs.
-    import pooch
-
     advice = f"pass --data DIR or set {VARIABLE} to a folder that has {FILE}"
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
     try:
-        # The checksum is of what is in the archive, which does not change if it is packed anew.
-        fetched = Path(
-            pooch.retrieve(
-                URL,
-                known_hash=None,
-                fname="ml-latest-small.zip",
-                path=pooch.os_cache("sottovoce"),
-                progressbar=False,
-            )
-        )
-    except (OSError, ValueError) as error:
-        raise DatasetError(
-            f"the MovieLens data cannot be downloaded from {URL} ({type(error).__name__}); {advice}"
-        ) from error
-    finally:
-        logger.setLevel(level)
-    content = _unpacked(fetched)
-    if content is None or hashlib.sha256(content).hexdigest() != SHA256:
-        # It is not kept, so that it is asked for again.
-        fetched.unlink(missing_ok=True)
+        kept = cache_folder() / CACHED
+    except RuntimeError as error:
+        raise DatasetError(f"no home folder was found for the MovieLens data; {advice}") from error
+    with contextlib.suppress(OSError):
+        content = kept.read_bytes()
+        if hashlib.sha256(content).hexdigest() == SHA256:
+            return content
+    content = _unpacked(_fetched(advice))
+    # The checksum is of what is in the archive, which does not change if it is packed anew.
+    if hashlib.sha256(content).hexdigest() != SHA256:
         raise DatasetError(f"{URL} has other ratings than expected (SHA-256); {advice}")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, content, private=True)
+    except OSError as error:
+        raise DatasetError(f"{error.filename}: {error.strerror}; {advice}") from error
     return content
 
 
-def _unpacked(path: Path) -> bytes | None:
-    """The ratings in GroupLens' archive with the line ends of Unix; None if it has none."""
+def _fetched(advice: str) -> bytes:
+    """GroupLens' archive.
+
+    Args:
+        advice: the end of the error message.
+
+    Raises:
+        DatasetError: no download.
+    """
+    # Imported here: nothing else needs an HTTP client.
+    from http.client import HTTPException, IncompleteRead
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
     try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(f"ml-latest-small/{FILE}").replace(b"\r\n", b"\n")
-    except (OSError, KeyError, zipfile.BadZipFile, zlib.error):
-        return None
+        with urlopen(URL, timeout=SILENCE) as response:
+            content: bytes = response.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise ValueError(f"more than {MOST_BYTES:,} bytes")
+            if response.length:
+                raise IncompleteRead(content, response.length)
+    except (OSError, ValueError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()
+        why = str(error).strip("<>")
+        raise DatasetError(
+            f"the MovieLens data cannot be downloaded from {URL} ({why}); {advice}"
+        ) from error
+    return content
+
+
+def _unpacked(archive: bytes) -> bytes:
+    """The ratings in GroupLens' archive with the line ends of Unix; empty if it has none."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as files, files.open(PACKED) as file:
+            return file.read(MOST_BYTES).replace(b"\r\n", b"\n")
+    except Exception:  # Of many kinds, for what is not such an archive.
+        return b""
 
 
 # Clothing

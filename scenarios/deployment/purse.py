@@ -26,6 +26,7 @@ from scenarios.deployment.attempts import nats_of, rest_of
 from scenarios.deployment.members import secret_in
 from scenarios.deployment.remembered import DIGEST_BYTES
 from scenarios.errors import UsageError
+from scenarios.files.user_folders import user_folder
 from scenarios.files.writing import (
     GrowingFile,
     locked_growing,
@@ -446,11 +447,8 @@ def usual_purse() -> Path:
     Raises:
         UsageError: the user has no home.
     """
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(state):
-        return Path(state, "sottovoce", "purse")
     try:
-        return Path.home() / ".local" / "state" / "sottovoce" / "purse"
+        return user_folder("XDG_STATE_HOME", ".local/state") / "purse"
     except RuntimeError as error:
         raise UsageError("no home folder was found for the purse; expected --purse DIR") from error
 

@@ -46,7 +46,7 @@ RESTARTING = 60.0
 
 _SOON = 0.002
 
-_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 """The signals that end a process as Ctrl-C does."""
 
 

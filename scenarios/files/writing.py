@@ -23,9 +23,6 @@ _OTHERS = 0o077
 _START = 64
 _TRANSCRIPTS = (".svt", ".svt.partial")
 
-_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
-
 
 @contextmanager
 def naming(path: Path) -> Generator[None]:
@@ -224,8 +221,6 @@ def sync_folder(path: Path) -> None:
     Raises:
         OSError: it cannot be synced.
     """
-    if not hasattr(os, "O_DIRECTORY"):
-        return  # This system cannot open a folder.
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -252,7 +247,7 @@ def open_private(path: Path, flags: int, *, sole: bool = False) -> int:
     with naming(path):
         try:
             # Nonblocking: opening a pipe would wait for its other end.
-            descriptor = os.open(path, flags | _NOFOLLOW | _NONBLOCK, PRIVATE_FILE)
+            descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE_FILE)
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
@@ -284,10 +279,8 @@ def lock(descriptor: int, path: Path, busy: str | None) -> None:
         UsageError: another program has locked it.
         OSError: it cannot be locked.
     """
-    try:
-        import fcntl
-    except ImportError:
-        return  # This system does not have such locks.
+    import fcntl  # Here, so that the command line can still start on Windows and say what it lacks.
+
     with naming(path):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))

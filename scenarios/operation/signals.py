@@ -15,8 +15,8 @@ from transports.background import running
 
 T = TypeVar("T")
 
-NAMES = ("SIGTERM", "SIGHUP", "SIGINT")
-"""The signals that stop a survey; a system that lacks one does without."""
+STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+"""The signals that stop a survey."""
 
 
 @contextmanager
@@ -25,8 +25,7 @@ def receiving() -> Generator[AsyncIterator[int]]:
 
     It must run in the main thread.
     """
-    numbers: list[int] = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    heeded = [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN]
     with trio.open_signal_receiver(*heeded) as received:
         yield received
 

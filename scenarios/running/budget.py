@@ -147,8 +147,7 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 def end_budget() -> None:
     """Stop the clock of the block that is running: what it says now, it says whole."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Memory(NamedTuple):

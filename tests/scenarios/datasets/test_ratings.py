@@ -7,14 +7,16 @@ import hashlib
 import io
 import json
 import math
+import socket
+import threading
 import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
 import pytest
-import requests
 from numpy.typing import NDArray
 
 from protocol.variants.keyvalue.records import values_of
@@ -35,18 +37,81 @@ from tests.raw_data import RAW, needs
 
 NAN = math.nan
 LINES = ["7,10,5.0,1", "3,20,0.5,2", "3,10,2.5,3", "9,20,4.0,4"]
+ADVICE = "pass --data DIR or set SOTTOVOCE_DATA to a folder that has ratings.csv"
 EXCERPT = "\n".join([HEADER, *LINES, ""]).encode()
 
 
+class GroupLens:
+    """Serves one archive on this machine, and counts who asks for it.
+
+    Args:
+        content: of the archive.
+        promised: how long it is said to be; None for its length.
+        status: of the answer.
+    """
+
+    def __init__(self, content: bytes, promised: int | None = None, status: int = 200) -> None:
+        self.asked = 0
+        home = self
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                home.asked += 1
+                self.send_response(status)
+                self.send_header("Content-Length", str(promised or len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args: object) -> None:
+                """Say nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/ml-latest-small.zip"
+
+
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test of this file goes to the network."""
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The user's cache; no test of this file goes to the network."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "*")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    # Nobody listens there.
+    monkeypatch.setattr(ratings_module, "URL", f"http://127.0.0.1:{port}/ml-latest-small.zip")
+    return tmp_path / "cache" / "sottovoce"
 
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise requests.exceptions.ConnectionError("this test is offline")
 
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", refuse)
-    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., GroupLens]]:
+    """Serve an archive in the place of GroupLens, with the arguments of it."""
+    servers = []
+
+    def start(content: bytes, promised: int | None = None, status: int = 200) -> GroupLens:
+        home = GroupLens(content, promised, status)
+        servers.append(home.server)
+        threading.Thread(target=home.server.serve_forever, args=(0.01,)).start()
+        monkeypatch.setattr(ratings_module, "URL", home.url)
+        return home
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def archive(content: bytes) -> bytes:
+    """An archive as GroupLens packs it, with this file of ratings."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("ml-latest-small/README.txt", "a licence")
+        written.writestr("ml-latest-small/ratings.csv", content)
+    return packed.getvalue()
+
+
+@pytest.fixture
+def excerpt_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The excerpt is what GroupLens should have."""
+    monkeypatch.setattr(ratings_module, "SHA256", hashlib.sha256(EXCERPT).hexdigest())
 
 
 def held(ratings: Ratings) -> NDArray[np.float64]:
@@ -54,22 +119,6 @@ def held(ratings: Ratings) -> NDArray[np.float64]:
     table = np.full((ratings.users, len(ratings.items)), NAN)
     table[ratings.rows, ratings.columns] = ratings.values
     return table
-
-
-def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
-    """GroupLens serves an archive with this file; the list has the requests."""
-    asked: list[str] = []
-
-    def answer(self: object, url: str, output_file: Any, pooch: object, **kwargs: object) -> None:
-        asked.append(url)
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr("ml-latest-small/README.txt", "a licence")
-            archive.writestr("ml-latest-small/ratings.csv", content)
-        Path(output_file).write_bytes(packed.getvalue())
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", answer)
-    return asked
 
 
 # MovieLens
@@ -136,33 +185,87 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
         DatasetError, match=r"movielens/ratings.csv or ratings.csv; without --data, it is d"
     ):
         movielens(tmp_path)
-    with pytest.raises(DatasetError, match=r"ConnectionError.*pass --data DIR or set SOTTOVOCE"):
-        movielens(None)
 
 
-def test_a_download_is_checked_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = serve(monkeypatch, EXCERPT.replace(b"\n", b"\r\n"))
-    with pytest.raises(DatasetError, match="SHA-256"):
-        movielens(None)
-    # What is wrong is not kept, so that it is asked for again.
-    monkeypatch.setattr(ratings_module, "SHA256", hashlib.sha256(EXCERPT).hexdigest())
+@pytest.mark.usefixtures("excerpt_expected")
+def test_a_download_is_checked_and_kept(serve: Callable[..., GroupLens], cache: Path) -> None:
+    home = serve(archive(EXCERPT.replace(b"\n", b"\r\n")))
     for _ in range(2):
         assert movielens(None).users == 3
-    assert asked == [ratings_module.URL] * 2
-
-
-def test_an_archive_that_is_none_is_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def answer(self: object, url: str, output_file: Any, pooch: object, **kwargs: object) -> None:
-        Path(output_file).write_bytes(b"<html>not here</html>")
-
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", answer)
-    with pytest.raises(DatasetError, match="SHA-256"):
-        movielens(None)
-    serve(monkeypatch, EXCERPT)
-    monkeypatch.setattr(ratings_module, "SHA256", hashlib.sha256(EXCERPT).hexdigest())
+    assert home.asked == 1
+    [kept] = cache.iterdir()
+    assert kept.read_bytes() == EXCERPT
+    # What was damaged since is fetched again.
+    kept.write_bytes(EXCERPT[:-1])
     assert movielens(None).users == 3
+    assert home.asked == 2
+    assert kept.read_bytes() == EXCERPT
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>not here</html>",
+        archive(EXCERPT + b"9,10,4.0,4\n"),
+        archive(EXCERPT)[:-30],
+        archive(EXCERPT).replace(b"ratings.csv", b"ratings.txt"),
+        archive(EXCERPT + b" " * 10_000_000),
+    ],
+    ids=["page", "other ratings", "cut archive", "no ratings", "too much unpacked"],
+)
+@pytest.mark.usefixtures("excerpt_expected")
+def test_another_download_is_refused(
+    content: bytes, serve: Callable[..., GroupLens], cache: Path
+) -> None:
+    home = serve(content)
+    with pytest.raises(DatasetError) as caught:
+        movielens(None)
+    assert str(caught.value) == f"{home.url} has other ratings than expected (SHA-256); {ADVICE}"
+    assert not cache.exists()
+    # It is asked for again.
+    serve(archive(EXCERPT))
+    assert movielens(None).users == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            {"content": archive(EXCERPT)[:-30], "promised": len(archive(EXCERPT))},
+            "30 more expected",
+        ),
+        ({"content": b"gone", "status": 404}, "HTTP Error 404: Not Found"),
+        ({"content": b" " * 5_000_001}, "more than 5,000,000 bytes"),
+    ],
+    ids=["cut short", "an error", "too much"],
+)
+def test_a_failed_download_is_reported(
+    answer: dict[str, Any], why: str, serve: Callable[..., GroupLens], cache: Path
+) -> None:
+    home = serve(**answer)
+    with pytest.raises(DatasetError) as caught:
+        movielens(None)
+    said = str(caught.value)
+    assert said.startswith(f"the MovieLens data cannot be downloaded from {home.url} (")
+    assert said.endswith(f"); {ADVICE}")
+    assert why in said
+    assert not cache.exists()
+
+
+def test_without_a_network() -> None:
+    with pytest.raises(DatasetError, match=r"cannot be downloaded .*refused.*; pass --data DIR or"):
+        movielens(None)
+
+
+@pytest.mark.usefixtures("excerpt_expected")
+def test_a_cache_that_cannot_be_written_is_named(
+    serve: Callable[..., GroupLens], cache: Path
+) -> None:
+    serve(archive(EXCERPT))
+    cache.parent.write_text("a file in the place of the folder")
+    with pytest.raises(DatasetError) as caught:
+        movielens(None)
+    assert str(caught.value) == f"{cache}: Not a directory; {ADVICE}"
 
 
 # Clothing

@@ -1,6 +1,6 @@
 """The wheel, installed into an empty environment: it holds what it should, and runs by itself.
 
-pip fetches the build system and the dependencies from the package registry that it is set up for.
+pip fetches the dependencies from the package registry that it is set up for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from scenarios.datasets.raw_files import SHA256, VARIABLE
 from scenarios.report.page.respondent import respondent_page
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("parties", "protocol", "scenarios", "transports")
 DATA = {f"scenarios/datasets/packaged/{name}" for name in (*SHA256, "README.md")}
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
@@ -66,10 +66,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("wheel")
     scripts, built = folder / "environment" / "bin", folder / "built"
     said([sys.executable, "-m", "venv", str(scripts.parent)], cwd=folder)
-    said([sys.executable, "-m", "venv", str(folder / "builder")], cwd=folder)
-    build = str(folder / "builder" / "bin" / "python")
-    said([build, "-m", "pip", "install", "hatchling"], cwd=folder)
-    said([build, "-m", "hatchling", "build", "-d", str(built)], cwd=ROOT)
+    said([sys.executable, "-m", "hatchling", "build", "-d", str(built)], cwd=ROOT)
     [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
     said([str(scripts / "python"), "-m", "pip", "install", str(wheel)], cwd=folder)
     return Installed(wheel, sdist, scripts)
@@ -89,15 +86,21 @@ def test_the_wheel_holds_the_four_packages_with_their_data(installed: Installed)
     with zipfile.ZipFile(installed.wheel) as wheel:
         names = set(wheel.namelist())
         [about] = (name for name in names if name.endswith(".dist-info/METADATA"))
-        metadata = email.message_from_bytes(wheel.read(about))
+        metadata = wheel.read(about)
     beside = {name for name in names if name.startswith("sottovoce-")}
     assert names - beside == files_of(*PACKAGES) | VERIFIER
     assert names > DATA
     assert {name.partition("/")[2] for name in beside} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"),
     }
-    assert metadata["License-Expression"] == "Apache-2.0 AND CC-BY-4.0 AND CC-BY-SA-3.0"
-    assert installed.wheel.stat().st_size < 2**20
+    stated = email.message_from_bytes(metadata)
+    assert stated["License-Expression"] == "Apache-2.0 AND CC-BY-4.0 AND CC-BY-SA-3.0"
+    with tarfile.open(installed.sdist) as sdist:
+        [same] = (name for name in sdist.getnames() if name.endswith("/PKG-INFO"))
+        file = sdist.extractfile(same)
+        assert file is not None
+        assert file.read() == metadata
+    assert installed.wheel.stat().st_size < 2**21
 
 
 def test_the_source_distribution_holds_the_project_and_nothing_else(installed: Installed) -> None:
@@ -105,8 +108,9 @@ def test_the_source_distribution_holds_the_project_and_nothing_else(installed: I
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {name.partition("/")[0] for name in names} == {
         *(*PACKAGES, "benchmarks", "docs", "tests"),
-        *("CHANGELOG.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "pyproject.toml"),
-        *(".gitattributes", ".gitignore"),
+        *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
+        *("Makefile", "PKG-INFO", "hatch_build.py", "pyproject.toml"),
+        *(".gitattributes", ".gitignore", ".pre-commit-config.yaml"),
     }
     assert names >= files_of(*PACKAGES)
     assert not [name for name in names if "__pycache__" in name or name.endswith(("data", ".csv"))]
