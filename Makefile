@@ -11,14 +11,23 @@ SOTTOVOCE = $(VENV)/bin/sottovoce
 LOWEST = build/lowest
 LOWEST_TESTS ?= tests/scenarios/cli
 
-.PHONY: run test lowest bench docs
+PIECES ?= protocol-attack
+
+.PHONY: run test test-all lowest bench docs
 
 run: $(VENV)/.installed
 	$(SOTTOVOCE) run quickstart --out runs/quickstart
 	$(SOTTOVOCE) verify runs/quickstart/transcript.svt
 
+# All fast tests, or those of one file or folder: make test T=tests/protocol/wire
 test: $(VENV)/.installed-test
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(T)
+
+# Also the slow ones, in pieces: make test-all PIECES='system hostile' goes on with some.
+test-all: test $(PIECES:%=slow-%)
+
+slow-%: $(VENV)/.installed-test
+	$(VENV)/bin/python -m pytest -m slow tests/$(subst -,/,$*)
 
 # The command line's tests with the lowest versions that pyproject.toml declares, in an environment of their own.
 # Old packages use what newer ones, installed with them, call deprecated.
