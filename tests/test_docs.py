@@ -132,8 +132,11 @@ def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-LONG = re.compile("sottovoce (attack|run rrba-survey --set project=)")
-"""Commands that take ten seconds and more."""
+LONG = re.compile(
+    "sottovoce (attack|test rr-|run quickstart( --(about|calibrate|level)|$)"
+    "|run (adult-counts|adult-clusters|rrba-survey|rr-table-1|ind-joint-example) .*--set)"
+)
+"""Commands that take long, of which the pages have like ones that do not."""
 
 RUN = [page for page in PAGES if any(block.runs for block in blocks_of(page))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import sys
@@ -68,6 +69,11 @@ def shown(path: Path) -> str:
     return str(path.relative_to(PROJECT))
 
 
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """The full names that a module imports, wherever it does, and how many dots are before them."""
     for node in ast.walk(tree):
@@ -81,7 +87,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def breaches(package: str, source: str) -> list[str]:
     """What a module of a package does against the layers."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = []
     for name, level in imported(tree):
         if level:
@@ -111,7 +117,7 @@ def test_imports_keep_to_their_layer(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=shown)
 def test_every_module_says_what_lives_there(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert ast.get_docstring(parsed(path.read_text(encoding="utf-8")))
 
 
 def room_of(name: str) -> str | None:
@@ -123,7 +129,7 @@ def room_of(name: str) -> str | None:
 def upward(room: str, source: str) -> list[str]:
     """What a module in a room imports from its own floor, from above or from the face."""
     floors = {name: floor for floor, rooms in enumerate(FLOORS) for name in rooms}
-    names = {name for name, _ in imported(ast.parse(source))}
+    names = {name for name, _ in imported(parsed(source))}
     others = {name: room_of(name) for name in names}
     face = {
         name
@@ -243,7 +249,7 @@ def test_no_two_modules_import_each_other() -> None:
     edges: dict[str, set[str]] = {}
     for path in MODULES:
         name = ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
-        names = {n for n, _ in imported(ast.parse(path.read_text(encoding="utf-8")))}
+        names = {n for n, _ in imported(parsed(path.read_text(encoding="utf-8")))}
         edges[name] = {n.rpartition(".")[0] for n in names} | names
     for one, other in itertools.combinations(edges, 2):
         assert not (other in edges[one] and one in edges[other]), (one, other)

@@ -23,6 +23,7 @@ def built(folder: Path, *options: str) -> str:
     return ended.stderr if ended.returncode else ""
 
 
+@pytest.mark.slow
 def test_the_pages_fit_together(tmp_path: Path) -> None:
     """Every page is in the contents, and every link and anchor leads somewhere."""
     assert built(tmp_path, "-b", "dummy", "-t", "pages") == ""

@@ -42,6 +42,7 @@ async def test_tcp_keeps_the_contract() -> None:
     await check_transport(partial(sockets, identify=identity_of))
 
 
+@pytest.mark.slow
 async def test_tls_keeps_the_contract(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     await check_transport(partial(sockets, identify=identity_of, certificates=certificates))

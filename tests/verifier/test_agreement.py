@@ -46,6 +46,7 @@ def test_they_find_the_same_in_sound_files(tmp_path: Path) -> None:
         assert (second["size"], second["digest"]) == (first.size, first.digest.hex())
 
 
+@pytest.mark.slow
 def test_the_transcript_of_every_variant_is_accepted_and_its_bodies_are_read(
     tmp_path: Path,
 ) -> None:

@@ -26,6 +26,7 @@ from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
 from tests.scenarios.command import OWN, complaint, sottovoce
+from tests.tiers import thinned
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -86,7 +87,7 @@ def test_by_default_a_receipt_is_named_after_its_party(
     assert (tmp_path / "party-07.receipt").read_bytes() == survey.receipt.read_bytes()
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", thinned(BUILT_IN, 6))
 def test_receipts_of_every_variant(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
     twice = Records(records.survey, np.tile(records.codes, (4, 1)))

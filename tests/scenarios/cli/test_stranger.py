@@ -74,6 +74,7 @@ def test_every_option_of_an_audit(path: Path, asked: tuple[str, ...]) -> None:
     assert "not computed" not in said.out
 
 
+@pytest.mark.slow
 def test_a_fresh_process_runs_and_audits_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scenarios"]
     for transport in ("memory", "tls"):

@@ -46,6 +46,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
@@ -502,7 +503,7 @@ def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path:
     assert PARTIAL in complaint(aggregate(keys, out))
 
 
-@pytest.mark.parametrize("transport", ["local", "memory", "tcp"])
+@pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp"], 1))
 def test_a_full_disk_in_a_simulation(transport: str, tmp_path: Path) -> None:
     path, most = tmp_path / PARTIAL, 40_000
     # So many that a block is full and written in the midst of the tasks, not at the end.

@@ -32,6 +32,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 
@@ -108,6 +109,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     return processes
 
 
+@pytest.mark.slow
 def test_a_party_that_is_killed_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +130,9 @@ def test_a_party_that_is_killed_is_started_again(
 
 
 @pytest.mark.parametrize(
-    ("kill", "json"), [("party", ()), ("aggregator", ("--json",))], ids=["party", "aggregator"]
+    ("kill", "json"),
+    thinned([("party", ()), ("aggregator", ("--json",))], 1),
+    ids=["party", "aggregator"],
 )
 def test_a_rehearsal_in_which_nobody_could_be_killed_has_failed(
     kill: str, json: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,6 +154,7 @@ def test_a_rehearsal_in_which_nobody_could_be_killed_has_failed(
     assert accepted(out)
 
 
+@pytest.mark.slow
 def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> None:
     plan, held, out = own_plan(tmp_path / "plan"), tmp_path / "held", tmp_path / "out"
     held.mkdir()
@@ -179,6 +184,7 @@ def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> Non
     assert accepted(out, "--variant", own)
 
 
+@pytest.mark.slow
 def test_a_mistake_of_the_parties_comes_before_what_the_aggregator_makes_of_it(
     tmp_path: Path,
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_best_comes_first_and_exact_counts_last(plan: Path) -> None:
     assert "does not estimate pairs" in why["spl:grr"]
 
 
+@pytest.mark.slow
 def test_records_are_said_to_be_told_of(plan: Path, tmp_path: Path) -> None:
     records = tmp_path / "own.csv"
     records.write_text("smokes,drinks\n" + "yes,never\nno,often\n" * 200, encoding="utf-8")
@@ -101,6 +102,7 @@ def test_records_are_said_to_be_told_of(plan: Path, tmp_path: Path) -> None:
     assert "reveal something of them" in " ".join(said.out.split())
 
 
+@pytest.mark.slow
 def test_dropouts_leave_fewer_and_end_what_needs_all(plan: Path) -> None:
     arguments = ("design", plan, "--n", "1000", "--epsilon", "2", "--json")
     few, all_ = (

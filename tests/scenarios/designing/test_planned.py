@@ -58,6 +58,7 @@ def test_what_is_usual_is_not_said() -> None:
         assert plan_lines(variant, 1.0) == lines
 
 
+@pytest.mark.slow
 def test_from_design_to_plan(tmp_path: Path) -> None:
     """What stands below the table of an epsilon makes the plan of its best."""
     survey = survey_of(2, 3)

@@ -15,6 +15,7 @@ from scenarios.cli import COMMANDS
 from scenarios.cli.group import Place
 from scenarios.errors import UsageError, install_command
 from tests.scenarios.command import ROOT, python
+from tests.tiers import thinned
 
 REAL = {
     "aggregate": "scenarios.deployment.aggregating",
@@ -97,7 +98,7 @@ def module_of(place: Place) -> str:
     return f"scenarios.cli.{place.module}"
 
 
-@pytest.mark.parametrize("command", REAL)
+@pytest.mark.parametrize("command", thinned(REAL, 2))
 def test_nothing_that_a_real_survey_can_reach_imports_an_engine(command: str) -> None:
     found = reached(module_of(COMMANDS[command]))
     assert REAL[command] in found

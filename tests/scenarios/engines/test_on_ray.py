@@ -52,6 +52,7 @@ print(json.dumps({**said, "changed": sorted(changed - of_ray)}))
 """
 
 
+@pytest.mark.slow
 def test_it_starts_does_a_lost_task_again_and_leaves_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

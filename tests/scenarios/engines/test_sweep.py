@@ -25,6 +25,7 @@ from tests.scenarios.command import OWN as OWN_VARIANTS
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.engines import kernels
 from tests.scenarios.reproduced import reproduce
+from tests.tiers import thinned
 
 ABOUT = {"command": "test", "seed": 1, "numbers": [1, 2]}
 
@@ -228,6 +229,7 @@ def test_a_reproduction_is_the_same_from_its_pieces(
             assert reproduce(name, Context(sweep=sweep), runs=2, **given).result() == plain
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_reproduction() -> None:
     given = {"runs": 2, "n": 500, "draws": 20}
     killed = []
@@ -399,6 +401,7 @@ class Ended(Exception):
     """A sweep was ended midway."""
 
 
+@pytest.mark.slow
 def test_an_attack_goes_on(tmp_path: Path) -> None:
     few: dict[str, int] = {"trials": 16, "runs": 10, "copies": 8}
     variant, records = example(RRJoint, {})
@@ -419,7 +422,7 @@ def test_an_attack_goes_on(tmp_path: Path) -> None:
         assert attacked(sweep, maps=-1) == plain
 
 
-@pytest.mark.parametrize("name", ["RollCall", "PlainAnswers"])
+@pytest.mark.parametrize("name", thinned(["RollCall", "PlainAnswers"], 1))
 def test_an_attack_by_processes_on_a_variant_of_ones_own(name: str, tmp_path: Path) -> None:
     """The second is unbounded, so nothing is tried."""
     few = ("--trials", 16, "--runs", 16, "--copies", 8, "--seed", 5)
@@ -440,6 +443,7 @@ class Moody(RRIndependent, frozen=True):
         return 0.01
 
 
+@pytest.mark.slow
 def test_fault_schedules_fail_alike_wherever_they_are_run() -> None:
     _, records = example(RRIndependent, {}, respondents=10)
     few: dict[str, Any] = {"schedules": 2, "seed": 4}

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.scenarios.command import OWN, complaint, sottovoce
 
 FAILING = """
@@ -58,6 +60,7 @@ def test_a_variant_that_breaks_its_contract(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["test.json"]
 
 
+@pytest.mark.slow
 def test_a_variant_that_fails_under_faults(tmp_path: Path) -> None:
     """The same failure is found again, by whatever carries out the runs."""
     path = tmp_path / "failing.py"

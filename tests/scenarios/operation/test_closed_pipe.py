@@ -43,6 +43,7 @@ def unread(*arguments: object) -> Generator[subprocess.Popen[str]]:
 CLOSED = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "scenarios")
 
 
+@pytest.mark.slow
 def test_a_survey_is_held_with_standard_error_closed(keys: Path, tmp_path: Path) -> None:
     records, out = table(tmp_path / "r.csv", *ROWS), tmp_path / "out"
     where = f"127.0.0.1:{free_port()}"

@@ -28,6 +28,7 @@ from scenarios.operation.logs import json_log
 from scenarios.operation.metrics import exposition, health
 from scenarios.operation.progress import Counts, Progress
 from tests.every_variant import PARTIES, Example, examples
+from tests.tiers import thinned
 from transports.memory import open_memory
 from transports.switch import Switch
 
@@ -121,7 +122,7 @@ def with_another(records: Records) -> Records:
     return Records(records.survey, codes)
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH)
+@pytest.mark.parametrize("name", thinned(ONE_OF_EACH, 8))
 def test_what_is_told_is_the_same_whatever_one_holds(name: str, tmp_path: Path) -> None:
     """In two worlds with the same randomness, of which one record differs."""
     example = ONE_OF_EACH[name]

@@ -35,6 +35,7 @@ def run(*settings: str, options: tuple[object, ...] = ()) -> Any:
     return sottovoce("run", "adult-clusters", *common, *flags, *options, "--json").json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["sparse", "literal"])
 def test_exact_counts_lead_to_the_clusters_of_the_truth(
     profile: str, records: Records, tmp_path: Path

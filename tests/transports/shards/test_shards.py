@@ -87,6 +87,7 @@ async def test_shards_keep_the_contract() -> None:
     await check_transport(partial(workers, count=1))
 
 
+@pytest.mark.slow
 async def test_shards_over_tls_keep_the_contract(tmp_path: Path) -> None:
     await check_transport(partial(workers, count=7, certificates=Certificates(tmp_path)))
 
