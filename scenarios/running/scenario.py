@@ -16,7 +16,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
 from protocol.populations.population import Population
-from protocol.session.variant import Variant
+from protocol.session.variant import V, Variant
 from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
@@ -109,14 +109,14 @@ class Context:
 
     def simulate(
         self,
-        variant: Variant,
+        variant: V,
         records: Records,
         *,
         parties: int | None = None,
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
         analysis: Analysis | None = None,
-    ) -> Outcome:
+    ) -> Outcome[V]:
         """Run a variant on known records, as this context says.
 
         Args:
@@ -166,7 +166,7 @@ class Finished:
         plot: draws what ``--plot`` shows; by default estimates beside the truth.
     """
 
-    outcome: Outcome
+    outcome: Outcome[Variant]
     projection: Projection = "none"
     estimate: Estimate | None = None
     rows: Sequence[Mapping[str, str | float | None]] = ()

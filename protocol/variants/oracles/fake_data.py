@@ -10,6 +10,7 @@ from protocol.randomizers import FakeData, Randomizer, join_codes
 from protocol.session.variant import Claim
 from protocol.surveys.records import Records
 from protocol.variants.oracles.attributes import SOURCE, AttributeReports, WholeReport
+from protocol.variants.oracles.estimate import AttributeShares
 
 
 class RsFd(WholeReport, frozen=True, kw_only=True):
@@ -37,6 +38,9 @@ class RsFd(WholeReport, frozen=True, kw_only=True):
     def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
         cells = join_codes(records.codes, self.survey.sizes)
         return AttributeReports(self.randomizer.randomize(cells, stream))
+
+    def estimate(self, result: Message) -> AttributeShares:
+        return self.shares(result)
 
     def most(self) -> float:
         """One report."""
