@@ -107,7 +107,7 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         """How many sums there are for a choice."""
         return 1 if self.plan.transformed else self.plan.cells
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> Bits:
+    def answer(self, records: Records, question: Request, stream: Stream) -> Bits:
         reports = self.plan.randomize(self.encoding.cells(records), stream)
         return Bits(len(records), self._packed(reports))
 

@@ -193,7 +193,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
             )
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
+    def answer(self, records: Records, question: Request, stream: Stream) -> AttributeReports:
         drawn = [
             as_columns(one.randomize(records.codes[:, place], stream))
             for place, one in enumerate(self.randomizers)
@@ -269,7 +269,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
             for place in range(max(self.widths))
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> SampledReports:
+    def answer(self, records: Records, question: Request, stream: Stream) -> SampledReports:
         sampled = stream.integers(self.attributes, len(records))
         reports = np.zeros((len(records), len(self.columns)), dtype_of(self.columns))
         for place, one in enumerate(self.randomizers):

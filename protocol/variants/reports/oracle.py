@@ -71,7 +71,7 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
             Kind(Tallied, scalar_bytes=64, totals=totals),
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> Draws:
+    def answer(self, records: Records, question: Request, stream: Stream) -> Draws:
         cells = join_codes(records.codes, self.survey.sizes)
         return Draws(self.randomizer.randomize(cells, stream))
 
