@@ -13,7 +13,7 @@ import pytest
 from tests.test_docs import PAGES, ROOT, blocks_of
 from tests.verifier.javascript import needs_node
 
-pytestmark = pytest.mark.slow  # mypy takes 13 seconds of a processor without a cache, pyright 9
+pytestmark = pytest.mark.slow  # without a cache, each checker takes some 18 seconds of a processor
 
 NOT_OF_THE_PAGES = ("multi_freq_ldpy", "opendp", "pure_ldp")
 """What docs/attacking-others.md attacks: not installed, and without types."""
