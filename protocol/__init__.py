@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from protocol.surveys.survey import Attribute, Survey
     from protocol.variants.keyvalue.records import key_records, key_survey
     from protocol.variants.reports.one_report import OneReport, Request
-    from protocol.variants.reports.oracle import FrequencyOracle
+    from protocol.variants.reports.oracle import Draws, FrequencyOracle
     from protocol.variants.rrba.grouped import GroupedEstimate
     from protocol.wire.arrays import Array, ArraySpec, Bounds
     from protocol.wire.codec import Kind
@@ -119,6 +119,7 @@ __all__ = [
     "Contrast",
     "Counts",
     "Derived",
+    "Draws",
     "Epsilon",
     "ErrorLaw",
     "Estimate",
@@ -303,7 +304,7 @@ _HOMES = {
     "protocol.surveys.survey": ("Attribute", "Survey"),
     "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
     "protocol.variants.reports.one_report": ("OneReport", "Request"),
-    "protocol.variants.reports.oracle": ("FrequencyOracle",),
+    "protocol.variants.reports.oracle": ("Draws", "FrequencyOracle"),
     "protocol.variants.rrba.grouped": ("GroupedEstimate",),
     "protocol.wire.arrays": ("Array", "ArraySpec", "Bounds"),
     "protocol.wire.codec": ("Kind",),

@@ -58,7 +58,7 @@ QUERIES = 1000
 Counted = Literal["attributes", "pairs", "randomized-pairs"]
 """The variants ``secure-sum``, ``pair-counts`` and ``pair-rr``."""
 
-MAKERS: Mapping[Counted, Callable[..., Tallied]] = {
+MAKERS: Mapping[Counted, Callable[..., Tallied[Any]]] = {
     "attributes": SecureSumVariant,
     "pairs": PairCounts,
     "randomized-pairs": PairRR.with_keep,

@@ -98,7 +98,7 @@ def _run(parameters: Answering, context: Context, records: Records) -> Finished:
     protocol = PrivKVVariant if parameters.protocol == "privkv" else PrivKVMVariant
     variant: KeyValueCollection = made(protocol, parameters, survey=records.survey)
     outcome = context.simulate(variant, records, parties=parameters.parties)
-    estimate = outcome.estimate_as(KeyValueTables)
+    estimate = outcome.estimate
     frequencies, means = truth_of(records)
     held = figures_of(estimate.frequencies, estimate.frequency_intervals(*context.intervals))
     valued = figures_of(estimate.means, estimate.mean_intervals(*context.intervals))

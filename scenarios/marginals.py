@@ -202,7 +202,7 @@ def _records(parameters: Trips, context: Context) -> Records:
 
 def _released(
     parameters: Trips, context: Context, records: Records
-) -> tuple[MarginalRelease, Outcome]:
+) -> tuple[MarginalRelease, Outcome[MarginalRelease]]:
     if parameters.unary == "oue" and not parameters.method.endswith("rr"):
         raise UsageError(f"{parameters.method} has no one-hot bits: unary is of inp-rr and marg-rr")
     variant = made(BUILT_IN[parameters.method], parameters, survey=records.survey)

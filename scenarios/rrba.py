@@ -88,7 +88,7 @@ def _run(
     with parameters_checked():
         views = len(variant.plan.views)
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
-    estimate = outcome.estimate_as(GroupedEstimate)
+    estimate = outcome.estimate
     claimed = variant.claims()[0].epsilon or 0.0
     agreed: dict[str, float] = {}
     notes: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def _errors(estimate: GroupedEstimate, records: Records) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in distances.items()}
 
 
-def convergence(variant: RRBA, outcome: Outcome) -> tuple[Floats, Floats]:
+def convergence(variant: RRBA, outcome: Outcome[RRBA]) -> tuple[Floats, Floats]:
     """The running raw estimate after every block and its standard errors, from the record.
 
     Returns:
@@ -156,7 +156,7 @@ def convergence(variant: RRBA, outcome: Outcome) -> tuple[Floats, Floats]:
 
 
 def draw_convergence(
-    figure: Figure, variant: RRBA, outcome: Outcome, records: Records, level: float
+    figure: Figure, variant: RRBA, outcome: Outcome[RRBA], records: Records, level: float
 ) -> None:
     """The cells of the group with most of them, block by block, beside the true shares."""
     plan = variant.plan

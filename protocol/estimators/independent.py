@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from protocol.surveys.survey import Survey, check_partition
 from protocol.wire.arrays import MAX_TABLE_CELLS
 
 E = TypeVar("E", float, Floats)
+D = TypeVar("D", bound=np.generic)
 
 # Smaller shares are the rounding of 0, which no derivative is made of.
 _LEAST = 1e-12
@@ -246,9 +247,7 @@ class ProductEstimate(Estimate):
         parts = [tuple(name for name in names if name in group) for group in self.groups]
         return [part for part in parts if part]
 
-    def spread(
-        self, cells: NDArray[Any], names: Sequence[str], part: Sequence[str]
-    ) -> NDArray[Any]:
+    def spread(self, cells: NDArray[D], names: Sequence[str], part: Sequence[str]) -> NDArray[D]:
         """A part's table with an axis for each of ``names``, of length 1 for those of others."""
         sizes = self.sizes_of(names)
         return cells.reshape(
@@ -300,8 +299,8 @@ class ProductLaw(ErrorLaw):
         check_covariance(math.prod(sizes))
         cells, factors = [], []
         for part, table in zip(parts, tables, strict=True):
-            own = self._spread(np.arange(table.values.size).reshape(table.values.shape), part)
-            cells.append(np.broadcast_to(own, sizes).reshape(-1))
+            numbers = self._spread(np.arange(table.values.size).reshape(table.values.shape), part)
+            cells.append(np.broadcast_to(numbers, sizes).reshape(-1))
             factors.append(table.values.reshape(-1)[cells[-1]])
         slopes = [product([*factors[:at], *factors[at + 1 :]]) for at in range(len(parts))]
         total = np.zeros((math.prod(sizes),) * 2)
@@ -321,7 +320,7 @@ class ProductLaw(ErrorLaw):
         parts = self.estimate.parts(self.names)
         return parts, [self.estimate.joint.table(*part) for part in parts]
 
-    def _spread(self, cells: NDArray[Any], part: Sequence[str]) -> NDArray[Any]:
+    def _spread(self, cells: NDArray[D], part: Sequence[str]) -> NDArray[D]:
         return self.estimate.spread(cells, self.names, part)
 
     def _widened(self, parts: Sequence[tuple[str, ...]], spread: Sequence[Floats]) -> Floats:

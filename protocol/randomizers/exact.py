@@ -5,10 +5,12 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from protocol.wire.arrays import Array
 
 Codes = TypeVar("Codes", bound=np.unsignedinteger)
 Floats: TypeAlias = NDArray[np.float64]
@@ -29,7 +31,7 @@ def log_of(ratio: Fraction) -> float:
     return log_ratio(ratio.numerator, ratio.denominator)
 
 
-def check_type(codes: NDArray[Any], size: int) -> None:
+def check_type(codes: Array, size: int) -> None:
     """Refuse codes of a type that cannot hold all categories of a domain.
 
     Raises:
@@ -61,6 +63,6 @@ def check_column(codes: NDArray[np.unsignedinteger], size: int) -> None:
     check_codes(codes, size)
 
 
-def sums_of(groups: NDArray[np.integer[Any]], values: Floats, number: int) -> Floats:
+def sums_of(groups: NDArray[np.integer], values: Floats, number: int) -> Floats:
     """The sums of values by group, numbered from 0, shape ``(number,)``."""
     return np.bincount(groups, values, number).astype(np.float64, copy=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from protocol.randomizers.exact import DIGITS, check_column, log_of
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
-from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
 
 MAX_INPUTS = 2**64
 """The most combinations of answers."""
@@ -140,7 +140,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         """
         return _law(self, first, second).classes
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.intp]:
         """The class of every report, shape (k,)."""
         law = _law(self, first, second)
         places: NDArray[np.intp] = np.zeros(len(reports), np.intp)
@@ -161,7 +161,7 @@ class FakeData(Randomizer, frozen=True, tag="rs-fd"):
         """Not known: only epsilon bounds it."""
         return None
 
-    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every record by itself.
 
         Args:

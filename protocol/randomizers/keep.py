@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.unmixing import KeepUnmixing, check_places
+from protocol.wire.arrays import Array
 
 # Beyond this, e**-epsilon is far below 2**-64 and the nearest threshold is 2**64 - 1 anyway.
 _LARGEST_EPSILON = 200.0
@@ -146,7 +146,7 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
             OutputClass(others, others, (False, False)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.intp]:
         """The class of every report, shape (k,)."""
         return np.where(reports == first, 0, np.where(reports == second, 1, 2))
 
@@ -164,7 +164,7 @@ class KeepUniform(Randomizer, frozen=True, tag="keep"):
         own = rest + Fraction(self.threshold, WORDS)
         return Support(hit=own, other=rest, both_hit=Fraction(0), both_other=Fraction(0))
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports are each category, shape ``(size,)``."""
         check_codes(reports, self.size)
         return np.bincount(reports.astype(np.intp), minlength=self.size).astype(np.int64)

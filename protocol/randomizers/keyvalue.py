@@ -218,7 +218,7 @@ class PrivKV(Randomizer, frozen=True, kw_only=True, tag="privkv"):
         signs = np.where(turned, np.uint8(PLUS), np.uint8(MINUS))
         return np.where(reported, signs, np.uint8(ABSENT))
 
-    def randomize(self, values: ArrayLike, stream: Stream) -> KeyValueReports:
+    def randomize_values(self, values: ArrayLike, stream: Stream) -> KeyValueReports:
         """The reports of respondents from all that they hold.
 
         Args:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,7 +55,7 @@ class MatrixRandomizer(Randomizer, frozen=True, tag="matrix", dict=True):
             raise ValueError("the matrix is singular: reports would not determine the answers")
 
     @classmethod
-    def from_probabilities(cls, rows: ArrayLike) -> MatrixRandomizer:
+    def from_probabilities(cls, rows: ArrayLike) -> Self:
         """The nearest matrix of multiples of 2**-64; zeros stay zero and all else stays positive.
 
         What rounding leaves over goes to the largest entry of its row.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import ClassVar, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from protocol.randomizers.exact import Floats, log_of, sums_of
 from protocol.randomizers.mixing import MatrixMixing, Mixing
 from protocol.randomizers.pairs import Dominating, ThreePoint, dominating_of_laws, ratio_of
 from protocol.randomizers.unmixing import MatrixUnmixing, Unmixing, check_places
-from protocol.wire.arrays import ArraySpec, Bounds, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, Bounds, name_of, smallest_dtype
 
 MOST_INPUTS = 64
 """The most inputs that are compared two by two where no two of them stand for all."""
@@ -74,7 +74,7 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         """``hit - other``."""
         return self.hit - self.other
 
-    def shares(self, totals: NDArray[np.integer[Any]], n: int) -> Floats:
+    def shares(self, totals: NDArray[np.integer], n: int) -> Floats:
         """``(totals/n - other) / (hit - other)``: unbiased, raw and signed.
 
         Args:
@@ -103,7 +103,7 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def sum_variances(
-        self, shares: Floats, n: int, groups: NDArray[np.integer[Any]], weights: Floats
+        self, shares: Floats, n: int, groups: NDArray[np.integer], weights: Floats
     ) -> Floats:
         """The variances of weighted sums of ``shares``, as ``Randomizer.sum_variances``.
 
@@ -171,7 +171,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         """What one report is: its dtype, shape and bounds; by default a code of the domain."""
         return ArraySpec(dtype=name_of(smallest_dtype(self.size)), shape=(), high=self.size)
 
-    def randomize(self, codes: Any, stream: Stream) -> Any:
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every code by itself.
 
         Args:
@@ -205,7 +205,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         rows = zip(self._row(first, "its law"), self._row(second, "its law"), strict=True)
         return tuple(OutputClass(one, other) for one, other in rows)
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[Any]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.integer]:
         """The class of every report, shape (k,): a place in ``law(first, second)``.
 
         By default the report itself, as for ``row``.
@@ -221,7 +221,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         one = self.report
         return ArraySpec(dtype=one.dtype, shape=(k, *one.shape), high=one.high, low=one.low)
 
-    def fits(self, reports: NDArray[Any]) -> bool:
+    def fits(self, reports: Array) -> bool:
         """Whether an array holds reports, one each along its first axis.
 
         By default whether it has the form that ``report`` declares. What fits must be counted,
@@ -265,7 +265,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         """
         return _support(self)
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports count for each input, shape ``(size,)``: tallies add up.
 
         Of a law that is given as a table and is not symmetric: how many are each report.
@@ -280,7 +280,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
             totals[code] = np.count_nonzero(np.array(counts)[self.classify(reports, code, other)])
         return totals
 
-    def shares(self, totals: NDArray[np.integer[Any]], n: int) -> Floats:
+    def shares(self, totals: NDArray[np.integer], n: int) -> Floats:
         """The shares of the inputs among those of n reports: unbiased, raw and signed.
 
         Args:
@@ -318,7 +318,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         return found
 
     def sum_variances(
-        self, shares: Floats, n: int, groups: NDArray[np.integer[Any]], weights: Floats
+        self, shares: Floats, n: int, groups: NDArray[np.integer], weights: Floats
     ) -> Floats:
         """The variances of weighted sums of n reports' ``shares`` given the answers.
 
@@ -339,7 +339,7 @@ class Randomizer(msgspec.Struct, frozen=True, tag=True):
         covariance = self.covariance(shares, n) * np.equal.outer(groups, groups)
         return sums_of(groups, weights * (covariance @ weights), int(groups.max()) + 1)
 
-    def log_ratios(self, reports: NDArray[Any], first: int, second: int) -> Floats:
+    def log_ratios(self, reports: Array, first: int, second: int) -> Floats:
         """How much likelier reports are given the second input than given the first, (k,), in nats.
 
         What only one of the two can give has the largest float there is.

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +22,7 @@ from protocol.randomizers.mixing import FakesMixing
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer
 from protocol.randomizers.unmixing import TableUnmixing, check_places, marginal
+from protocol.wire.arrays import Array
 
 
 class KeepElseTable(
@@ -136,7 +136,7 @@ class KeepElseTable(
             OutputClass(others, others, (False, False)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.intp]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.intp]:
         """The class of every report, shape (k,)."""
         return np.where(reports == first, 0, np.where(reports == second, 1, 2))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from protocol.estimators.estimate import Estimate
 from protocol.messages import NO_ROUND, Message, PartyId
 from protocol.session.roles import Topic
+
+M = TypeVar("M", bound=Message)
 
 Waiting: TypeAlias = Mapping[Topic, Mapping[PartyId, Message]]
 """What has come and is not counted yet: of each party and topic the first message."""
@@ -45,24 +47,25 @@ class SoFar:
         return None
 
 
-class OneWait(SoFar):
+class OneWait(SoFar, Generic[M]):
     """Follows messages of one kind that the aggregator waits for once.
 
     Args:
         kind: what it is told of.
     """
 
-    def __init__(self, kind: type[Message]) -> None:
+    def __init__(self, kind: type[M]) -> None:
         self.made_of = (kind,)
-        self._counted: Mapping[PartyId, Message] | None = None
+        self._counted: Mapping[PartyId, M] | None = None
 
     def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
         # A record of others may have further closings.
         if self._counted is None:
-            self._counted = counted
+            self._counted = cast("Mapping[PartyId, M]", counted)
 
-    def come(self, waiting: Waiting) -> Iterable[Message]:
+    def come(self, waiting: Waiting) -> Iterable[M]:
         """Those that have come, and once the wait is over those that were counted."""
         if self._counted is not None:
             return self._counted.values()
-        return waiting.get((self.made_of[0].kind(), NO_ROUND), {}).values()
+        waited = waiting.get((self.made_of[0].kind(), NO_ROUND), {})
+        return cast("Mapping[PartyId, M]", waited).values()

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from protocol.errors import SurveyError
 from protocol.surveys.dataframes import Frame, is_missing, text_of
 from protocol.surveys.formulas import escape_formula, unescape_formula
 from protocol.surveys.survey import Attribute, Survey, listed, shown
-from protocol.wire.arrays import MAX_TABLE_CELLS
+from protocol.wire.arrays import MAX_TABLE_CELLS, Array
 
 _BLOCK = 2**16
 """The number of rows held as text at one time while records are read."""
@@ -32,7 +31,7 @@ Cells = tuple[str | None, ...]
 """A row or a column of text, not yet encoded."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Records:
     """The true answers of k respondents to the m attributes of a survey, k at least 1.
 
@@ -47,10 +46,11 @@ class Records:
     """
 
     survey: Survey
-    codes: NDArray[Any]
+    codes: NDArray[np.unsignedinteger]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "codes", _checked(self.survey, self.codes))
+    def __init__(self, survey: Survey, codes: NDArray[np.generic]) -> None:
+        object.__setattr__(self, "survey", survey)
+        object.__setattr__(self, "codes", _checked(survey, codes))
 
     def __len__(self) -> int:
         """The number of respondents, k."""
@@ -274,7 +274,7 @@ class _Text:
         self.parts.append(part)
 
 
-def _checked(survey: Survey, array: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+def _checked(survey: Survey, array: Array) -> NDArray[np.unsignedinteger]:
     if not isinstance(array, np.ndarray):
         raise SurveyError(f"codes must be a numpy array, not {type(array).__name__}")
     if array.dtype.kind not in "iu":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.messages import AGGREGATOR, RECORD
+from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.transcript.verification import verify
 
@@ -17,22 +17,40 @@ Form = Literal["text", "json", "page"]
 """How an audit is said."""
 
 
+class _Arguments(TypedDict, total=False):
+    """Arguments of ``Audited.audit_reports``."""
+
+    observer: PartyId
+    trail: PartyId
+    coalition: Coalition
+    worst: int
+    delta: float
+    replay: bool
+
+
 class _Asked(NamedTuple):
     """What an audit is asked for: in words, as the command line has them, and as arguments."""
 
     words: str
-    arguments: dict[str, Any]
+    arguments: _Arguments
     forms: tuple[Form, ...]
 
 
 class Audited(Protocol):
     """A run whose transcript can be audited."""
 
-    def audit_reports(self, *, forms: Sequence[Form], **asked: Any) -> Mapping[str, str]:
-        """What an audit says, in each of these forms.
-
-        It is asked by ``observer``, ``trail``, ``coalition``, ``worst``, ``delta`` and ``replay``.
-        """
+    def audit_reports(
+        self,
+        *,
+        forms: Sequence[Form] = ...,
+        observer: PartyId = ...,
+        trail: PartyId | None = ...,
+        coalition: Coalition | None = ...,
+        worst: int | None = ...,
+        delta: float = ...,
+        replay: bool = ...,
+    ) -> Mapping[str, str]:
+        """What an audit says, in each of these forms."""
 
 
 def check_record(rehearsal: Rehearsal) -> None:
@@ -87,7 +105,7 @@ def _asked(rehearsal: Rehearsal) -> Iterator[_Asked]:
     first, last = parties[0], parties[-1]
     conspiracy = Coalition((first,), ((AGGREGATOR, last),), (last,))
     words = f"--records --coalition {first} --tap {AGGREGATOR}:{last} --key {last}"
-    asked: dict[str, Any] = {"replay": True, "coalition": conspiracy}
+    asked: _Arguments = {"replay": True, "coalition": conspiracy}
     told = next((name for name in parties if name in ledger.accounts), None)
     if told is not None:
         words, asked["trail"] = f"{words} --trail {told}", told

@@ -70,7 +70,7 @@ _LEAST_EXPECTED = 10.0
 def check_randomizer(
     randomizer: Randomizer,
     *,
-    without: Collection[Fact] = (),
+    without: tuple[Fact, ...] = (),
     samples: int = SAMPLES,
     seed: int = 1,
 ) -> None:
@@ -217,9 +217,10 @@ def _check_reports(randomizer: Randomizer, code: int, samples: int, stream: Stre
         f"a report takes {8 * reports.nbytes / samples:g} bits, not {randomizer.bits}",
     )
     few = codes[: min(samples, 1000)]
-    again = [randomizer.randomize(few, stream.derive("again")) for _ in range(2)]
+    once, again = (randomizer.randomize(few, stream.derive("again")) for _ in range(2))
     _require(
-        np.array_equal(*again), f"input {code}: the same stream gives other reports the next time"
+        np.array_equal(once, again),
+        f"input {code}: the same stream gives other reports the next time",
     )
     return reports
 

@@ -31,6 +31,9 @@ _DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype("<" + name) for name in get_
 
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
+Named = int | tuple[int, ...]
+"""What a name in a specification stands for; a tuple counts for its length in a shape."""
+
 Size = int | str
 """A number, or the name of what has it."""
 
@@ -77,7 +80,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if len(self.shape) > MAX_AXES:
             raise TypeError(f"{len(self.shape)} axes: expected at most {MAX_AXES}")
 
-    def resolved(self, named: Callable[[str], Any]) -> ArraySpec:
+    def resolved(self, named: Callable[[str], Named]) -> ArraySpec:
         """The same with numbers in the place of names.
 
         Args:
@@ -85,8 +88,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
 
         def length(size: Size) -> int:
-            found = named(size) if isinstance(size, str) else size
-            return len(found) if isinstance(found, tuple) else found
+            return number_of(named(size)) if isinstance(size, str) else size
 
         high = named(self.high) if isinstance(self.high, str) else self.high
         if self.most is not None:
@@ -132,7 +134,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return min(high - 1, int(np.iinfo(self.dtype).max))
 
     @functools.cached_property
-    def _last(self) -> NDArray[Any]:
+    def _last(self) -> Array:
         # Of the array's own type: numpy compares mixed integers as floats.
         return np.array(self.last, _DTYPES[self.dtype])
 
@@ -146,7 +148,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The most bytes that such an array takes on the wire."""
         return self.longest * _DTYPES[self.dtype].itemsize + 32
 
-    def check(self, array: NDArray[Any], field: str) -> None:
+    def check(self, array: Array, field: str) -> None:
         """Refuse an array that does not fit.
 
         Raises:
@@ -165,7 +167,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         fixed = all(low == high for low, high in self.axes)
         return tuple(low for low, _ in self.axes) if fixed else None
 
-    def _check_shape(self, array: NDArray[Any], field: str) -> None:
+    def _check_shape(self, array: Array, field: str) -> None:
         if array.ndim != len(self.shape):
             raise RemoteProtocolError(f"{array.ndim} axes, expected {len(self.shape)}", field=field)
         for axis, (n, (low, high)) in enumerate(zip(array.shape, self.axes, strict=True)):
@@ -175,7 +177,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     f"length {n} on axis {axis}, expected {wanted}", field=field
                 )
 
-    def _check_values(self, array: NDArray[Any], field: str) -> None:
+    def _check_values(self, array: Array, field: str) -> None:
         if self.dtype == "f8" and not np.isfinite(array).all():
             raise RemoteProtocolError("expected finite values", field=field)
         if self.low > 0 or self.dtype[0] != "u":
@@ -189,6 +191,11 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise _out_of_range(array, above, field, "in range")
 
 
+def number_of(named: Named) -> int:
+    """The number that a name stands for, where one is wanted."""
+    return len(named) if isinstance(named, tuple) else named
+
+
 def _number(size: Size) -> int:
     if isinstance(size, str):
         raise TypeError(f"{size!r} is a name: expected a number, or a resolved ArraySpec")
@@ -196,7 +203,7 @@ def _number(size: Size) -> int:
 
 
 def _out_of_range(
-    array: NDArray[Any], bad: NDArray[np.bool_], field: str, wanted: str
+    array: Array, bad: NDArray[np.bool_], field: str, wanted: str
 ) -> RemoteProtocolError:
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     return RemoteProtocolError(f"value {array[at]} at {list(at)}, expected {wanted}", field=field)

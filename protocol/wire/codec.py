@@ -7,7 +7,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import NoReturn
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from protocol.messages import (
     Message,
     PartyId,
 )
-from protocol.wire.arrays import ArraySpec, encode_message, unpack
+from protocol.wire.arrays import ArraySpec, Named, encode_message, number_of, unpack
 from protocol.wire.canonical import MALFORMED, canonical
 from protocol.wire.schemas import Field, Float, KindSchema, schema_of, types_in
 
@@ -49,7 +49,7 @@ _encode_envelope = msgspec.msgpack.Encoder().encode
 _envelopes = msgspec.msgpack.Decoder(Envelope)
 
 
-def _unknown(name: str) -> Any:
+def _unknown(name: str) -> NoReturn:
     raise LocalProtocolError(f"bound {name!r}: expected a number")
 
 
@@ -70,7 +70,7 @@ class Kind:
         message: type[Message],
         *,
         scalar_bytes: int = SCALAR_BYTES,
-        named: Callable[[str], Any] = _unknown,
+        named: Callable[[str], Named] = _unknown,
         **arrays: ArraySpec,
     ) -> None:
         fields = _fields_of(message)
@@ -93,7 +93,7 @@ class Kind:
         self._path = {f"$[{i}]": f.name for i, f in enumerate(fields)}
 
     @classmethod
-    def of(cls, message: type[Message], named: Callable[[str], Any]) -> Kind:
+    def of(cls, message: type[Message], named: Callable[[str], Named]) -> Kind:
         """A kind as its class declares it.
 
         Args:
@@ -105,7 +105,7 @@ class Kind:
         """
         scalar_bytes = message.scalar_bytes
         if isinstance(scalar_bytes, str):
-            scalar_bytes = named(scalar_bytes)
+            scalar_bytes = number_of(named(scalar_bytes))
         arrays = {
             field.name: declared
             for field in _fields_of(message)

@@ -21,6 +21,7 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
+from protocol.session.variant import Variant
 from protocol.transcript.entries import Header, encode_header
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import Records
@@ -67,10 +68,10 @@ def aggregate_survey(
     listening: Callable[[str], object],
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
-    publish: Callable[[Outcome], object] | None = None,
+    publish: Callable[[Outcome[Variant]], object] | None = None,
     resume: bool = False,
     operation: Operation | None = None,
-) -> Outcome:
+) -> Outcome[Variant]:
     """Wait for the parties over TLS, ask, publish, and record it all.
 
     A survey that is held once more is another attempt, once the one before is over. One that was
@@ -313,7 +314,7 @@ async def hold(
     port: int,
     joining: float,
     listening: Callable[[str], object],
-) -> Outcome:
+) -> Outcome[Variant]:
     """Hold an attempt at a survey: the part of ``aggregate_survey`` that takes time.
 
     The arguments and errors are those of ``aggregate_survey``.

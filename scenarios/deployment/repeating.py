@@ -122,7 +122,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return party
 
 
-def check_repeatable(variant: Variant, parties: int) -> OneReport:
+def check_repeatable(variant: Variant, parties: int) -> OneReport[Any, Any, Any]:
     """Refuse a variant whose answers cannot be given again.
 
     Returns:

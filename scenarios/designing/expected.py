@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +104,7 @@ def _pooled(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
     return Pooled(codes, found.counts)
 
 
-def _attribute_tallies(variant: AttributeOracles, shares: Shares) -> AttributeTallies:
+def _attribute_tallies(variant: Spl | Smp | RsFd, shares: Shares) -> AttributeTallies:
     reports = REPORTS // variant.attributes if isinstance(variant, Smp) else REPORTS
     totals = [
         _tally(one, shares.margin((name,)), reports)
@@ -132,7 +133,7 @@ def _pair_reports(variant: PairRR, shares: Shares) -> Tally:
     return Tally(REPORTS, b"", b"", np.concatenate(tables))
 
 
-def _exact(variant: Tallied) -> Tally:
+def _exact(variant: Tallied[Any]) -> Tally:
     """Exact counts have no error, whatever they are: here those of respondents who are alike."""
     alike = Alike(variant.survey)
     tables = [rounded(alike.margin(names).reshape(-1), REPORTS) for names in variant.tables]

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from protocol.session.variant import Variant
 from scenarios.errors import UsageError
 from scenarios.reproductions.experiment import Asked, Cell, Experiment, Found, Measured, Sample
 from scenarios.reproductions.printed import Printed, printed_of
@@ -238,7 +239,7 @@ def _repeated(asked: Asked[Any], times: int, context: Context) -> list[Asked[Any
 
 def _carried_out(
     experiment: Experiment[Any], runs: Sequence[Asked[Any]], context: Context
-) -> tuple[Outcome | None, Iterator[list[Sample]]]:
+) -> tuple[Outcome[Variant] | None, Iterator[list[Sample]]]:
     """The samples of all runs.
 
     By messages the first of all leaves the transcript and its outcome, and is not sent to workers.
@@ -247,7 +248,7 @@ def _carried_out(
     if not context.by_messages:
         return None, iter(context.map(samples_of, pieces))
     (_, first), *rest = pieces
-    outcomes: list[Outcome] = []
+    outcomes: list[Outcome[Variant]] = []
     watched = dataclasses.replace(context, seed=first.context.seed)
     first = dataclasses.replace(first, context=watched, outcomes=outcomes)
     found = [samples_of(Piece(experiment.measure, first))]

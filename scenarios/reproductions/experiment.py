@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.session.variant import Variant
+from protocol.session.variant import V, Variant
 from protocol.surveys.records import Records
 from scenarios.running.outcomes import Outcome
 from scenarios.running.reproduction import Picture, Row
@@ -58,7 +58,7 @@ class Asked(Generic[P]):
     reading: Reading
     seeds: tuple[int, ...]
     context: Context = field(default_factory=Context)
-    outcomes: list[Outcome] | None = None
+    outcomes: list[Outcome[Variant]] | None = None
 
     @property
     def live(self) -> bool:
@@ -75,7 +75,7 @@ class Asked(Generic[P]):
         """Of the whole: for data that all cells have in common."""
         return self.seeds[0]
 
-    def simulate(self, variant: Variant, records: Records, parties: int | None = None) -> Outcome:
+    def simulate(self, variant: V, records: Records, parties: int | None = None) -> Outcome[V]:
         """A run by messages, the records spread over so many parties at most; by default all."""
         spread = None if parties is None else min(parties, len(records))
         outcome = self.context.simulate(variant, records, parties=spread)

@@ -18,7 +18,6 @@ from msgspec import Meta
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import Spl
-from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import Oracle
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
@@ -77,9 +76,9 @@ def everybody_alike(size: int, n: int) -> Records:
     return Records(Survey("letters", (letters,)), np.zeros((n, 1), np.uint8))
 
 
-def error_of(outcome: Outcome) -> float:
+def error_of(outcome: Outcome[Spl]) -> float:
     """n times the mean squared error of the shares of categories that nobody has."""
-    estimate = outcome.estimate_as(AttributeShares)
+    estimate = outcome.estimate
     [table] = estimate.marginals().values()
     return float(estimate.n * (table.values[1:] ** 2).mean())
 

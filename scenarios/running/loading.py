@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from protocol.randomizers import Randomizer
 from protocol.randomizers.vetting import is_randomizer
 from protocol.session.variant import Variant
@@ -59,7 +61,7 @@ def families() -> dict[str, list[Scenario[Any]]]:
     return found
 
 
-def find_scenario(text: str) -> Scenario[Any]:
+def find_scenario(text: str) -> Scenario[msgspec.Struct]:
     """A scenario by its name, or as ``path.py`` or ``path.py:name``.
 
     Raises:

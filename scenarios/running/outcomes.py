@@ -7,7 +7,7 @@ import html
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -45,6 +45,30 @@ from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
+E_co = TypeVar("E_co", bound=Estimate, covariant=True)
+V_co = TypeVar("V_co", bound=Variant, covariant=True)
+
+
+class Estimating(Protocol[E_co]):
+    """A variant, for the type of its estimates."""
+
+    def estimate(self, result: Message, /) -> E_co:
+        """The estimate in a published result."""
+        ...
+
+
+class WithEstimate(Protocol[E_co]):
+    """A survey that is over, for the type of its estimate: that of its variant's."""
+
+    @property
+    def variant(self) -> Estimating[E_co]:
+        """How people were asked."""
+        ...
+
+    @property
+    def result(self) -> Message:
+        """What was published."""
+        ...
 
 
 class _Read(NamedTuple):
@@ -56,8 +80,8 @@ class _Read(NamedTuple):
     alone: CoalitionReading | None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A finished run.
+class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=True):
+    """A finished run. Its type is that of the variant.
 
     Args:
         charter: session, variant and roster.
@@ -92,13 +116,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @property
-    def variant(self) -> Variant:
+    def variant(self) -> V_co:
         """The protocol that was run."""
-        return self.charter.variant
+        return cast(V_co, self.charter.variant)
+
+    @property
+    def estimate(self: WithEstimate[E]) -> E:
+        """The estimate in the published result, of the type that the variant's estimates have."""
+        return cast(E, cast("Outcome[Variant]", self)._estimate)
 
     @functools.cached_property
-    def estimate(self) -> Estimate:
-        """The estimate in the published result."""
+    def _estimate(self) -> Estimate:
         return self.variant.estimate(self.result)
 
     def estimate_as(self, kind: type[E]) -> E:

@@ -57,7 +57,7 @@ def settable(
     *sources: Callable[..., object],
     names: Sequence[str] = (),
     renamed: Mapping[str, str] | None = None,
-    **defaults: Any,
+    **defaults: object,
 ) -> type[P]:
     """The parameters of a scenario: its own, and what variants and functions can be given.
 
@@ -97,7 +97,7 @@ def settable(
     return cast("type[P]", parameters)
 
 
-def made(source: Callable[..., T], parameters: msgspec.Struct, **given: Any) -> T:
+def made(source: Callable[..., T], parameters: msgspec.Struct, **given: object) -> T:
     """A variant, or what else a source of parameters makes of those that it has.
 
     Args:

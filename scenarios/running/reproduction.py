@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from protocol.session.variant import Variant
 from scenarios.files.comma_separated import CsvText, csv_text
 from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
@@ -225,7 +226,7 @@ class Reproduced:
     notes: tuple[str, ...] = ()
     picture: Picture = field(default_factory=Picture)
     plot: Callable[[Figure], None] | None = None
-    outcome: Outcome | None = None
+    outcome: Outcome[Variant] | None = None
 
     def result(self) -> dict[str, Any]:
         """What ``result.json`` holds and ``--json`` prints."""

@@ -16,7 +16,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
 from protocol.populations.population import Population
-from protocol.session.variant import Variant
+from protocol.session.variant import V, Variant
 from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
@@ -109,14 +109,14 @@ class Context:
 
     def simulate(
         self,
-        variant: Variant,
+        variant: V,
         records: Records,
         *,
         parties: int | None = None,
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
         analysis: Analysis | None = None,
-    ) -> Outcome:
+    ) -> Outcome[V]:
         """Run a variant on known records, as this context says.
 
         Args:
@@ -166,12 +166,12 @@ class Finished:
         plot: draws what ``--plot`` shows; by default estimates beside the truth.
     """
 
-    outcome: Outcome
+    outcome: Outcome[Variant]
     projection: Projection = "none"
     estimate: Estimate | None = None
     rows: Sequence[Mapping[str, str | float | None]] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    error: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
+    error: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plot: Callable[[Figure], None] | None = None
 
@@ -241,9 +241,8 @@ class Scenario(Generic[P]):
     joint: bool = True
     fixed: str = ""
 
-    @classmethod
+    @staticmethod
     def of(
-        cls,
         variant: Callable[..., Variant],
         *,
         name: str,
@@ -251,8 +250,8 @@ class Scenario(Generic[P]):
         records: Callable[..., Records],
         names: Sequence[str] = (),
         joint: bool = True,
-        **defaults: Any,
-    ) -> Scenario[Any]:
+        **defaults: object,
+    ) -> Scenario[msgspec.Struct]:
         """A survey of records by a variant.
 
         Its parameters are the fields of the variant, the arguments of ``records`` and ``parties``,
@@ -275,8 +274,10 @@ class Scenario(Generic[P]):
             parties = getattr(parameters, "parties", None)
             return Finished(outcome=context.simulate(asked, found, parties=parties))
 
-        parameters: type[Any] = settable(_Spread, variant, records, names=names, **defaults)
-        return cls(name=name, summary=summary, parameters=parameters, run=run, joint=joint)
+        parameters: type[msgspec.Struct] = settable(
+            _Spread, variant, records, names=names, renamed=None, **defaults
+        )
+        return Scenario(name=name, summary=summary, parameters=parameters, run=run, joint=joint)
 
     @property
     def reproduces(self) -> bool:
@@ -284,7 +285,7 @@ class Scenario(Generic[P]):
         fields = msgspec.structs.fields(self.parameters)
         return any(info.name == "runs" and info.type == Runs for info in fields)
 
-    def configure(self, given: Mapping[str, Any]) -> P:
+    def configure(self, given: Mapping[str, object]) -> P:
         """Parameters from values or texts.
 
         Raises:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import trio
 
@@ -21,7 +21,7 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.run import Run
-from protocol.session.variant import Variant
+from protocol.session.variant import V, Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD, Entry
@@ -58,7 +58,7 @@ Watch: TypeAlias = Callable[[Charter], Callable[[Entry], object]]
 
 
 def simulate(
-    variant: Variant,
+    variant: V,
     records: Records,
     *,
     seed: int = 1,
@@ -72,7 +72,7 @@ def simulate(
     engine: Engine | None = None,
     analysis: Analysis | None = None,
     withheld: bool = False,
-) -> Outcome:
+) -> Outcome[V]:
     """Run a whole survey on known records.
 
     Every party has its own role, keystream and identity, and every message is recorded. The same
@@ -140,11 +140,11 @@ def simulate(
                 recorded.recorder.close(complete=False, reason=type(error).__name__)
                 raise
             recorded.recorder.close()
-        return recorded.outcome(run)
+        return cast("Outcome[V]", recorded.outcome(run))
 
 
 async def simulate_async(
-    variant: Variant,
+    variant: V,
     records: Records,
     *,
     seed: int = 1,
@@ -158,7 +158,7 @@ async def simulate_async(
     engine: Engine | None = None,
     analysis: Analysis | None = None,
     withheld: bool = False,
-) -> Outcome:
+) -> Outcome[V]:
     """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
     transport = _carrier(transport, "memory", workers)
     if transport == "local":
@@ -198,7 +198,7 @@ async def simulate_async(
                         secured=transport == "tls",
                         budget=budget,
                     )
-        return recorded.outcome(run)
+        return cast("Outcome[V]", recorded.outcome(run))
 
 
 def _carrier(
@@ -234,7 +234,7 @@ async def _run_here(
         )
 
 
-EXECUTORS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
+EXECUTORS: Mapping[str, Callable[..., Outcome[Variant]]] = MappingProxyType(
     {name: functools.partial(simulate, transport=name) for name in TRANSPORTS}
 )
 """``simulate`` on every transport, by name: for ``protocol.testing.contract``."""
@@ -315,7 +315,7 @@ class _Recorded:
     started: float
     withheld: bool
 
-    def outcome(self, run: Run) -> Outcome:
+    def outcome(self, run: Run) -> Outcome[Variant]:
         return Outcome(
             charter=self.setting.charter,
             result=run.result,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ from protocol.populations.cohorts import Counted, Job, blaming, count_cohort, lo
 from protocol.populations.population import Population, Resampled
 from protocol.populations.tally import Tally
 from protocol.session.tabulation import Stage, Totals
-from protocol.session.variant import Variant, parameters_of
+from protocol.session.variant import V, Variant, parameters_of
 from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD
 from scenarios.engines.carrying import own_files, packed, unpacked
@@ -47,7 +47,7 @@ from scenarios.report.formatting import as_json, count
 from scenarios.report.sampling import calibration_values
 from scenarios.report.values import claims_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
-from scenarios.running.outcomes import Outcome, reported_values
+from scenarios.running.outcomes import Outcome, V_co, WithEstimate, reported_values
 from scenarios.running.scenario import Context, Scenario
 from transports.faults import Fault
 
@@ -72,8 +72,8 @@ ABOUT_POPULATION = Intervals(about="population")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tabulated:
-    """What respondents by law have said.
+class Tabulated(Generic[V_co]):
+    """What respondents by law have said. Its type is that of the variant.
 
     Args:
         variant: how they were asked.
@@ -93,7 +93,7 @@ class Tabulated:
         withheld: whether this is a trial on real records, whose seed is not written down.
     """
 
-    variant: Variant
+    variant: V_co
     population: Population
     n: int
     cohort: int
@@ -115,8 +115,8 @@ class Tabulated:
         )
 
     @property
-    def estimate(self) -> Estimate:
-        """The estimate in the result."""
+    def estimate(self: WithEstimate[E]) -> E:
+        """The estimate in the result, of the type that the variant's estimates have."""
         return self.variant.estimate(self.result)
 
     @property
@@ -193,7 +193,7 @@ class Tabulated:
 
 
 def tabulate(
-    variant: Variant,
+    variant: V,
     population: Population | Records,
     *,
     n: int,
@@ -205,7 +205,7 @@ def tabulate(
     path: Path | str | None = None,
     keep: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
-) -> Tabulated:
+) -> Tabulated[V]:
     """Ask many people by law: draw them from a population, cohort by cohort, and count the answers.
 
     The same seed, n and cohort give the same counts and the same digest on every engine. Memory is
@@ -494,14 +494,14 @@ class _Asking(Context):
 
     def simulate(
         self,
-        variant: Variant,
+        variant: V,
         records: Records,
         *,
         parties: int | None = None,
         drop: float = 0.0,
         rules: Sequence[Fault] = (),
         analysis: Analysis | None = None,
-    ) -> Outcome:
+    ) -> Outcome[V]:
         if drop or rules:
             raise UsageError("people by law never depart: no faults can be injected")
         laws = (law for of, law in self.laws if of is records)

@@ -54,13 +54,13 @@ class Sums(Message, frozen=True):
     counts: Annotated[Array, ArraySpec(dtype="u4", shape=(2,), most="respondents")]
 
 
-class Honest(OneReport, frozen=True):
+class Honest(OneReport[Request, Truths, Truths], frozen=True):
     """Everybody says the truth."""
 
     name = "honest"
     messages = (Request, Truths, Sums)
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> Truths:
+    def answer(self, records: Records, question: Request, stream: Stream) -> Truths:
         return Truths(records.codes)
 
     def pooled(self, reports: Sequence[Truths]) -> Sums:

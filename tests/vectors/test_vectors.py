@@ -294,7 +294,7 @@ def key_value(given: Given) -> Any:
         key_response=KeepUniform(2, int(given["key_threshold"])),
         value_response=KeepUniform(2, int(given["value_threshold"])),
     )
-    reports = client.randomize(np.array(given["values"], np.float64), words)
+    reports = client.randomize_values(np.array(given["values"], np.float64), words)
     symbols = [SYMBOLS[code] for code in reports.symbols]
     return {"keys": reports.keys.tolist(), "symbols": symbols, "left": words.left}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +49,11 @@ class MeanRandomizer(Randomizer, frozen=True):
         """How many different reports there are, and so the length of a tally."""
         return len(self.scores)
 
-    def average(self, totals: NDArray[np.integer[Any]]) -> float:
+    def average(self, totals: NDArray[np.integer]) -> float:
         """The mean of the scores: the ``value`` of ``mean``, of one report too."""
         return float(totals @ _floats(self)) / int(totals.sum())
 
-    def mean(self, totals: NDArray[np.integer[Any]]) -> Mean:
+    def mean(self, totals: NDArray[np.integer]) -> Mean:
         """The mean of the values of those who reported.
 
         Args:
@@ -69,7 +69,7 @@ class MeanRandomizer(Randomizer, frozen=True):
         spread = float(totals @ (scores - value) ** 2) / (n - 1)
         return Mean(value, math.sqrt(spread / n))
 
-    def noise(self, totals: NDArray[np.integer[Any]]) -> float | None:
+    def noise(self, totals: NDArray[np.integer]) -> float | None:
         """The estimated variance of ``mean`` given the answers.
 
         By default that of answers drawn anew, which is the larger by their own spread: it is never

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_ra
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.wire.arrays import ArraySpec
+from protocol.wire.arrays import Array, ArraySpec
 
 _HALF = WORDS // 2
 _LARGEST_EPSILON = 200.0
@@ -129,7 +128,7 @@ class OneBitMean(MeanRandomizer, frozen=True, tag="one-bit"):
         ones = np.uint64(self._ones(0)) + steps
         return (stream.words(len(codes)) < ones).astype(np.uint8)
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports are 0, and how many 1.
 
         Raises:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from protocol.randomizers.exact import DIGITS, check_codes, check_column, log_of
 from protocol.randomizers.means.grid import check_grid, grid
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.randomizers.pairs import Dominating, ThreePoint
-from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
 
 MAX_PLACES = 2**18
 """The most different reports."""
@@ -159,7 +158,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         """That of the value 0, were it on the grid, and ``1/a``."""
         return self._spread, 1 / self.keep
 
-    def noise(self, totals: NDArray[np.integer[Any]]) -> float | None:
+    def noise(self, totals: NDArray[np.integer]) -> float | None:
         """The variance of ``mean`` given the answers, estimated without bias.
 
         The square of a score has the expectation ``c + t**2 / a``, and so ``a c + (1-a) s**2`` of a
@@ -199,7 +198,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         """The end of the grid that is farther away."""
         return self.size - 1 if code < self.size / 2 else 0
 
-    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every value by itself: one word decides between its window and all places.
 
         Args:
@@ -219,7 +218,7 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
         places[anywhere] = stream.integers(self.places, len(anywhere))
         return places.astype(smallest_dtype(self.places))
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports are each place, shape ``(places,)``.
 
         Raises:

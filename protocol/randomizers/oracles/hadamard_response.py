@@ -8,7 +8,6 @@ private at any epsilon; of much more than 1 its errors are larger than those of 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
 from protocol.randomizers.walsh import wht
-from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
 
 MAX_INPUTS = 2**22
 """The most inputs: a tally takes a number for each report."""
@@ -105,7 +104,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
             OutputClass(right, right, (True, True)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.uint8]:
         """The class of every report, shape (k,)."""
         one, two = (1 - _odd(reports, code + 1) for code in (first, second))
         classes: NDArray[np.uint8] = one + 2 * two
@@ -120,7 +119,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         """
         return Support(hit=self.p, other=Fraction(1, 2), both_hit=self.p / 2)
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports count for every code, shape ``(size,)``: one fast transform.
 
         Raises:
@@ -149,7 +148,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return found
 
     def sum_variances(
-        self, shares: Floats, n: int, groups: NDArray[np.integer[Any]], weights: Floats
+        self, shares: Floats, n: int, groups: NDArray[np.integer], weights: Floats
     ) -> Floats:
         """The variances of weighted sums of shares, as ``Randomizer.sum_variances``.
 
@@ -176,7 +175,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
             found[start : start + at_once] += wht(rows) ** 2 @ spectrum
         return found
 
-    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every code by itself: draw a place, and move it if its sign is to be another.
 
         The lowest bit of the row that is 1 joins the places of one sign with those of the other.
@@ -206,7 +205,7 @@ class HadamardResponse(Randomizer, frozen=True, tag="hadamard"):
         return found
 
 
-def _odd(places: NDArray[Any], rows: int | NDArray[np.uint32]) -> NDArray[np.uint8]:
+def _odd(places: Array, rows: int | NDArray[np.uint32]) -> NDArray[np.uint8]:
     """1 where a place and a row share an odd number of bits, else 0."""
     shared = places.astype(np.uint32) & np.asarray(rows, np.uint32)
     found: NDArray[np.uint8] = np.bitwise_count(shared) & np.uint8(1)

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from protocol.crypto.randomness import Stream
 from protocol.randomizers.exact import check_column
 from protocol.randomizers.keep import KeepUniform
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.wire.arrays import ArraySpec, name_of, smallest_dtype
+from protocol.wire.arrays import Array, ArraySpec, name_of, smallest_dtype
 
 MAX_REPORTS = 2**63
 """The most different reports."""
@@ -143,7 +142,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
             OutputClass(same * p, same * p, (True, True)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.uint8]:
         """The class of every report, shape (k,)."""
         values = reports.astype(np.uint64) % np.uint64(self.groups)
         one, two = (self._hashes(reports, code) == values for code in (first, second))
@@ -156,7 +155,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         p = self.keep.law(0, 1)[0].first
         return Support(hit=p, other=Fraction(1, self.groups), both_hit=p / self.groups)
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports count for every code, shape ``(size,)``.
 
         Raises:
@@ -171,7 +170,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
             return self._tally_by_digits(reports)
         return self._tally_by_reports(reports)
 
-    def _tally_by_reports(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def _tally_by_reports(self, reports: Array) -> NDArray[np.int64]:
         """The same, every report by itself: what its two halves of a code's digits add up to.
 
         A report counts for x if the sum of the low digits is what value, offset and the sum of the
@@ -193,7 +192,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
                 totals[place] += np.count_nonzero(sums == row, axis=1)
         return totals.reshape(-1)[: self.size]
 
-    def _tally_by_digits(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def _tally_by_digits(self, reports: Array) -> NDArray[np.int64]:
         """The same, one digit after another: reports that differ in known digits alone are one.
 
         A report counts for x if ``value - b = a_1 x_1 + ... + a_k x_k`` modulo g. Counts by that
@@ -218,7 +217,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
             counts = found.reshape(left, g, base * settled)
         return np.ascontiguousarray(counts[0, 0, : self.size]).astype(np.int64)
 
-    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> NDArray[Any]:
+    def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every code by itself: draw a function, hash, and randomize the hash.
 
         Args:
@@ -239,7 +238,7 @@ class LocalHashing(Randomizer, frozen=True, tag="hashing"):
         reports += values
         return reports.astype(self.report.dtype)
 
-    def _hashes(self, reports: NDArray[Any], codes: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _hashes(self, reports: Array, codes: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The hashes of codes by the functions of reports, shape (k,)."""
         g, base = np.uint64(self.groups), np.uint64(self.base)
         rest, hashes = np.divmod(reports.astype(np.uint64) // g, g)

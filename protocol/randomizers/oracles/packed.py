@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.wire.arrays import ArraySpec
+from protocol.wire.arrays import Array, ArraySpec
 
 MAX_BITS = 2**16
 """The most bits of a report."""
@@ -24,7 +22,7 @@ def packed_bits(size: int) -> ArraySpec:
     )
 
 
-def check_packed(reports: NDArray[Any], size: int) -> None:
+def check_packed(reports: Array, size: int) -> None:
     """Refuse what are not packed rows of so many bits.
 
     Raises:
@@ -40,7 +38,7 @@ def check_packed(reports: NDArray[Any], size: int) -> None:
         raise ValueError("a report has a bit set beyond its cells")
 
 
-def tally_packed(reports: NDArray[Any], size: int) -> NDArray[np.int64]:
+def tally_packed(reports: Array, size: int) -> NDArray[np.int64]:
     """How many reports have each bit, shape ``(size,)``.
 
     Raises:
@@ -56,7 +54,7 @@ def tally_packed(reports: NDArray[Any], size: int) -> NDArray[np.int64]:
     return totals
 
 
-def classes_of_bits(reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
+def classes_of_bits(reports: Array, first: int, second: int) -> NDArray[np.uint8]:
     """0 where neither of two bits is 1, 1 where the first is, 2 the second, 3 both; shape (k,)."""
     one, two = (reports[:, code // 8] >> (code % 8) & 1 for code in (first, second))
     classes: NDArray[np.uint8] = one + 2 * two

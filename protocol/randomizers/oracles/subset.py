@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from protocol.randomizers.oracles.packed import (
 )
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.wire.arrays import ArraySpec
+from protocol.wire.arrays import Array, ArraySpec
 
 # Ranks drawn at one time for the codes of reports: 8 MiB.
 _RANKS_AT_ONCE = 2**21
@@ -130,7 +129,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
             OutputClass(both, both, (True, True)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.uint8]:
         """The class of every report, shape (k,)."""
         return classes_of_bits(reports, first, second)
 
@@ -146,11 +145,11 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
             both_other=(chosen - 1) * (chosen - 2 * p) / pairs,
         )
 
-    def fits(self, reports: NDArray[Any]) -> bool:
+    def fits(self, reports: Array) -> bool:
         """Whether an array holds packed sets of ``chosen`` codes, one each along its first axis."""
         return super().fits(reports) and not self._wrong(reports).size
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports hold each code, shape ``(size,)``.
 
         Raises:
@@ -162,7 +161,7 @@ class SubsetSelection(Randomizer, frozen=True, tag="subset"):
             raise ValueError(f"a report of {wrong[0]} codes: expected {self.chosen}")
         return totals
 
-    def _wrong(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def _wrong(self, reports: Array) -> NDArray[np.int64]:
         """The sizes of the sets that have not ``chosen`` codes."""
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         wrong: NDArray[np.int64] = held[held != self.chosen]

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from protocol.randomizers.oracles.packed import (
 )
 from protocol.randomizers.pairs import Dominating, ThreePoint
 from protocol.randomizers.randomizer import OutputClass, Randomizer, Support
-from protocol.wire.arrays import ArraySpec
+from protocol.wire.arrays import Array, ArraySpec
 
 # Words drawn at one time for the bits of reports: 8 MiB.
 _WORDS_AT_ONCE = 2**20
@@ -142,7 +141,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
             OutputClass(p * q, p * q, (True, True)),
         )
 
-    def classify(self, reports: NDArray[Any], first: int, second: int) -> NDArray[np.uint8]:
+    def classify(self, reports: Array, first: int, second: int) -> NDArray[np.uint8]:
         """The class of every report, shape (k,)."""
         return classes_of_bits(reports, first, second)
 
@@ -169,7 +168,7 @@ class UnaryEncoding(Randomizer, frozen=True, tag="unary"):
         p, q = self.p, self.q
         return Support(hit=p, other=q, both_hit=p * q, both_other=q * q)
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports have each bit, shape ``(size,)``.
 
         Raises:

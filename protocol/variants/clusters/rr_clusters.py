@@ -489,7 +489,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         return (matched,)
 
 
-class _ByCluster(OneWait):
+class _ByCluster(OneWait[Report]):
     """The totals, once the aggregator has said them, and the reports by cluster that have come."""
 
     def __init__(self, variant: RRClusters) -> None:
@@ -507,7 +507,7 @@ class _ByCluster(OneWait):
             return None
         totals = learned.totals
         negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
-        come = [said.codes for said in self.come(waiting) if isinstance(said, Report)]
+        come = [said.codes for said in self.come(waiting)]
         reports = [codes for codes in come if fits(codes, negotiated.blocks)]
         if not reports:
             return None

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
-from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
 from protocol.randomizers.marginals import (
     MarginalPlan,
@@ -52,7 +51,7 @@ class Counted(Message, frozen=True):
     ]
 
 
-class MarginalRelease(OneReport, frozen=True, kw_only=True):
+class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw_only=True):
     """Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy.
 
     Attributes of more than two categories are encoded as bits, and marginals are of bits: an
@@ -108,7 +107,7 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
         """How many sums there are for a choice."""
         return 1 if self.plan.transformed else self.plan.cells
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> Bits:
+    def answer(self, records: Records, question: Request, stream: Stream) -> Bits:
         reports = self.plan.randomize(self.encoding.cells(records), stream)
         return Bits(len(records), self._packed(reports))
 
@@ -171,7 +170,7 @@ class MarginalRelease(OneReport, frozen=True, kw_only=True):
         """One report: the epsilon of its randomizer, whatever it is about."""
         return self.plan.epsilon
 
-    def estimate(self, result: Message) -> Estimate:
+    def estimate(self, result: Message) -> MarginalEstimate | EncodedEstimate:
         counted = self.published(result, Counted)
         counts = MarginalCounts(
             plan=self.plan,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
-from protocol.estimators.estimate import Estimate
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
@@ -29,6 +28,7 @@ from protocol.variants.oracles.names import Oracle, frequency_oracle
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
+A = TypeVar("A", bound=Message)
 R = TypeVar("R", bound=Randomizer)
 
 SOURCE = "Random Sampling Plus Fake Data"
@@ -76,7 +76,7 @@ class AttributeTallies(Message, frozen=True):
     totals: Annotated[Array, ArraySpec(dtype="u4", shape=("cells",), most="respondents")]
 
 
-class AttributeOracles(OneReport, frozen=True, kw_only=True):
+class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_only=True):
     """Base of the protocols that report on attributes apart, all or some of them.
 
     A subclass says by which randomizer each attribute is reported (``randomizers``).
@@ -138,7 +138,8 @@ class AttributeOracles(OneReport, frozen=True, kw_only=True):
             np.concatenate(totals).astype(np.uint32),
         )
 
-    def estimate(self, result: Message) -> Estimate:
+    def shares(self, result: Message) -> AttributeShares:
+        """The shares of every attribute's categories, of the published result."""
         found = self.published(result, AttributeTallies)
         ends = np.cumsum(self.survey.sizes)[:-1]
         return AttributeShares(
@@ -150,7 +151,7 @@ class AttributeOracles(OneReport, frozen=True, kw_only=True):
         )
 
 
-class WholeReport(AttributeOracles, frozen=True, kw_only=True):
+class WholeReport(AttributeOracles[AttributeReports], frozen=True, kw_only=True):
     """Base of those in which a report has columns of every attribute."""
 
     messages = (Request, AttributeReports, AttributeTallies)
@@ -192,7 +193,7 @@ class EvenShares(WholeReport, frozen=True, kw_only=True):
             )
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
+    def answer(self, records: Records, question: Request, stream: Stream) -> AttributeReports:
         drawn = [
             as_columns(one.randomize(records.codes[:, place], stream))
             for place, one in enumerate(self.randomizers)
@@ -233,12 +234,15 @@ class Spl(EvenShares, frozen=True, kw_only=True):
     def randomizers(self) -> tuple[Randomizer, ...]:
         return self.evenly(lambda size, share: frequency_oracle(self.oracle, size, epsilon=share))
 
+    def estimate(self, result: Message) -> AttributeShares:
+        return self.shares(result)
+
     def claims(self) -> tuple[Claim, ...]:
         says = "epsilon is split evenly over the attributes"
         return (Claim(source=SOURCE, says=says, epsilon=self.epsilon),)
 
 
-class Smp(AttributeOracles, frozen=True, kw_only=True):
+class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
     """SMP: a report on one attribute, drawn uniformly and named, with all of epsilon.
 
     Args:
@@ -265,7 +269,7 @@ class Smp(AttributeOracles, frozen=True, kw_only=True):
             for place in range(max(self.widths))
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> SampledReports:
+    def answer(self, records: Records, question: Request, stream: Stream) -> SampledReports:
         sampled = stream.integers(self.attributes, len(records))
         reports = np.zeros((len(records), len(self.columns)), dtype_of(self.columns))
         for place, one in enumerate(self.randomizers):
@@ -297,6 +301,9 @@ class Smp(AttributeOracles, frozen=True, kw_only=True):
         """A report is a draw on the attribute that it names, which is drawn without a look."""
         events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
+
+    def estimate(self, result: Message) -> AttributeShares:
+        return self.shares(result)
 
     @functools.cached_property
     def _drawn(self) -> tuple[Randomized, ...]:

@@ -10,6 +10,8 @@ from protocol.randomizers import FakeData, Randomizer, join_codes
 from protocol.session.variant import Claim
 from protocol.surveys.records import Records
 from protocol.variants.oracles.attributes import SOURCE, AttributeReports, WholeReport
+from protocol.variants.oracles.estimate import AttributeShares
+from protocol.variants.reports.one_report import Request
 
 
 class RsFd(WholeReport, frozen=True, kw_only=True):
@@ -34,9 +36,12 @@ class RsFd(WholeReport, frozen=True, kw_only=True):
     def randomizers(self) -> tuple[Randomizer, ...]:
         return tuple(self.randomizer.column(place) for place in range(self.attributes))
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> AttributeReports:
+    def answer(self, records: Records, question: Request, stream: Stream) -> AttributeReports:
         cells = join_codes(records.codes, self.survey.sizes)
         return AttributeReports(self.randomizer.randomize(cells, stream))
+
+    def estimate(self, result: Message) -> AttributeShares:
+        return self.shares(result)
 
     def most(self) -> float:
         """One report."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -13,12 +13,17 @@ from protocol.crypto.randomness import Stream
 from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers.randomizer import Randomizer
 from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals, numbers_of, with_numbers
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.wire.codec import Codec
+
+Question = TypeVar("Question", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+Report = TypeVar("Report")
 
 PROBED = 9
 """How many reports are made up to see whether results add up."""
@@ -36,38 +41,44 @@ class Request(Message, frozen=True):
     survey: bytes
 
 
-class OneReport(Variant, frozen=True, kw_only=True):
+class OneReport(Variant, Generic[Question, Answer, Report], frozen=True, kw_only=True):
     """Base of the protocols in which every party is asked once and sends one report.
 
-    Its ``messages`` are the question, the report and the result. A subclass says how a report is
+    Its ``messages`` are the question, the answer and the result. A subclass says how an answer is
     made (``answer``), what it tells (``report_reveals``) and what all of them make (``pooled``).
+    Its types are the question, the answer and the report, which is what is read of an answer: the
+    answer itself, unless the subclass unpacks it (``read``).
     """
 
     heeds: ClassVar[tuple[type[Message], ...] | None] = ()
 
     @property
-    def contribution(self) -> type[Message]:
-        """The report."""
-        return self.messages[1]
+    def contribution(self) -> type[Answer]:
+        """The answer."""
+        return self._spoken[1]
 
     @property
-    def randomizer(self) -> Any:
+    def _spoken(self) -> tuple[type[Question], type[Answer], type[Message]]:
+        return cast("tuple[type[Question], type[Answer], type[Message]]", self.messages)
+
+    @property
+    def randomizer(self) -> Randomizer:
         """What a report is drawn with, where that is one draw on all attributes together."""
         raise NotImplementedError
 
-    def question(self) -> Message:
-        """What the aggregator asks."""
-        return Request(self.survey.digest)
+    def question(self) -> Question:
+        """What the aggregator asks: by default a ``Request``, which is then the question's kind."""
+        return cast(Question, Request(self.survey.digest))
 
-    def consent(self, question: Any) -> None:
-        """A party's check of the question.
+    def consent(self, question: Question) -> None:
+        """A party's check of the question: by default of the ``survey`` that it is about.
 
         Raises:
             PrivacyError: it asks for something else than was agreed to, or for more.
         """
-        self.check_asked(question.survey)
+        self.check_asked(cast(Request, question).survey)
 
-    def answer(self, records: Records, question: Any, stream: Stream) -> Message:
+    def answer(self, records: Records, question: Question, stream: Stream) -> Answer:
         """A party's report.
 
         Args:
@@ -77,18 +88,18 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def read(self, report: Any) -> Any:
-        """What is pooled of a report: itself, unless a subclass unpacks it.
+    def read(self, report: Answer) -> Report | None:
+        """What is pooled of an answer: itself, unless a subclass unpacks it.
 
         None if it is malformed: it is left out, and counts as the answers themselves.
         """
-        return report
+        return cast(Report, report)
 
-    def pooled(self, reports: Sequence[Any]) -> Message:
+    def pooled(self, reports: Sequence[Report]) -> Message:
         """The result, of what was read of each party's report; at least a quorum of them."""
         raise NotImplementedError
 
-    def report_reveals(self, report: Any, seen: Seen) -> PrivacyEvent:
+    def report_reveals(self, report: Report, seen: Seen) -> PrivacyEvent:
         """What a report tells, as ``reveals``; by default that of one draw of ``randomizer``.
 
         Args:
@@ -108,7 +119,7 @@ class OneReport(Variant, frozen=True, kw_only=True):
 
     async def party(self, me: Me, records: Records) -> None:
         """Hear the question, consent, report."""
-        question = await me.receive(self.messages[0], AGGREGATOR)
+        question = await me.receive(self._spoken[0], AGGREGATOR)
         self.consent(question)
         await me.send(AGGREGATOR, self.answer(records, question, me.stream_for(question)))
 
@@ -116,7 +127,7 @@ class OneReport(Variant, frozen=True, kw_only=True):
         """Ask, wait, pool."""
         quorum = self.quorum_of(len(parties))
         await me.broadcast(parties, self.question())
-        reports = await me.gather(self.messages[1], parties, within=self.patience, at_least=quorum)
+        reports = await me.gather(self._spoken[1], parties, within=self.patience, at_least=quorum)
         read = [found for found in map(self.read, reports.values()) if found is not None]
         check_valid(len(read), quorum)
         return self.pooled(read)
@@ -153,19 +164,19 @@ class OneReport(Variant, frozen=True, kw_only=True):
             found = found + counts if len(found) else counts
         return found
 
-    def heard(self, party: Respondents, question: Message) -> Any:
+    def heard(self, party: Respondents, question: Message) -> Report:
         """What is read of a party's report.
 
         Raises:
             CannotTabulateError: it answers with anything else.
             LocalProtocolError: it is malformed.
         """
-        read = self.read(party.ask(question, kind=self.messages[1]))
+        read = self.read(party.ask(question, kind=self._spoken[1]))
         if read is None:
             raise self._malformed()
         return read
 
-    def _read_of(self, party: int) -> Any:
+    def _read_of(self, party: int) -> Report:
         """What is read of the report of one respondent, whom anybody can make up."""
         stream = Stream(bytes(32)).derive(f"respondent {party}")
         codes = stream.integers(np.array(self.survey.sizes))[np.newaxis]
@@ -182,8 +193,8 @@ class OneReport(Variant, frozen=True, kw_only=True):
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A report tells what ``report_reveals`` says; the result follows from the reports."""
-        question, report, result = self.messages
-        if isinstance(message, report):
+        question, answer, result = self._spoken
+        if isinstance(message, answer):
             read = self.read(message)
             return Plain(self.survey.names) if read is None else self.report_reveals(read, seen)
         if isinstance(message, question):
@@ -191,10 +202,10 @@ class OneReport(Variant, frozen=True, kw_only=True):
         return Derived() if isinstance(message, result) else Plain(self.survey.names)
 
 
-class _Reports(OneWait):
+class _Reports(OneWait[Answer], Generic[Answer, Report]):
     """The reports that have come, and when their wait is over those that were counted."""
 
-    def __init__(self, variant: OneReport) -> None:
+    def __init__(self, variant: OneReport[Question, Answer, Report]) -> None:
         super().__init__(variant.contribution)
         self._variant = variant
 

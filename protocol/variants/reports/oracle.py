@@ -33,7 +33,7 @@ class Tallied(Message, frozen=True):
     totals: Array
 
 
-class FrequencyOracle(OneReport, frozen=True, kw_only=True):
+class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=True):
     """Base of the protocols whose report is one draw of one randomizer.
 
     A subclass has the ``randomizer``: its inputs are the combinations of all attributes, row-major.
@@ -60,7 +60,8 @@ class FrequencyOracle(OneReport, frozen=True, kw_only=True):
     def outputs(self) -> int:
         """The length of a tally."""
         report = self.randomizer.report
-        return len(self.randomizer.tally(np.zeros((0, *report.shape), report.dtype)))
+        lengths = [high for _, high in report.axes]
+        return len(self.randomizer.tally(np.zeros([0, *lengths], report.dtype)))
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         totals = ArraySpec(dtype="u4", shape=(self.outputs,), most=parties * self.max_records)
@@ -70,7 +71,7 @@ class FrequencyOracle(OneReport, frozen=True, kw_only=True):
             Kind(Tallied, scalar_bytes=64, totals=totals),
         )
 
-    def answer(self, records: Records, question: Message, stream: Stream) -> Draws:
+    def answer(self, records: Records, question: Request, stream: Stream) -> Draws:
         cells = join_codes(records.codes, self.survey.sizes)
         return Draws(self.randomizer.randomize(cells, stream))
 

@@ -137,7 +137,7 @@ def consent(survey: Survey, own: tuple[Block, ...], ask: Ask) -> None:
             )
 
 
-class Blockwise(OneReport, frozen=True):
+class Blockwise(OneReport[Ask, Report, Report], frozen=True):
     """Base of the protocols in which every respondent sends one report, randomized block by block.
 
     A subclass says which attributes are randomized together (``blocks``), and how.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -363,9 +363,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             counts += counted
         return counts
 
-    def released(
-        self, running: Running, answered: int, dtype: np.dtype[np.integer[Any]]
-    ) -> Released:
+    def released(self, running: Running, answered: int, dtype: np.dtype[np.integer]) -> Released:
         """The result, of what is known after some blocks.
 
         Args:

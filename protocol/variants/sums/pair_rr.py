@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.estimators.counts import Counts
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import Block, JointEstimate
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.releases.release import Release
@@ -74,7 +73,7 @@ def pair_releases(
     return tuple(map(Release.of_reports, pair_estimates(survey, randomizers, tables)))
 
 
-class PairRR(Tallied, frozen=True, kw_only=True):
+class PairRR(Tallied[CombinedEstimate], frozen=True, kw_only=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.3.
 
     One respondent enters every pair, so the epsilons of all pairs add up; that holds whoever
@@ -125,7 +124,7 @@ class PairRR(Tallied, frozen=True, kw_only=True):
         """Counts of the randomized pairs."""
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
-    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
+    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> CombinedEstimate:
         """Equation 2 on every pair, and the pairs combined.
 
         An attribute is in several pairs, each with its own reports: all of them say something of

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from protocol.estimators.tabulated import ExactEstimate
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.variants.sums.tallies import Names, Tallied
 
 
-class SecureSumVariant(Tallied, frozen=True):
+class SecureSumVariant(Tallied[ExactEstimate], frozen=True):
     """The secure sum of Domingo-Ferrer and Soria-Comas, section 4.2, over single attributes.
 
     The counts are exact, so they are not differentially private.

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.wire.arrays import Array, ArraySpec
 from protocol.wire.codec import Kind
+
+E = TypeVar("E", bound=Estimate)
 
 Names = tuple[str, ...]
 
@@ -125,8 +127,8 @@ def all_pairs(survey: Survey) -> tuple[Names, ...]:
     return tuple(combinations(survey.names, 2))
 
 
-class Tallied(Variant, frozen=True, kw_only=True):
-    """Base of the protocols that publish a secure sum of tables.
+class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
+    """Base of the protocols that publish a secure sum of tables. Its type is that of the estimate.
 
     Args:
         sums: the profile of the sum and its bounds.
@@ -216,11 +218,11 @@ class Tallied(Variant, frozen=True, kw_only=True):
             Kind(Tally, scalar_bytes=128 + parties, totals=totals),
         )
 
-    def estimate(self, result: Message) -> Estimate:
+    def estimate(self, result: Message) -> E:
         tally = self.published(result, Tally)
         check_totals(tally.totals.astype(np.int64), tally.respondents, self.layout.groups)
         return self.estimate_of(self.layout.split(tally.totals))
 
-    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> Estimate:
-        """What the summed tables say."""
-        return ExactEstimate(self.survey, tables)
+    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> E:
+        """What the summed tables say: by default exact counts, which are then the estimate."""
+        return cast(E, ExactEstimate(self.survey, tables))

@@ -13,6 +13,7 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
+from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
 from scenarios.cli.numbers import Amount
@@ -149,7 +150,7 @@ def aggregate(
     done: Finished | None = None
     values: dict[str, Any] = {}
 
-    def publish(outcome: Outcome) -> None:
+    def publish(outcome: Outcome[Variant]) -> None:
         nonlocal done, values
         done, values = reported(outcome, project, intervals, calibration)
         write_whole(out / RESULT, json_text(values) + "\n", private=True)
@@ -198,7 +199,7 @@ def aggregate(
 
 
 def reported(
-    outcome: Outcome,
+    outcome: Outcome[Variant],
     project: Projection,
     intervals: Intervals,
     calibration: Calibration = UNCALIBRATED,

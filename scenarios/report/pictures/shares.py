@@ -19,6 +19,7 @@ from protocol.estimators.inference.words import (
     made_by,
 )
 from protocol.estimators.projection import Projection
+from protocol.session.variant import Variant
 from scenarios.report.formatting import MINUS, count, cut, epsilon
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
@@ -288,7 +289,7 @@ def _title(
     )
 
 
-def conditions(outcome: Outcome) -> list[str]:
+def conditions(outcome: Outcome[Variant]) -> list[str]:
     """How many answered, and what it cost them."""
     loss = outcome.ledger.record_epsilon
     return [

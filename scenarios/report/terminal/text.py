@@ -28,6 +28,7 @@ from protocol.estimators.inference.words import (
     sentences,
 )
 from protocol.estimators.projection import Projection
+from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
@@ -162,7 +163,7 @@ def outcome_report(
 
 
 def tabulated_report(
-    name: str, tabulated: Tabulated, projection: Projection, intervals: Intervals
+    name: str, tabulated: Tabulated[Variant], projection: Projection, intervals: Intervals
 ) -> Iterator[RenderableType]:
     """Estimates of people by law, who they were, and what is comparable between engines."""
     title = f"{name}: {tabulated.variant.survey.title}"

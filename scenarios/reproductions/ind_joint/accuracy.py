@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import product_mean_squared_error
-from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.joint import mean_squared_error
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
@@ -80,7 +80,7 @@ class Reported:
         if asked.live:
             some = records.project(names)
             variant = RRIndependent(survey=some.survey, randomizers=(first, second))
-            estimate = asked.simulate(variant, some, parties).estimate_as(JointEstimate)
+            estimate = asked.simulate(variant, some, parties).estimate
             reports = estimate.counts.table((0, 1))[np.newaxis]
         else:
             both = (first.keep, second.keep)

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.crypto.randomness import Streams
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -225,7 +225,7 @@ def _independent(asked: Asked[Nothing]) -> list[Sample]:
     if asked.live:
         variant = RRIndependent.with_keep(survey, p)
         outcome = asked.simulate(variant, population.records, PARTIES)
-        heard = methods_of(outcome.estimate_as(JointEstimate))
+        heard = methods_of(outcome.estimate)
         methods = {name: repeated(tables) for name, tables in heard.items()}
     else:
 

@@ -114,4 +114,4 @@ def run_rrba(asked: Asked[Any], records: Records, **parameters: Any) -> GroupedE
         variant = RRBA(survey=records.survey, **parameters)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return asked.simulate(variant, records).estimate_as(GroupedEstimate)
+    return asked.simulate(variant, records).estimate

@@ -234,14 +234,15 @@ def test_a_record_is_asked_for_one_key_of_its_own() -> None:
     randomizer = client(WORDS - 1, WORDS - 1, keys=3)
     table = [[NAN, 1.0, -1.0], [1.0, NAN, -1.0], [-1.0, NAN, 1.0]]
     stream = Scripted(2, 0, 1, *[0] * 9)
-    reports = randomizer.randomize(table, stream)
+    reports = randomizer.randomize_values(table, stream)
     assert reports.keys.tolist() == [2, 0, 1]
     assert reports.keys.dtype == np.uint8
     assert reports.symbols.tolist() == [MINUS, PLUS, ABSENT]
     assert stream.left == 0
     # As many words are drawn whatever is held.
     missing = Scripted(2, 0, 1, *[0] * 9)
-    assert randomizer.randomize(np.full((3, 3), NAN), missing).symbols.tolist() == [ABSENT] * 3
+    reports = randomizer.randomize_values(np.full((3, 3), NAN), missing)
+    assert reports.symbols.tolist() == [ABSENT] * 3
     assert missing.left == 0
 
 
@@ -254,10 +255,10 @@ def test_inputs_are_checked() -> None:
         with pytest.raises(ValueError, match=r"outside \[-1, 1\]"):
             randomizer.perturb_values(values, two, stream)
         with pytest.raises(ValueError, match=r"outside \[-1, 1\]"):
-            randomizer.randomize([[*values, NAN, NAN]], stream)
+            randomizer.randomize_values([[*values, NAN, NAN]], stream)
     for shape in ((4,), (2, 3), (1, 2, 4)):
         with pytest.raises(ValueError, match="shape"):
-            randomizer.randomize(np.zeros(shape), stream)
+            randomizer.randomize_values(np.zeros(shape), stream)
     for reported in (two[:1], np.ones(2)):
         with pytest.raises(ValueError, match="reported"):
             randomizer.perturb_values([0.0, 0.0], np.asarray(reported), stream)

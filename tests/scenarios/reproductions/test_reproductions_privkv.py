@@ -57,7 +57,7 @@ def clients_of(n: int, *, seed: int) -> NDArray[np.float64]:
 def test_law_is_that_of_live_clients() -> None:
     randomizer = PrivKV.with_budget(2, epsilon=3.0)
     clients = clients_of(200_000, seed=1)
-    counts = tally(randomizer.randomize(clients, seeded(2)), keys=2)
+    counts = tally(randomizer.randomize_values(clients, seeded(2)), keys=2)
     law = symbol_law(TOWN, randomizer)
     np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-12)
     assert chi_square_p_value(counts, law) > ALPHA

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import protocol
+import protocol.testing
+import protocol.variants
 import scenarios
 from tests.scenarios.command import python
 from tests.test_docs import PAGES, blocks_of
@@ -18,6 +23,18 @@ from tests.test_docs import PAGES, blocks_of
 FACES = (protocol, scenarios)
 FOR_USERS = {"protocol", "protocol.testing", "protocol.variants", "scenarios"}
 """The modules of the project that a page imports from."""
+
+JSON = "objects of result.json, which go as deep as a scenario makes them"
+UNTYPED = {
+    "Stage.asked": "a question of the variant's own, which its own count takes",
+    "Row.settings": "values of an experiment's own settings, which its own code takes",
+    "Finished.values": JSON,
+    "Outcome.summary": JSON,
+    "Reproduced.result": JSON,
+    "Row.values": JSON,
+    "Tabulated.values": JSON,
+}
+"""What a user meets that is annotated with ``Any``, and why."""
 
 
 def folder_of(face: ModuleType) -> Path:
@@ -71,6 +88,38 @@ def test_a_face_costs_nothing_until_it_is_asked(face: ModuleType) -> None:
     program = f"import sys, {face.__name__}; print(*(sys.modules.keys() & {{'numpy', 'msgspec'}}))"
     said = python("-c", program)
     assert (said.code, said.out) == (0, "\n"), said
+
+
+def annotated(value: object) -> Iterator[tuple[str, str]]:
+    """The functions, methods and fields that users of a function or class meet, as annotated."""
+    if inspect.isfunction(value):
+        yield from ((value.__qualname__, str(text)) for text in value.__annotations__.values())
+    for cls in inspect.getmro(value) if inspect.isclass(value) else ():
+        if cls.__module__.partition(".")[0] not in ("protocol", "scenarios", "transports"):
+            continue
+        fields = vars(cls).get("__annotations__", {})
+        for name, text in fields.items():
+            if not name.startswith("_"):
+                yield f"{cls.__qualname__}.{name}", str(text)
+        for name, member in vars(cls).items():
+            for unwrapped in ("fget", "func", "__func__"):
+                member = getattr(member, unwrapped, member)
+            if not inspect.isfunction(member) or (name != "__init__" and name.startswith("_")):
+                continue
+            if member.__code__.co_filename != "<string>":  # made of a dataclass's fields
+                yield from annotated(member)
+
+
+def test_little_is_untyped() -> None:
+    faces = (protocol, protocol.testing, protocol.variants, scenarios)
+    found = {
+        name
+        for face in faces
+        for public in face.__all__
+        for name, text in annotated(getattr(face, public))
+        if re.search(r"\bAny\b", text)
+    }
+    assert found == set(UNTYPED)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("scenarios/")])
