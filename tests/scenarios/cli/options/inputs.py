@@ -186,6 +186,10 @@ class Inputs:
         return self._write("habits.csv", "smokes,share\nno,0.9\nyes,0.1\n")
 
     @cached_property
+    def drop(self) -> Path:
+        return self._write("drop.toml", "drop = 0.5\n")
+
+    @cached_property
     def keep(self) -> Path:
         return self._write("keep.toml", "p = 0.9\n")
 

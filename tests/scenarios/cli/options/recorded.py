@@ -88,7 +88,6 @@ ESTIMATE = (
             "--table": ("smokes,age", values("rows")),
             "--where": ("smokes=yes", values("rows")),
             "--independent": ("smokes,age", values("rows")),
-            "--calibrate": ("{margins}", values("rows")),
             "--level": ("0.5", values("rows")),
             "--about": ("population", values("rows")),
             "--project": ("clip", values("rows")),
@@ -97,6 +96,11 @@ ESTIMATE = (
             **BUDGET,
         },
         spy=budgets,
+    ),
+    # Calibrated intervals are about the population anyway.
+    Call(
+        "estimate {record} --json --about population",
+        {"--calibrate": ("{margins}", values("rows"))},
     ),
     Call("estimate {record}", {"--json": (None, out)}),
     Call("estimate {bit_record} --json --table a,b", {"--consistent": (None, values("rows"))}),
@@ -111,7 +115,7 @@ EXPLAIN = (
     Call(
         "explain {record} party-1",
         {
-            "--respondent": ("2", files),
+            "--respondent": ("2", out),
             "--records": ("{table}", files),
             "--out": ("drawn.svg", files),
             "--level": ("0.5", files),

@@ -11,36 +11,31 @@ ENGINE: dict[str, Case] = {
     "--address": ("head:1", passed),
 }
 
-TOWN = "run quickstart --set residents=12 --seed 7 --json"
+TRIAL = "run {plan} --records {table} --parties 5 --seed 7 --json"
 EXAMPLE = "run ind-joint-example --set runs=2"
 RUN = (
     Call(
-        TOWN,
+        TRIAL,
         {
-            "--set": ("residents=13", values("estimate")),
-            "--config": ("{keep}", values("estimate")),
+            "--set": ("drop=0.5", values("estimate")),
+            "--config": ("{drop}", values("estimate")),
             "--parties": ("4", values("traffic")),
+            "--records": ("{others}", values("truth")),
             "--seed": ("8", values("transcript")),
-            "--out": ("town", files),
-            "--calibrate": ("{town_margins}", values("estimate")),
+            "--out": ("trial", files),
+            "--calibrate": ("{margins}", values("estimate", "marginals")),
             "--level": ("0.5", values("estimate")),
             "--about": ("population", values("estimate")),
-            "--plot": ("town.svg", files),
-            "--synthetic": ("town.csv", files),
-            "--html": ("town.html", files),
+            "--plot": ("trial.svg", files),
+            "--synthetic": ("trial.csv", files),
+            "--html": ("trial.html", files),
             "--watch": (None, err),
         },
     ),
-    Call("run quickstart --set residents=12", {"--json": (None, out)}),
-    Call(TOWN, {"--transport": ("local", passed), "--workers": ("2", passed)}, spy=simulations),
-    Call(
-        f"{TOWN} --calibrate {{town_margins}}", {"--calibrate-by": ("raking", values("estimate"))}
-    ),
-    Call(
-        "run {plan} --records {table} --seed 7 --json",
-        {"--records": ("{others}", values("truth"))},
-    ),
-    Call(f"{TOWN} --out held", {"--force": (None, code)}, copies=("held",)),
+    Call(TRIAL.removesuffix(" --json"), {"--json": (None, out)}),
+    Call(TRIAL, {"--transport": ("local", passed), "--workers": ("2", passed)}, spy=simulations),
+    Call(f"{TRIAL} --calibrate {{margins}}", {"--calibrate-by": ("raking", values("estimate"))}),
+    Call(f"{TRIAL} --out held", {"--force": (None, code)}, copies=("held",)),
     Call("run adult-independent --data {adult} --json", {"--data": ("{fewer}", values("truth"))}),
     Call(f"{EXAMPLE} --json", {"--by-messages": (None, out), "--csv": ("figures.csv", files)}),
     Call(EXAMPLE, ENGINE, spy=engines),
@@ -56,7 +51,7 @@ TABULATE = (
             "--config": ("{keep}", values("digest")),
             "--seed": ("8", values("digest")),
             "--out": ("town", files),
-            "--calibrate": ("{town_margins}", values("estimate")),
+            "--calibrate": ("{town_margins}", values("estimate", "marginals")),
             "--level": ("0.5", values("estimate")),
             "--about": ("respondents", values("estimate")),
             **ENGINE,

@@ -146,6 +146,12 @@ def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> No
     patch.setattr("scenarios.cli.surveys.holding.cosign_checkpoint", lambda *_: ())
 
 
+def exposing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The same, with metrics."""
+    pytest.importorskip("prometheus_client")
+    aggregating(patch, passed, inputs)
+
+
 def rehearsing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     """What a rehearsal is made of; no process is started."""
 

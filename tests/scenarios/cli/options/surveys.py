@@ -15,7 +15,13 @@ from tests.scenarios.cli.options.changes import (
     validity,
     values,
 )
-from tests.scenarios.cli.options.spies import aggregating, answering, rehearsing, witnessing
+from tests.scenarios.cli.options.spies import (
+    aggregating,
+    answering,
+    exposing,
+    rehearsing,
+    witnessing,
+)
 
 PLAN = (
     Call(
@@ -89,9 +95,8 @@ AGGREGATE = (
             "--joining": ("7", passed),
             "--witness": (WITNESS, passed),
             "--log-json": ("log.json", names),
-            "--metrics": ("127.0.0.1:0", err),
             "--resume": (None, passed),
-            "--calibrate": ("{habits_margins}", values("estimate")),
+            "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
             "--level": ("0.5", values("estimate")),
             "--about": ("population", values("estimate")),
             "--project": ("clip", values("estimate")),
@@ -102,6 +107,7 @@ AGGREGATE = (
         copies=("fresh",),
         spy=aggregating,
     ),
+    Call(HOLD, {"--metrics": ("127.0.0.1:0", err)}, ("fresh",), exposing),
     Call(HOLD.removesuffix(" --json"), {"--json": (None, out)}, ("fresh",), aggregating),
     Call(
         f"{HOLD} --calibrate {{habits_margins}}",
@@ -141,6 +147,12 @@ ABANDON = (
 )
 
 REHEARSE = (
+    # Calibrated intervals are about the population anyway.
+    Call(
+        "rehearse {plan} --records {table} --parties 3 --out rehearsed --about population",
+        {"--calibrate": ("{margins}", passed)},
+        spy=rehearsing,
+    ),
     Call(
         "rehearse {plan} --records {table} --parties 3 --out rehearsed",
         {
@@ -148,7 +160,6 @@ REHEARSE = (
             "--parties": ("4", passed),
             "--out": ("there", passed),
             "--kill": ("party", passed),
-            "--calibrate": ("{margins}", passed),
             "--level": ("0.5", passed),
             "--about": ("population", passed),
             "--project": ("clip", passed),
