@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from protocol.messages import AGGREGATOR
+from scenarios.deployment.aggregating import aggregate_survey
 from scenarios.deployment.answering import Answered, answer_survey
 from scenarios.deployment.attempts import counting
-from scenarios.deployment.members import Member
+from scenarios.deployment.members import Member, read_member
+from scenarios.running.outcomes import Outcome
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
+from transports.testing import HANGS
 
 PLAN = """
 title = "Health"
@@ -38,6 +44,9 @@ level = 0.9
 projection = "clip"
 """
 ROWS = ("no,young", "yes,old", "no,middle")
+WHO = ("anna", "bert", "carl")
+Budgets = dict[str, float | None]
+"""The budget of each party that answers."""
 
 
 def table(path: Path, *rows: str) -> Path:
@@ -119,6 +128,58 @@ RECORDS = {
 def answer_alone(member: Member, **options: Any) -> Answered:
     """What came of a party, answering in a program of its own."""
     return trio.run(functools.partial(answer_survey, member, **options))
+
+
+def hold(
+    keys: Path,
+    out: Path,
+    budgets: Budgets,
+    *,
+    aggregator: Path | None = None,
+    repeating: bool = False,
+    publish: Callable[[Outcome], object] | None = None,
+) -> dict[str, Answered]:
+    """Hold the survey over TLS; how each party ended. It raises what the aggregator does."""
+    listening, where = threading.Event(), []
+    out.mkdir(exist_ok=True)
+    records = {name: table(out / f"{name}.csv", row) for name, row in zip(WHO, ROWS, strict=True)}
+
+    def heard(address: str) -> None:
+        where.append(address)
+        listening.set()
+
+    with ThreadPoolExecutor(4) as pool:
+        holding = pool.submit(
+            aggregate_survey,
+            read_member(aggregator or keys / AGGREGATOR),
+            host="127.0.0.1",
+            port=0,
+            transcript=out / "transcript.svt",
+            joining=60.0 if len(budgets) == len(WHO) else 1.0,
+            listening=heard,
+            publish=publish,
+        )
+        holding.add_done_callback(lambda _: listening.set())
+        assert listening.wait(HANGS)
+        if not where:
+            holding.result(HANGS)
+        host, port = where[0].rsplit(":", 1)
+        answering = {
+            name: pool.submit(
+                answer_alone,
+                read_member(keys / name),
+                host=host,
+                port=int(port),
+                records=records[name],
+                budget=budget,
+                purse=keys / f"{name}.purse",
+                repeat=read_member(keys / name) if repeating else None,
+            )
+            for name, budget in budgets.items()
+        }
+        found = {name: answer.result(HANGS) for name, answer in answering.items()}
+        holding.result(HANGS)
+    return found
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.deployment.answering import Answered
 from scenarios.deployment.attempts import (
     ATTEMPTS,
     Account,
@@ -42,8 +41,9 @@ from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
+    WHO,
     aggregating,
-    answer_alone,
+    hold,
     make_folders,
     table,
 )
@@ -51,8 +51,6 @@ from transports.lasting.link import connect_lasting
 from transports.testing import HANGS
 from transports.tls import client_context
 
-WHO = ("anna", "bert", "carl")
-Budgets = dict[str, float | None]
 ONCE, TWICE = (dict[str, float | None](dict.fromkeys(WHO, most)) for most in (None, 4.1))
 
 
@@ -89,56 +87,6 @@ def signing(monkeypatch: pytest.MonkeyPatch) -> Signing:
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
     return make_folders(tmp_path)
-
-
-def hold(
-    keys: Path,
-    out: Path,
-    budgets: Budgets,
-    *,
-    aggregator: Path | None = None,
-    repeating: bool = False,
-) -> dict[str, Answered]:
-    """Hold the survey over TLS; how each party ended. It raises what the aggregator does."""
-    listening, where = threading.Event(), []
-    out.mkdir(exist_ok=True)
-    records = {name: table(out / f"{name}.csv", row) for name, row in zip(WHO, ROWS, strict=True)}
-
-    def heard(address: str) -> None:
-        where.append(address)
-        listening.set()
-
-    with ThreadPoolExecutor(4) as pool:
-        holding = pool.submit(
-            aggregate_survey,
-            read_member(aggregator or keys / AGGREGATOR),
-            host="127.0.0.1",
-            port=0,
-            transcript=out / "transcript.svt",
-            joining=60.0 if len(budgets) == len(WHO) else 1.0,
-            listening=heard,
-        )
-        holding.add_done_callback(lambda _: listening.set())
-        assert listening.wait(HANGS)
-        if not where:
-            holding.result(HANGS)
-        host, port = where[0].rsplit(":", 1)
-        answering = {
-            name: pool.submit(
-                answer_alone,
-                read_member(keys / name),
-                host=host,
-                port=int(port),
-                records=records[name],
-                budget=budget,
-                purse=keys / f"{name}.purse",
-                repeat=read_member(keys / name) if repeating else None,
-            )
-            for name, budget in budgets.items()
-        }
-        found = {name: answer.result(HANGS) for name, answer in answering.items()}
-        holding.result(HANGS)
-    return found
 
 
 def verified(path: Path, attempt: int) -> Verification:

@@ -26,17 +26,17 @@ from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import (
     ONCE,
-    WHO,
     CrashedError,
     Signing,
     crash,
-    hold,
     verified,
 )
 from tests.scenarios.deployment.test_deployment import ScriptedLink, question, reports
 from tests.scenarios.survey_folders import (
     PLAN,
     PLANS,
+    WHO,
+    hold,
     make_folders,
     people_table,
     plan_file,

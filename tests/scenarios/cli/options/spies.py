@@ -1,0 +1,188 @@
+"""What stands in for servers, clients, engines and all that takes long, and notes what it gets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.attack.active.active import attack_actively
+from protocol.attack.attack import attack
+from protocol.session.variant import parameters_of
+from protocol.surveys.records import Records
+from protocol.variants import BUILT_IN
+from scenarios.cli import witness as witness_command
+from scenarios.cli.options import within_budget
+from scenarios.deployment.answering import Answered
+from scenarios.deployment.members import Member
+from scenarios.deployment.rehearsing import Rehearsed
+from scenarios.engines.here import Here
+from scenarios.running import simulation
+from scenarios.witnessing.state import Witness
+from tests.scenarios.cli.options.inputs import Inputs
+
+Passed = list[object]
+
+
+def budgets(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The budget that a command is given; it keeps to it."""
+
+    def within(seconds: float, megabytes: int) -> contextlib.AbstractContextManager[None]:
+        passed.append((seconds, megabytes))
+        return within_budget(seconds, megabytes)
+
+    patch.setattr("scenarios.cli.options.within_budget", within)
+
+
+def engines(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The engine that is opened; this process stands in for it."""
+
+    def opened(name: str, **options: object) -> Here:
+        passed.append((name, options))
+        return Here()
+
+    patch.setattr("scenarios.cli.engines.open_engine", opened)
+
+
+def simulations(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The engine that is opened for workers, and what carries messages; neither is there."""
+    engines(patch, passed, inputs)
+    simulated = simulation.simulate
+
+    def simulate(*arguments: Any, workers: int | None, engine: Any, **options: Any) -> Any:
+        passed.append((workers, options["transport"]))
+        return simulated(*arguments, **options)
+
+    patch.setattr("scenarios.running.scenario.simulate", simulate)
+
+
+def only(name: str) -> Callable[[pytest.MonkeyPatch, Passed, Inputs], None]:
+    """One built-in variant to choose; all of them take long."""
+
+    def replaced(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+        for module in ("designing.candidates", "cli.surveys.designing"):
+            patch.setattr(f"scenarios.{module}.BUILT_IN", {name: BUILT_IN[name]})
+
+    return replaced
+
+
+def piece(number: int) -> int:
+    """A piece of work for an engine."""
+    return number
+
+
+def checks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """What a variant is tested with; nothing is tested."""
+
+    def check(variant: Any, records: Records, *, carried: Any = None, **options: Any) -> None:
+        if carried is not None:
+            carried(piece, [1])
+        executors: Mapping[str, object] = options.pop("executors", {})
+        parameters = parameters_of(variant)
+        passed.append((variant.survey, parameters, len(records), sorted(executors), options))
+
+    for name in ("check_variant", "check_under_faults"):
+        patch.setattr(f"protocol.testing.{name}", check)
+    engines(patch, passed, inputs)
+
+
+def attacks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """What a variant is attacked with; it is."""
+
+    def noting(attack: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            plain = {name: given for name, given in options.items() if not callable(given)}
+            passed.append(plain)
+            return attack(*arguments, **options)
+
+        return noted
+
+    patch.setattr("protocol.attack.attack.attack", noting(attack))
+    patch.setattr("protocol.attack.active.active.attack_actively", noting(attack_actively))
+    engines(patch, passed, inputs)
+
+
+def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """What a party answers with; nobody is asked."""
+
+    async def answer(member: Member, *, repeat: Member | None, **options: Any) -> Answered:
+        passed.append((member.identity.name, repeat and repeat.folder, options))
+        return Answered(ending="done", attempt=1, spent=1.0, before=0.0)
+
+    patch.setattr("scenarios.cli.surveys.answering.answer_survey", answer)
+
+
+def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """How a survey is held; another one's outcome is published, and no witness is asked."""
+    outcome = inputs.outcome
+
+    def aggregate(
+        member: Member,
+        *,
+        host: str,
+        port: int,
+        transcript: Path,
+        joining: float,
+        begin: Callable[[None], str] | None,
+        publish: Callable[[object], object],
+        resume: bool,
+        **others: object,
+    ) -> None:
+        passed.append((host, port, transcript, joining, resume))
+        if begin is not None:
+            begin(None)
+        transcript.parent.mkdir(exist_ok=True)
+        publish(outcome)
+
+    def begin(recorder: None, asked: Sequence[object], *, needed: int) -> str:
+        passed.append((asked, needed))
+        return ""
+
+    patch.setattr("scenarios.cli.surveys.holding.aggregate_survey", aggregate)
+    patch.setattr("scenarios.cli.surveys.holding.begin", begin)
+    patch.setattr("scenarios.cli.surveys.holding.cosign_checkpoint", lambda *_: ())
+
+
+def exposing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The same, with metrics."""
+    pytest.importorskip("prometheus_client")
+    aggregating(patch, passed, inputs)
+
+
+def rehearsing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """What a rehearsal is made of; no process is started."""
+
+    def rehearse(
+        plan: object,
+        held: Mapping[str, Records],
+        out: Path,
+        *,
+        kill: str | None,
+        reported: Sequence[object],
+        hear: object,
+    ) -> Rehearsed:
+        rows = {name: records.codes.tolist() for name, records in held.items()}
+        passed.append((rows, out, kill, reported))
+        return Rehearsed(0, "", {}, kill)
+
+    patch.setattr("scenarios.deployment.rehearsing.rehearse", rehearse)
+
+
+def witnessing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """What a witness serves; nobody can ask it."""
+    opened = witness_command.witnessing
+
+    async def serve(witness: Witness, *, host: str, port: int, **others: object) -> None:
+        passed.append((host, port))
+
+    @contextlib.contextmanager
+    def witnessing(key: Path, state: Path, trusted: Sequence[str], clock: Any) -> Generator[Any]:
+        passed.append(trusted)
+        with opened(key, state, trusted, clock) as witness:
+            yield witness
+
+    patch.setattr(witness_command, "serve", serve)
+    patch.setattr(witness_command, "witnessing", witnessing)

@@ -1,0 +1,196 @@
+"""Options of commands that plan and hold surveys."""
+
+from __future__ import annotations
+
+from tests.scenarios.cli.options.changes import (
+    Call,
+    Case,
+    code,
+    err,
+    files,
+    names,
+    out,
+    passed,
+    refusal,
+    validity,
+    values,
+)
+from tests.scenarios.cli.options.spies import (
+    aggregating,
+    answering,
+    exposing,
+    rehearsing,
+    witnessing,
+)
+
+PLAN = (
+    Call(
+        "plan --from {numbers}",
+        {
+            "--from": ("{table}", out),
+            "--out": ("plan.toml", files),
+            "--title": ("Steps", out),
+            "--bins": ("3", out),
+            "--most": ("4", out),
+            "--rare": ("2", out),
+            "--ignore-case": (None, out),
+            "--no-header": (None, out),
+        },
+    ),
+    Call("plan --from {bare}", {"--header": (None, code)}),
+)
+
+PARTIES: dict[str, Case] = {"--count": ("2", names), "--names": ("{ids}", names)}
+ENROL = (
+    Call("keys {plan} --out keys", PARTIES),
+    Call(
+        "keys {plan} --out keys --party anna --party carl",
+        {"--party": ("bert", names), "--out": ("there", names), "--days": ("5", validity)},
+    ),
+    Call("invite {plan} --out organiser", PARTIES),
+    Call(
+        "invite {plan} --out organiser --party anna --party carl",
+        {"--party": ("bert", names), "--out": ("there", names)},
+    ),
+    Call("invite invited", {"--again": ("anna", code)}, copies=("invited",)),
+    Call("join {invitation} --out me", {"--variant": ("{quiet}", code)}),
+    Call("join {invitation} --out me --variant {quiet}", {"--out": ("you", names)}),
+    Call("seal admitted", {"--variant": ("{quiet}", code)}, copies=("admitted",)),
+    Call("seal admitted --variant {quiet}", {"--days": ("5", validity)}, copies=("admitted",)),
+    Call("accept anna {admission}", {"--variant": ("{quiet}", code)}, copies=("anna",)),
+)
+
+ANSWER = (
+    Call(
+        "answer {keys}/anna --connect 127.0.0.1:7 --records {table}",
+        {
+            "--connect": ("there:8", passed),
+            "--records": ("{others}", passed),
+            "--plan": ("{plan}", passed),
+            "--budget": ("3", passed),
+            "--id": ("who", passed),
+            "--purse": ("{keys}/anna.purse", passed),
+            "--repeat": ("{keys}/anna", passed),
+            "--withstand": ("1", passed),
+            "--crowd": ("2", passed),
+            "--waiting": ("4", passed),
+        },
+        spy=answering,
+    ),
+    Call(
+        "answer {quiet_keys}/party-1 --connect 127.0.0.1:7 --records {table}",
+        {"--variant": ("{quiet}", code)},
+        spy=answering,
+    ),
+)
+
+HOLD = "aggregate fresh/aggregator --listen 127.0.0.1:7 --out result --json"
+WITNESS = "http://127.0.0.1:1 {asked}"
+AGGREGATE = (
+    Call(
+        HOLD,
+        {
+            "--listen": ("there:8", passed),
+            "--out": ("there", names),
+            "--joining": ("7", passed),
+            "--witness": (WITNESS, passed),
+            "--log-json": ("log.json", names),
+            "--resume": (None, passed),
+            "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
+            "--level": ("0.5", values("estimate")),
+            "--about": ("population", values("estimate")),
+            "--project": ("clip", values("estimate")),
+            "--plot": ("survey.svg", files),
+            "--synthetic": ("people.csv", files),
+            "--html": ("survey.html", files),
+        },
+        copies=("fresh",),
+        spy=aggregating,
+    ),
+    Call(HOLD, {"--metrics": ("127.0.0.1:0", err)}, ("fresh",), exposing),
+    Call(HOLD.removesuffix(" --json"), {"--json": (None, out)}, ("fresh",), aggregating),
+    Call(
+        f"{HOLD} --calibrate {{habits_margins}}",
+        {"--calibrate-by": ("raking", values("estimate"))},
+        ("fresh",),
+        aggregating,
+    ),
+    Call(
+        f"{HOLD} --witness {WITNESS} --witness {WITNESS}",
+        {"--witnesses": ("1", passed)},
+        ("fresh",),
+        aggregating,
+    ),
+    Call(
+        "aggregate fresh/aggregator --listen 127.0.0.1:7 --out held",
+        {"--force": (None, code)},
+        ("fresh", "held"),
+        aggregating,
+    ),
+    Call(
+        "aggregate {quiet_keys}/aggregator --listen 127.0.0.1:7 --out result",
+        {"--variant": ("{quiet}", code)},
+        spy=aggregating,
+    ),
+)
+
+ABANDON = (
+    Call(
+        "abandon begun/aggregator --out begun/nothing",
+        {"--out": ("begun/result", code), "--lost": (None, code)},
+        ("begun",),
+    ),
+    Call(
+        "abandon {quiet_keys}/aggregator --out {held}",
+        {"--variant": ("{quiet}", refusal)},
+    ),
+)
+
+REHEARSE = (
+    # Calibrated intervals are about the population anyway.
+    Call(
+        "rehearse {plan} --records {table} --parties 3 --out rehearsed --about population",
+        {"--calibrate": ("{margins}", passed)},
+        spy=rehearsing,
+    ),
+    Call(
+        "rehearse {plan} --records {table} --parties 3 --out rehearsed",
+        {
+            "--records": ("{others}", passed),
+            "--parties": ("4", passed),
+            "--out": ("there", passed),
+            "--kill": ("party", passed),
+            "--level": ("0.5", passed),
+            "--about": ("population", passed),
+            "--project": ("clip", passed),
+            "--plot": ("survey.svg", passed),
+            "--synthetic": ("people.csv", passed),
+            "--html": ("survey.html", passed),
+            "--json": (None, passed),
+        },
+        spy=rehearsing,
+    ),
+    Call(
+        "rehearse {plan} --records {table} --parties 3 --out rehearsed --calibrate {margins}",
+        {"--calibrate-by": ("raking", passed)},
+        spy=rehearsing,
+    ),
+)
+
+WITNESSING = (
+    Call(
+        "witness --key witness/key --state witness/state --trust {origin}",
+        {
+            "--key": ("stranger/key", refusal),
+            "--state": ("stranger/state", refusal),
+            "--trust": ("{other_origin}", passed),
+            "--host": ("127.0.0.2", passed),
+            "--port": ("7", passed),
+        },
+        ("witness", "stranger"),
+        witnessing,
+    ),
+    Call("witness --key key --state state", {"--new-key": ("w.org/5", code)}, spy=witnessing),
+)
+
+CALLS = (*PLAN, *ENROL, *ANSWER, *AGGREGATE, *ABANDON, *REHEARSE, *WITNESSING)
