@@ -205,5 +205,6 @@ def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:
     if sums.profile == "literal":
         return Dropouts(not dropout, "fails if one party vanishes")
     if parties - stay > missing:
-        return Dropouts(False, f"fails: it is made for at most {missing:,} parties that vanish")
+        who = count(missing, "party that vanishes", "parties that vanish")
+        return Dropouts(False, f"fails: it is made for at most {who}")
     return Dropouts(True, f"whoever vanishes is not counted, up to {missing:,}")

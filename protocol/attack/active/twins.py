@@ -163,10 +163,10 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
     for act, twin in zip(one.acts, other.acts, strict=True):
         different = _act_differs(act, twin)
         for envelope, twins, event in zip(act.said, twin.said, act.events, strict=False):
-            if envelope.body == twins.body or envelope.kind == Head.kind():
-                continue
             if _envelope_differs(envelope, twins) is not None:
                 break  # It is what ``different`` says.
+            if envelope.body == twins.body or envelope.kind == Head.kind():
+                continue
             loss = None
             if event is not None:
                 loss = accountant.judge(event).attributes.get(attribute, 0.0)
