@@ -11,7 +11,8 @@ SOTTOVOCE = $(VENV)/bin/sottovoce
 LOWEST = build/lowest
 LOWEST_TESTS ?= tests/scenarios/cli
 
-PIECES ?= protocol-attack
+# Folders of tests, and the tests beside them.
+PIECES ?= protocol parties transports scenarios system hostile benchmarks browser coverage_gate packaging faces verifier test_*.py
 
 .PHONY: run test test-all lowest bench docs
 
@@ -23,11 +24,9 @@ run: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(VENV)/bin/python -m pytest $(T)
 
-# Also the slow ones, in pieces: make test-all PIECES='system hostile' goes on with some.
-test-all: test $(PIECES:%=slow-%)
-
-slow-%: $(VENV)/.installed-test
-	$(VENV)/bin/python -m pytest -m slow tests/$(subst -,/,$*)
+# The fast tests and then the slow ones, in pieces: PIECES='system hostile' takes these alone.
+test-all: test
+	for piece in $(PIECES); do $(VENV)/bin/python -m pytest -m slow tests/$$piece || exit; done
 
 # The command line's tests with the lowest versions that pyproject.toml declares, in an environment of their own.
 # Old packages use what newer ones, installed with them, call deprecated.

@@ -70,6 +70,7 @@ def test_a_series_goes_on_where_it_ended() -> None:
     assert list(missing(done, up_to=10_000)) == again
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_drawn_and_not_measured_again(tmp_path: Path) -> None:
     path, costs = tmp_path / "costs.json", made_up(up_to=1_000)
     path.write_bytes(msgspec.json.encode(costs))

@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.opened import DESK, PHONE, Opened, needs_chromium
 from tests.pages import full_page_of, independent, page_of, replay_page_of, run_page_of, summed
+from tests.tiers import thinned
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -39,17 +40,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize(
     ("name", "scheme", "width"),
-    [
-        ("independent", "light", DESK),
-        ("independent", "dark", PHONE),
-        ("summed", "light", PHONE),
-        ("summed", "dark", DESK),
-        ("broken", "dark", PHONE),
-        ("run", "light", PHONE),
-        ("run", "dark", DESK),
-        ("replay", "light", DESK),
-        ("replay", "dark", PHONE),
-    ],
+    thinned(
+        [
+            ("independent", "light", DESK),
+            ("independent", "dark", PHONE),
+            ("summed", "light", PHONE),
+            ("summed", "dark", DESK),
+            ("broken", "dark", PHONE),
+            ("run", "light", PHONE),
+            ("run", "dark", DESK),
+            ("replay", "light", DESK),
+            ("replay", "dark", PHONE),
+        ],
+        4,
+    ),
 )
 def test_axe_finds_nothing(
     browser: Browser, files: dict[str, Path], name: str, scheme: str, width: int

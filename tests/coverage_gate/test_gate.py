@@ -21,6 +21,7 @@ from tests.coverage_gate.laws import binomial, counted
 from tests.coverage_gate.measuring import Row, _chances, fate, measured
 from tests.coverage_gate.planted import PLANTS
 from tests.coverage_gate.verdict import bounds_of, failures, findings, judged
+from tests.tiers import thinned
 
 SMALL = Point(30, 0.1, 0.5, 3)
 
@@ -84,6 +85,7 @@ def test_what_is_unknown_has_to_be_listed() -> None:
     assert len(failures([row(0.95, 0), row(math.nan, 0, unknown=1.0)])) == 2
 
 
+@pytest.mark.slow
 def test_exact_sums_agree_with_runs() -> None:
     [exact] = [
         one
@@ -103,6 +105,7 @@ def test_exact_sums_agree_with_runs() -> None:
     assert stats.binomtest(hits, 200, exact.covered).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_a_wrong_variance_is_found() -> None:
     assert judged(row(0.95, 1000)._replace(variance=-6.0)) == (
         "variance off by -6.0 standard errors"
@@ -145,7 +148,7 @@ def test_a_page_keeps_the_lines_of_what_was_not_measured() -> None:
     assert after == page(merged(lines_of([renewed, right, missing]), ()), seed=2)
 
 
-@pytest.mark.parametrize("what", PLANTS)
+@pytest.mark.parametrize("what", thinned(PLANTS, 3))
 def test_planted_faults_are_rejected(what: str) -> None:
     plant = PLANTS[what]
     found = [

@@ -42,6 +42,7 @@ def wrong(ended: list[Ended]) -> list[Ended]:
     return [each for each in ended if each.wrong]
 
 
+@pytest.mark.slow
 def test_a_sample_ends_in_a_verdict_or_one_line(corpus: Corpus) -> None:
     ended = judged(corpus, range(16 * OTHERS))
     assert wrong(ended) == []

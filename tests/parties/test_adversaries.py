@@ -46,7 +46,7 @@ def counted_names(done: Live, where: Setting) -> set[PartyId]:
     raise AssertionError("no closing was recorded")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 2))
 async def test_a_report_that_is_sent_twice_counts_once(transport: str, tmp_path: Path) -> None:
     where = town(8)
     done = await run_live(
@@ -81,7 +81,7 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
 }
 
 
-@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 24))
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 22))
 @pytest.mark.parametrize("what", FORGERIES)
 async def test_a_forged_envelope_ends_the_forgers_link_and_is_recorded(
     what: str, transport: str, tmp_path: Path
@@ -128,7 +128,7 @@ async def test_a_forged_report_is_recorded_and_not_counted(
     assert sum(b"party-3\xaaaggregator" in envelope for envelope in said) == 1
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 2))
 async def test_a_flood_is_cut_off_and_recorded(transport: str, tmp_path: Path) -> None:
     where = town(8)
     done = await run_live(

@@ -225,7 +225,7 @@ async def test_who_does_not_end_is_given_some_time(autojump_clock: object) -> No
     assert counted(done.published) == 3
 
 
-@pytest.mark.parametrize("transport", thinned(["memory", "tcp", "tls"], 2))
+@pytest.mark.parametrize("transport", thinned(["memory", "tcp", "tls"], 1))
 async def test_no_report_is_lost_when_all_leave_at_once(transport: str, tmp_path: Path) -> None:
     """Parties close right after they have sent; 200 do so together, before small mailboxes."""
     where = town(200)

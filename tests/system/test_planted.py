@@ -26,7 +26,7 @@ RARE = {
 
 
 @pytest.mark.parametrize(
-    "name", [*thinned([name for name in PLANTS if name not in RARE], 7), *map(slow, RARE)]
+    "name", [*thinned([name for name in PLANTS if name not in RARE], 3), *map(slow, RARE)]
 )
 def test_it_is_found(name: str) -> None:
     profile = profile_of(PLANTS[name].variant)
@@ -68,6 +68,7 @@ def test_what_is_found_is_made_small() -> None:
     assert shrunk(found, fails, tries=1) == Schedule(7, found.faults[1:])
 
 
+@pytest.mark.slow
 def test_what_is_small_fails_without_the_program_of_old_no_more() -> None:
     name = "done is what was written to a socket"
     schedule = Schedule(1, (Cut("party-1", 0, 0, 300, "silent"), Late("party-2", 1.0)))

@@ -22,6 +22,7 @@ from protocol.accounting.shuffling import (
 )
 from protocol.randomizers import KeepUniform
 from tests.enumeration import ROWS, matrix
+from tests.tiers import thinned
 
 Floats = NDArray[np.float64]
 
@@ -191,6 +192,7 @@ def normal_delta(spread: float, epsilon: float) -> float:
     return below(high) - math.exp(epsilon) * below(low)
 
 
+@pytest.mark.slow
 def test_many_respondents() -> None:
     """The loss is nearly normal then; and of many values each is hidden far better."""
     n, delta = 10**6, 1e-6
@@ -207,6 +209,7 @@ def test_many_respondents() -> None:
     assert every > own[0] > 1.2 * own[1] > 1.2 * own[2] > 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     n=st.integers(1, 10**5),
@@ -225,6 +228,7 @@ def test_any_randomizer_is_monotone(
     assert any_randomizer(epsilon, n=n, delta=delta / raise_).epsilon >= found * (1 - SLACK)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(
     k=st.sampled_from([2, 3, 7, 100]),
@@ -246,6 +250,7 @@ def test_randomized_response_is_monotone(
     assert randomized_response(keep, n=n, delta=delta / raise_).epsilon >= found * (1 - SLACK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3])
 def test_steps_are_small_and_upwards(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a count of every number of draws."""
@@ -258,7 +263,7 @@ def test_steps_are_small_and_upwards(k: int, monkeypatch: pytest.MonkeyPatch) ->
     assert every < stepped < every * (1 + (1e-5 if k == 2 else 2e-3))
 
 
-@pytest.mark.parametrize("n", [10**4, 10**6, MOST_RESPONDENTS - 1])
+@pytest.mark.parametrize("n", thinned([10**4, 10**6, MOST_RESPONDENTS - 1], 2))
 def test_one_respondent_more_never_hurts(n: int) -> None:
     keep = KeepUniform.with_epsilon(64, epsilon=0.5)
     before, after = (any_randomizer(0.5, n=m, delta=1e-8).epsilon for m in (n, n + 1))

@@ -47,6 +47,7 @@ def test_no_honest_run_shows_it(plant: Plant) -> None:
         check_variant(variant, records, executors={}, rare=plant.rare)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", plants())
 def test_an_active_attack_finds_it(plant: Plant) -> None:
     variant, records = plant.example()
@@ -78,6 +79,7 @@ def honest() -> list[object]:
     return [*attacked, *run]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "records", "scripts"), honest())
 def test_what_is_built_in_is_not_accused(variant: Variant, records: Records, scripts: int) -> None:
     check_unmoved(variant, records, scripts=scripts)

@@ -25,6 +25,7 @@ from protocol.wire.codec import decode_envelope
 from tests.protocol.sessions import Turn, Word, talk
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run, Written, recorded, written
+from tests.tiers import thinned
 
 PARTIES = 12
 QUESTION = Survey("plain", (Attribute(name="smokes", categories=("no", "yes")),))
@@ -368,19 +369,22 @@ def test_a_closing_in_ranges_is_judged_by_its_last(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("kind", "could"),
-    [
-        ("Join", "the aggregator could read it before it decided"),
-        (
-            "Deal",
-            "before it decided the aggregator could read what in it is not sealed for other "
-            "parties",
-        ),
-        (
-            "Upload",
-            "before it decided the aggregator could see that it was there, and no value in it: "
-            "they are masked",
-        ),
-    ],
+    thinned(
+        [
+            ("Join", "the aggregator could read it before it decided"),
+            (
+                "Deal",
+                "before it decided the aggregator could read what in it is not sealed for other "
+                "parties",
+            ),
+            (
+                "Upload",
+                "before it decided the aggregator could see that it was there, and no value in it: "
+                "they are masked",
+            ),
+        ],
+        2,
+    ),
 )
 def test_a_contribution_to_a_sum_that_is_left_out(kind: str, could: str) -> None:
     """Of what is masked or sealed, it is said what the aggregator could know."""

@@ -78,6 +78,7 @@ def test_the_best_guess_from_different_randomizers(size: int, thresholds: list[i
     assert best_guess(randomizers) == enumerated(randomizers)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(2, 4), keeps, st.integers(1, 5))
 def test_the_best_guess_from_one_randomizer(size: int, threshold: int, times: int) -> None:
@@ -85,6 +86,7 @@ def test_the_best_guess_from_one_randomizer(size: int, threshold: int, times: in
     assert best_guess(randomizers) == enumerated(randomizers)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 30), keeps, st.integers(1, 20))
 def test_the_bound_bounds_and_more_reports_tell_more(size: int, threshold: int, times: int) -> None:

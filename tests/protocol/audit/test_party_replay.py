@@ -98,7 +98,7 @@ def test_other_randomness_does_not_lead_to_the_same_report() -> None:
     assert run.replay(ONE, stream=stream).follows is False
 
 
-@pytest.mark.parametrize("verdict", thinned([Verdict.DROP, Verdict.CUT, Verdict.CRASH], 64))
+@pytest.mark.parametrize("verdict", thinned([Verdict.DROP, Verdict.CUT, Verdict.CRASH], 113))
 @EVERY
 def test_a_party_whose_link_ends_said_what_follows(example: Example, verdict: Verdict) -> None:
     run = recorded(*example, parties=PARTIES, fate=fate_of(Fate(verdict), ONE, seq=0))

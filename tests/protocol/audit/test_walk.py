@@ -163,6 +163,7 @@ def test_what_is_under_way_is_counted_until_it_is_delivered() -> None:
     assert held._bytes == 0
 
 
+@pytest.mark.slow
 def test_a_question_to_a_crowd_takes_little_for_each() -> None:
     held = Held(lambda: 0)
     going = Walk(CHARTER.codec, held)
@@ -263,6 +264,7 @@ def broadcasts(draw: st.DrawFn) -> list[Sent]:
     return [sent(AGGREGATOR, first + i, word, to=(ONE, TWO)[i % 2]) for i in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bodies", [True, False])
 @given(st.lists(st.lists(_SPOKEN | _HEARD, max_size=4) | broadcasts(), max_size=12))
 def test_whatever_is_sent_is_delivered_as_it_was(

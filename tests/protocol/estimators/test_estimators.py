@@ -160,6 +160,7 @@ def test_a_table_sums_to_the_tables_of_its_attributes() -> None:
     assert repr(estimate) == "<JointEstimate: n=500, 2 blocks>"
 
 
+@pytest.mark.slow
 def test_rr_joint_on_the_whole_domain_of_adult() -> None:
     survey = survey_of(9, 16, 7, 15, 6, 5, 2, 2)
     n = 2000

@@ -43,6 +43,7 @@ from protocol.randomizers import (
 from protocol.randomizers.mixing import FakesMixing, MatrixMixing
 from scenarios.datasets.town import town
 from tests.enumeration import AB, BLOCKS, NONE_ALIKE, dense_law, keep, matrix, summing, survey_of
+from tests.tiers import thinned
 
 Floats = NDArray[np.float64]
 ALONE = survey_of(3)
@@ -225,6 +226,7 @@ def designs(draw: st.DrawFn) -> tuple[list[Randomizer], NDArray[np.int64]]:
     return randomizers, np.array(counts)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(designs(), st.sampled_from([1.0, 1.2, 3.0]))
 def test_any_blocks_meet_the_conditions_of_a_maximum(
@@ -295,7 +297,7 @@ def drawn(p: float, seed: int) -> tuple[JointEstimate, dict[tuple[str, ...], Flo
     return estimate, {t.names: records.distribution(t.names) for t in estimate.pairs()}
 
 
-@pytest.mark.parametrize(("p", "of_theirs"), [(0.1, 0.75), (0.3, 0.97), (0.5, 1.0)])
+@pytest.mark.parametrize(("p", "of_theirs"), thinned([(0.1, 0.75), (0.3, 0.97), (0.5, 1.0)], 2))
 def test_em_is_nearer_to_the_truth_than_both_projections(p: float, of_theirs: float) -> None:
     distances: dict[Projection, list[float]] = {"clip": [], "simplex": [], "em": []}
     for seed in range(5):

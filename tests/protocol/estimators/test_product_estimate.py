@@ -18,6 +18,7 @@ from protocol.estimators.joint import Block, JointEstimate
 from protocol.randomizers import KeepUniform, randomize_columns
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import thinned
 
 ABC = survey_of(2, 3, 2)
 TRUTH = [1, 5, 1]
@@ -43,7 +44,7 @@ def estimate_of(
 # Against enumeration and dense matrices
 
 
-@pytest.mark.parametrize("design", ["independent", "mixed"])
+@pytest.mark.parametrize("design", thinned(["independent", "mixed"], 1))
 def test_mean_is_the_product_of_the_true_margins_over_every_outcome(design: str) -> None:
     blocks = BLOCKS[design]
     pi = (np.bincount(TRUTH, minlength=6) / 3).reshape(2, 3)

@@ -183,6 +183,7 @@ def test_alarm_in_groups_of_four_passes() -> None:
     check_workload(37, workload_of_groups(ALARM, 4))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_parties_pass() -> None:
     # Keys are as random as hashes.
     names = (AGGREGATOR, *(PartyId(f"party-{i:06}") for i in range(100_000)))

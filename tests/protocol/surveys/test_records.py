@@ -304,6 +304,7 @@ def any_records(draw: st.DrawFn) -> Records:
     return Records(survey, np.array(draw(st.lists(rows, min_size=1, max_size=12))))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(any_records())
 @example(RECORDS)

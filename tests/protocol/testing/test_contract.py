@@ -47,15 +47,17 @@ test_independent = contract(RRIndependent.with_keep(SURVEY, 0.6), RECORDS, execu
 test_independent_in_cohorts = contract(
     RRIndependent.with_keep(SURVEY, 0.6), RECORDS, executors=EXECUTORS, parties=2
 )
-test_independent_by_matrix = contract(
-    RRIndependent(survey=SURVEY, randomizers=(MATRIX, MATRIX_3)), RECORDS, executors=EXECUTORS
+test_independent_by_matrix = pytest.mark.slow(
+    contract(
+        RRIndependent(survey=SURVEY, randomizers=(MATRIX, MATRIX_3)), RECORDS, executors=EXECUTORS
+    )
 )
 test_joint = contract(RRJoint.with_epsilon(SURVEY, 3.0), RECORDS, executors=EXECUTORS)
-test_joint_in_cohorts = contract(
-    RRJoint.with_keep(SURVEY, 0.6), RECORDS, executors=EXECUTORS, parties=4
+test_joint_in_cohorts = pytest.mark.slow(
+    contract(RRJoint.with_keep(SURVEY, 0.6), RECORDS, executors=EXECUTORS, parties=4)
 )
-test_joint_by_matrix = contract(
-    RRJoint(survey=SURVEY, randomizer=SIX), RECORDS, executors=EXECUTORS, parties=3
+test_joint_by_matrix = pytest.mark.slow(
+    contract(RRJoint(survey=SURVEY, randomizer=SIX), RECORDS, executors=EXECUTORS, parties=3)
 )
 test_several_rounds = contract(RollCall.with_keep(SURVEY, 0.6), RECORDS, executors=EXECUTORS)
 test_plain = contract(PlainAnswers.with_keep(SURVEY, 0.6), RECORDS, executors=EXECUTORS)
@@ -168,6 +170,7 @@ def test_a_message_that_is_sent_or_not() -> None:
     broken(Coughing.with_keep(SURVEY, 0.6), r"\('Cough'\) is sent or not depending on a record")
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_never_sent() -> None:
     class Unused(Message, frozen=True):
         pass
@@ -272,6 +275,7 @@ class Executed(msgspec.Struct):
         raise NotImplementedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -335,6 +339,7 @@ class Oracle(FrequencyOracle, frozen=True):
         return Keeping(self.stated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stated", "says"),
     thinned(

@@ -28,16 +28,16 @@ from tests.scenarios.stranger_unary import Oue, Underdominated, Understated
 from tests.tiers import thinned
 
 test_binary = lawful(KeepUniform.with_keep(2, p=0.3))
-test_sixteen = lawful(KeepUniform.with_epsilon(16, epsilon=1.0))
+test_sixteen = pytest.mark.slow(lawful(KeepUniform.with_epsilon(16, epsilon=1.0)))
 test_table = lawful(KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1))
 test_matrix = lawful(matrix(ROWS))
 test_larger_matrix = lawful(matrix(NONE_ALIKE))
-test_symmetric_unary = lawful(UnaryEncoding.symmetrized(9, epsilon=1.0))
+test_symmetric_unary = pytest.mark.slow(lawful(UnaryEncoding.symmetrized(9, epsilon=1.0)))
 test_optimized_unary = lawful(UnaryEncoding.optimized(16, epsilon=1.0))
 test_any_unary = lawful(UnaryEncoding(3, 3 * WORDS // 4, WORDS // 8))
 test_privkv = lawful(PrivKV.with_budget(3, epsilon=1.0), without=("law",))
 test_privkvm = lawful(PrivKVM.with_budget(3, epsilon=1.0), without=("law",))
-test_stranger = lawful(Oue(16, WORDS // 4), without=("covariance",))
+test_stranger = pytest.mark.slow(lawful(Oue(16, WORDS // 4), without=("covariance",)))
 test_many = lawful(KeepUniform.with_keep(2**40, p=0.5))
 
 
@@ -254,6 +254,7 @@ def test_faults_are_found(randomizer: Randomizer, complaint: str) -> None:
         check_randomizer(randomizer, without=without)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_need_not_be_counted() -> None:
     check_randomizer(Guarded(9, WORDS // 64), without=("covariance",))
 

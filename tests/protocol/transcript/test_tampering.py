@@ -14,6 +14,7 @@ from tests.recorded.transcripts import ENTRIES, sample, signed_sample
 from tests.tiers import slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", [slow(False), True])
 def test_a_flipped_bit_is_found_at_every_byte_of_the_log(signed: bool) -> None:
     """Without a signature the last entry's ``complete`` and ``reason`` are its own word."""

@@ -233,6 +233,7 @@ def test_a_record_cut_short_keeps_what_was_signed_so_far() -> None:
     assert RECORD not in found.signed_by
 
 
+@pytest.mark.slow
 def test_every_change_of_a_note_is_found_with_all_else_made_to_fit() -> None:
     run = signed_run()
     note = run.checkpoint.note

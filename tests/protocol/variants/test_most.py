@@ -18,6 +18,7 @@ from protocol.variants.clusters.clustering import matched_blocks
 from protocol.variants.reports.reports import event_of
 from tests.every_variant import BITS, Example, examples
 from tests.protocol.sessions import answers
+from tests.tiers import thinned
 
 EXACT = ("secure-sum", "pair-counts")
 """Variants that publish exact counts: nothing bounds what these cost."""
@@ -38,7 +39,7 @@ def test_no_run_costs_more(example: Example) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["rr-independent", "rr-clusters rr sparse", "rrba", "privkvm", "inp-ht"]
+    "name", thinned(["rr-independent", "rr-clusters rr sparse", "rrba", "privkvm", "inp-ht"], 1)
 )
 def test_nor_does_one_with_faults(name: str) -> None:
     example = next(example for example in examples() if example.name == name)

@@ -99,6 +99,7 @@ def test_almost_no_noise_gives_the_answers_back(clusters: tuple[tuple[str, ...],
         assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_estimate_needs_no_independence() -> None:
     """Of answers that depend on each other the pair is estimated without bias, in many runs."""
     codes = answers(SURVEY, 400).codes.copy()

@@ -59,24 +59,28 @@ WIDER = answers(WIDE, 5)
 test_secure_sum = contract(
     SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE
 )
-test_secure_sum_in_cohorts = contract(
-    SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE, parties=3
+test_secure_sum_in_cohorts = pytest.mark.slow(
+    contract(
+        SecureSumVariant(survey=SURVEY), RECORDS, executors=EXECUTORS, rare=EVERYONE, parties=3
+    )
 )
-test_secure_sum_for_everyone = contract(
-    SecureSumVariant(survey=SURVEY, everyone=True), RECORDS, executors=EXECUTORS, parties=4
+test_secure_sum_for_everyone = pytest.mark.slow(
+    contract(
+        SecureSumVariant(survey=SURVEY, everyone=True), RECORDS, executors=EXECUTORS, parties=4
+    )
 )
-test_secure_sum_as_printed = contract(
-    SecureSumVariant(survey=SURVEY, sums=LITERAL), RECORDS, executors=EXECUTORS, parties=4
+test_secure_sum_as_printed = pytest.mark.slow(
+    contract(SecureSumVariant(survey=SURVEY, sums=LITERAL), RECORDS, executors=EXECUTORS, parties=4)
 )
 test_pair_counts = contract(PairCounts(survey=WIDE), WIDER, executors=EXECUTORS, rare=EVERYONE)
-test_pair_counts_as_printed = contract(
-    PairCounts(survey=WIDE, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3
+test_pair_counts_as_printed = pytest.mark.slow(
+    contract(PairCounts(survey=WIDE, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3)
 )
 test_pair_rr = contract(
     PairRR.with_keep(WIDE, 0.6), WIDER, executors=EXECUTORS, rare=EVERYONE, parties=3
 )
-test_pair_rr_as_printed = contract(
-    PairRR.with_keep(WIDE, 0.6, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3
+test_pair_rr_as_printed = pytest.mark.slow(
+    contract(PairRR.with_keep(WIDE, 0.6, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3)
 )
 
 TALLIED: tuple[Tallied, ...] = (

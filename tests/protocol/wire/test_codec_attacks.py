@@ -61,6 +61,7 @@ bodies = names.flatmap(
 encoded_envelopes = st.binary(max_size=80) | mutated(encode_envelope(ENVELOPE))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(attempt=bodies)
 def test_no_bytes_crash_the_codec(attempt: tuple[str, bytes]) -> None:

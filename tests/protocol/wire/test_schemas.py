@@ -274,12 +274,14 @@ def said(message: Message) -> dict[str, Plain]:
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(bodies)
 def test_the_reader_and_the_codec_accept_the_same(attempt: tuple[str, bytes]) -> None:
     agree(CODEC, SCHEMAS, *attempt)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(["Sample", "Deep"]).flatmap(MESSAGES.__getitem__), st.integers(0, 2**32))
 def test_both_accept_the_same_of_what_is_nearly_right(message: Message, seed: int) -> None:

@@ -99,6 +99,7 @@ def test_a_seed_that_is_asked_for_is_in_the_transcript(plan: Path, tmp_path: Pat
     assert (replayed["replay"]["parties"], replayed["replay"]["follow"]) == (100, 100)
 
 
+@pytest.mark.slow
 def test_a_drawn_seed_is_in_no_file(
     plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_drawn_seed_is_in_no_file(
     assert not any(form in text for form in forms for text in texts)
 
 
+@pytest.mark.slow
 @needs_node
 def test_the_second_verifier_takes_a_trial(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"

@@ -69,6 +69,7 @@ def text(request: pytest.FixtureRequest) -> str:
     ]
 
 
+@pytest.mark.slow
 def test_well_formed(text: str) -> None:
     read = Page(text)
     ids = read.attributes("id")
@@ -124,6 +125,7 @@ def test_headings_tables_and_pictures_can_be_read_aloud(text: str) -> None:
     assert {"skip"} <= {attrs.get("class") for attrs in read.tags("a")}
 
 
+@pytest.mark.slow
 def test_same_audit_same_page() -> None:
     assert full_page_of(summed(), 3) == full_page_of(summed(), 3)
 
@@ -151,6 +153,7 @@ def test_accepted() -> None:
         assert f"{name} {epsilon(each)} {odds(each)}" in read.said
 
 
+@pytest.mark.slow
 def test_estimates_are_those_of_the_result() -> None:
     found = audited(independent())
     assert found.estimate is not None
@@ -206,6 +209,7 @@ def test_findings_come_with_their_entries_and_parties() -> None:
     assert said.count("a planted one party-07 17, 4,711") == 2
 
 
+@pytest.mark.slow
 def test_claims_stand_beside_the_record() -> None:
     found = audited(independent())
     [check, *_] = found.checks
@@ -311,6 +315,7 @@ def test_hostile_names_stay_names() -> None:
     test_nothing_to_fetch_and_nothing_to_run(text.replace("onerror", "").replace("onload", ""))
 
 
+@pytest.mark.slow
 def test_large_transcripts_are_summarised() -> None:
     survey = Survey(
         "large",
@@ -369,6 +374,7 @@ def test_large_transcripts_are_summarised() -> None:
         assert more in said
 
 
+@pytest.mark.slow
 def test_length_does_not_grow_with_the_parties() -> None:
     lengths = []
     # With so little kept both are too noisy to show pairs of attributes.

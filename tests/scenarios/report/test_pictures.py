@@ -79,6 +79,7 @@ def table(ps: Sequence[float] = (0.1, 0.3, 0.5), tvs: Sequence[int] = (50, 100))
 NAMES = {"p": "keep probability p", "tv": "T_v", "td": "T_d", "": "relative error"}
 
 
+@pytest.mark.slow
 def test_curves_by_panel_and_colour() -> None:
     figure = drawn(plot_rows(table(), Picture(names=NAMES, title="Errors fall with p"), runs=7))
     left, right = figure.axes
@@ -106,6 +107,7 @@ def test_curves_by_panel_and_colour() -> None:
     assert len(colours) == 2
 
 
+@pytest.mark.slow
 def test_whiskers_are_as_long_as_the_level_says() -> None:
     figure = drawn(plot_rows(table(), level=0.5))
     bars: Any = figure.axes[0].collections
@@ -121,6 +123,7 @@ def test_curves_do_not_hide_each_other() -> None:
     assert len({round(start, 6) for start in starts}) == 3
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_by_the_caller() -> None:
     figure = drawn(plot_rows(table(), Picture(x="tv", by=("p", "td"), names=NAMES)))
     titles = [axes.get_title() for axes in figure.axes]
@@ -292,6 +295,7 @@ def test_marginals_beside_the_truth() -> None:
     assert notes_of(figure).startswith("60 respondents; ε ")
 
 
+@pytest.mark.slow
 def test_intervals_that_can_hardly_be_seen_stand_less_the_truth() -> None:
     records = town(2_000, seed=3)
     variant = RRIndependent.with_keep(records.survey, 0.999)
@@ -306,6 +310,7 @@ def test_intervals_that_can_hardly_be_seen_stand_less_the_truth() -> None:
     assert shares.get_ylim() == less.get_ylim()
 
 
+@pytest.mark.slow
 def test_many_attributes_have_columns_and_what_has_no_room_is_named() -> None:
     categories = tuple(f"c{i}" for i in range(30))
     names = [f"attribute {i}" for i in range(20)]
@@ -390,12 +395,14 @@ def ends_in(axes: Axes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return low, high
 
 
+@pytest.mark.slow
 def test_labels_are_in_the_file() -> None:
     texts = texts_of(rendered(plot_of("quickstart", finished()), ".svg"))
     assert {"share of respondents (%)", "district", "clinic", "heart disease", "truth"} <= texts
     assert "intervals of 95 % hold" in " ".join(texts)
 
 
+@pytest.mark.slow
 def test_texts_are_no_formulas_and_drive_nothing() -> None:
     prices = ("$1-$2", "$\\frac$", "a_b^c")
     survey = Survey("A $survey$", (Attribute(name="$x$", categories=prices),))
@@ -423,6 +430,7 @@ def test_nothing_to_draw_is_told() -> None:
         plot_of("x", Reproduced(reproduction="x", runs=1, rows=()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", thinned([".svg", slow(".pdf"), ".png"], 2))
 def test_pictures_hold_no_date(ending: str) -> None:
     content = rendered(plot_rows(table()), ending)
@@ -430,6 +438,7 @@ def test_pictures_hold_no_date(ending: str) -> None:
     assert content == rendered(plot_rows(table()), ending)
 
 
+@pytest.mark.slow
 def test_the_command_line_does_not_import_matplotlib() -> None:
     code = (
         "import sys; from scenarios.cli import main\n"
@@ -468,6 +477,7 @@ def a_table(figure: int = 3) -> list[Row]:
     return [whole, *cells]
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_paper_has_a_panel_along_its_own_setting() -> None:
     picture = Picture(
         title="Errors of two figures in one picture",
@@ -498,6 +508,7 @@ def test_figures_of_several_measures_have_a_panel_for_each() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_figure_without_an_axis_of_numbers_is_a_table() -> None:
     picture = Picture(title="Curves beside a table", names={"figure 3": "share of respondents"})
     plot = plot_rows([*several((1,)), *a_table()], picture)
@@ -513,6 +524,7 @@ def test_a_figure_without_an_axis_of_numbers_is_a_table() -> None:
     assert faults(plot) == []
 
 
+@pytest.mark.slow
 def test_thirty_figures_stay_below_two_thousand_pixels() -> None:
     rows = [
         Row(settings={"figure": number, "p": p}, measured=p * number)

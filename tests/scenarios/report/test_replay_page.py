@@ -73,7 +73,7 @@ def test_there_are_all_that_are_to_be_held() -> None:
     assert len({example.variant.name for example in CHOSEN}) == 5
 
 
-@pytest.mark.parametrize("example", thinned(CHOSEN, 3), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(CHOSEN, 1), ids=lambda example: example.name)
 def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) -> None:
     path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
     standings = live(example, path)
@@ -92,6 +92,7 @@ def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) ->
         assert estimates == expected
 
 
+@pytest.mark.slow
 def test_the_page_is_its_owners_alone_and_another_one_may_replace_it(tmp_path: Path) -> None:
     path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
     live(CHOSEN[0], path)
@@ -106,6 +107,7 @@ def test_the_page_is_its_owners_alone_and_another_one_may_replace_it(tmp_path: P
     assert "only its owner" in complaint(sottovoce(*audit, "--replay"))
 
 
+@pytest.mark.slow
 def test_a_page_with_steps_runs_its_own_script_alone() -> None:
     text = replay_page_of(independent())
     page = Page(text)
@@ -132,6 +134,7 @@ def test_of_sums_no_step_has_an_estimate_but_the_last() -> None:
     assert steps[-1][1][2:] == ["∞", "24"]
 
 
+@pytest.mark.slow
 def test_a_long_survey_has_a_short_page() -> None:
     variant = RRBA(survey=TOWN, p=0.6, mode="sequential", quorum=1)
     content = recorded(variant, town(80, seed=2), signed=True).content
@@ -141,6 +144,7 @@ def test_a_long_survey_has_a_short_page() -> None:
     assert len(text) < 300_000
 
 
+@pytest.mark.slow
 def test_names_of_steps_are_escaped() -> None:
     survey = hostile_survey()
     content = recorded(
@@ -170,6 +174,7 @@ def ticks(page: str) -> list[str]:
     return re.findall(r'class="tick middle">(.*?)<', page[page.index('id="replay"') :])
 
 
+@pytest.mark.slow
 def test_a_result_that_does_not_fit_leaves_the_scale_of_means() -> None:
     variant = NumericMean(survey=NUMBERS, epsilon=4.0, mechanism="piecewise")
     content = recorded(variant, answers(NUMBERS, 40), signed=True).content
@@ -243,6 +248,7 @@ def test_an_attribute_called_as_the_share_of_keys_is_an_attribute() -> None:
     assert "more key" not in page.said
 
 
+@pytest.mark.slow
 def test_the_shown_step_is_in_a_table_for_readers_of_screens() -> None:
     text = replay_page_of(independent())
     part = text[text.index('id="replay"') :]

@@ -41,6 +41,7 @@ from scenarios.running.loading import families
 from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
+from tests.tiers import thinned
 
 
 def ledger_of(loss: float, reason: str = "") -> Ledger:
@@ -169,7 +170,9 @@ def test_a_coalition_that_exposes_somebody_lowers_the_verdict() -> None:
     assert (broken.word, broken.says) == ("none", verdict.says)
 
 
-@pytest.mark.parametrize(("others", "word", "crowd"), [(1, "moderate", 12), (2, "weak", 10)])
+@pytest.mark.parametrize(
+    ("others", "word", "crowd"), thinned([(1, "moderate", 12), (2, "weak", 10)], 1)
+)
 def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
     others: int, word: str, crowd: int
 ) -> None:
@@ -188,6 +191,7 @@ def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
     assert on_privacy(ledger, alone=alone, checks=(), conspiring=[torn]).word == "unknown"
 
 
+@pytest.mark.slow
 def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
     records = town(24, seed=2)
     variant = PairRR.with_keep(records.survey, 0.3)
@@ -215,6 +219,7 @@ WITHSTANDS = (
 )
 
 
+@pytest.mark.slow
 def test_a_headline_says_how_many_may_conspire() -> None:
     judged = judged_of(summed(), alone=known_of(summed())[1])
     said = statement(judged)
@@ -230,6 +235,7 @@ def test_a_headline_says_how_many_may_conspire() -> None:
     assert WITHSTANDS not in statement(torn).privacy.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9, 10])
 def test_a_search_is_passive_and_says_what_is_withstood(size: int) -> None:
     content = summed()
@@ -279,6 +285,7 @@ def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
     assert "what parties that signed nothing told beside exact sums" in verdict.says
 
 
+@pytest.mark.slow
 def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     records = town(60, seed=3)
     variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05)

@@ -152,6 +152,7 @@ def test_printed_figures_are_ratios_with_intervals_and_a_line_at_one() -> None:
     assert faults(plot) == []
 
 
+@pytest.mark.slow
 def test_without_printed_figures_the_picture_is_the_reproductions_own() -> None:
     own = run(find_scenario("rrba-figure-4"), runs=2)
     assert figure_of(picture(own)).axes[0].get_ylabel() == "epsilon of a report"

@@ -30,7 +30,7 @@ from tests.tiers import thinned
 # Draws
 
 
-@pytest.mark.parametrize(("method", "unary"), thinned(product(METHODS, ["sue", "oue"]), 4))
+@pytest.mark.parametrize(("method", "unary"), thinned(product(METHODS, ["sue", "oue"]), 1))
 def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) -> None:
     """Mean and variance of every figure that is counted, by one random projection."""
     records = taxi(60, d=4, seed=5)
@@ -60,6 +60,7 @@ def test_drawn_counts_are_those_of_live_reports(method: Method, unary: Unary) ->
             assert mean_p_value(live[:, place] - drawn[:, place], 0.0) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", thinned(METHODS, 2))
 def test_estimates_of_draws_are_unbiased(method: Method) -> None:
     cells = taxi(60_000, d=4, seed=5).counts(taxi_survey(4).names).ravel()
@@ -104,6 +105,7 @@ def test_distances_are_those_of_the_tables() -> None:
 # Figures
 
 
+@pytest.mark.slow
 def test_figure_6_has_every_method_and_says_their_order() -> None:
     done = reproduce("marginals-figure-6", runs=2, n=2**14)
     assert len(done.rows) == len(WAYS) * len(EPSILONS) * (len(METHODS) + 2)

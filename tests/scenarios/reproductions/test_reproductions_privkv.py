@@ -93,6 +93,7 @@ def live_rounds(randomizer: PrivKVM, n: int, *, seed: int) -> NDArray[np.int64]:
     return counts
 
 
+@pytest.mark.slow
 def test_rounds_are_those_of_live_clients() -> None:
     randomizer = PrivKVM.with_budget(2, epsilon=6.0, rounds=3)
     n, runs = 2000, 400
@@ -289,6 +290,7 @@ def test_movielens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured(few[0])["privkv"] > measured(frequencies[0])["privkv"]
 
 
+@pytest.mark.slow
 def test_figures_of_movielens_alone_need_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

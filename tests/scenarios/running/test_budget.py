@@ -93,6 +93,7 @@ def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
     assert usual_budget([larger])[1] == MEGABYTES + 2 * BYTES_PER_BYTE
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_budget_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is looked at, nothing is raised while the block is left, or after it."""

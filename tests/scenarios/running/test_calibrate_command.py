@@ -11,6 +11,7 @@ import pytest
 from protocol.messages import AGGREGATOR
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
+from tests.tiers import thinned
 
 MARGINS = (
     "attribute,category,share\nsmokes,no,0.8\nsmokes,yes,0.2\n"
@@ -31,7 +32,7 @@ def written(folder: Path, text: str, name: str = "margins.csv") -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("method", ["linear", "raking"])
+@pytest.mark.parametrize("method", thinned(["linear", "raking"], 1))
 def test_a_run_agrees_with_known_margins(method: str, tmp_path: Path) -> None:
     margins = written(tmp_path, MARGINS)
     arguments = (*RUN, "--calibrate", margins, "--calibrate-by", method)
@@ -67,6 +68,7 @@ def test_post_stratification_by_a_table(tmp_path: Path) -> None:
     assert "Calibrated linearly to smokes by age" in words
 
 
+@pytest.mark.slow
 def test_a_record_is_calibrated_when_it_is_estimated_from_and_audited(tmp_path: Path) -> None:
     margins = written(tmp_path, MARGINS)
     sottovoce(*RUN, "--out", str(tmp_path / "run"))
@@ -87,6 +89,7 @@ def test_a_record_is_calibrated_when_it_is_estimated_from_and_audited(tmp_path: 
         assert "Calibrated linearly to smokes, district" in " ".join(words.split())
 
 
+@pytest.mark.slow
 def test_a_known_share_that_the_reports_contradict_is_told(tmp_path: Path) -> None:
     far = written(tmp_path, "smokes,share\nno,0.01\nyes,0.99\n")
     calibration = json.loads(sottovoce(*RUN, "--calibrate", far, "--json").out)["calibration"]
@@ -119,6 +122,7 @@ def test_intervals_are_withheld_and_the_other_way_proposed(tmp_path: Path) -> No
     assert f"{proposed}, which takes one margin: of one attribute, or of several together." in words
 
 
+@pytest.mark.slow
 def test_several_releases_are_calibrated(tmp_path: Path) -> None:
     margins = written(tmp_path, "sex,share\nFemale,0.5\nMale,0.5\n")
     arguments = ("run", "adult-clusters", "--set", "records=400", "--set", "parties=20")
@@ -230,6 +234,7 @@ def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_known_is_said() -> None:
     arguments = ("run", "adult-counts", "--set", "records=200", "--set", "parties=20")
     words = " ".join(sottovoce(*arguments, "--transport", "local").out.split())

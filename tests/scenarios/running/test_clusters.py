@@ -62,6 +62,7 @@ def test_exact_counts_lead_to_the_clusters_of_the_truth(
     assert "Record: sound. " in audited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dependence", "pilots"), thinned([("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)], 2)
 )
@@ -77,6 +78,7 @@ def test_negotiation_and_release_are_both_charged(dependence: str, pilots: int) 
     assert result["privacy"]["record_epsilon"] <= learned + released + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dependence", thinned(["rr", "rr-debiased", "pair-rr"], 2))
 def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
     found = run(f"dependence={dependence}")["dependence"]
@@ -84,6 +86,7 @@ def test_biased_dependences_have_no_standard_errors(dependence: str) -> None:
     assert found["biased"]
 
 
+@pytest.mark.slow
 def test_a_run_reports_intervals_tests_and_the_stability_of_its_clusters() -> None:
     options = ("--level", "0.9", "--about", "population")
     result = run("dependence=rr-debiased", "tv=100", options=options)
@@ -111,6 +114,7 @@ def test_exact_dependences_have_standard_errors_of_0() -> None:
     assert "biased" not in found
 
 
+@pytest.mark.slow
 def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_path: Path) -> None:
     settings = ("--set", "dependence=rr", "--set", "drop=0.4", "--set", "parties=50")
     arguments = ("run", "adult-clusters", "--set", f"records={RESPONDENTS}", *settings)
@@ -141,6 +145,7 @@ def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_pat
     assert shown.count("50 of 50 parties were counted for the estimate.") == 2
 
 
+@pytest.mark.slow
 def test_errors_are_measured_against_the_truth() -> None:
     result = run("dependence=rr-debiased")
     error = result["error"]
@@ -159,6 +164,7 @@ def test_exact_counts_make_margins_and_pairs_exact() -> None:
         assert set(errors.values()) == {0}
 
 
+@pytest.mark.slow
 def test_adjustment_keeps_the_margins_and_has_no_standard_errors() -> None:
     plain, adjusted = run("project=clip"), run("adjust=true")
     assert plain["clusters"] == adjusted["clusters"]
@@ -171,7 +177,7 @@ def test_adjustment_keeps_the_margins_and_has_no_standard_errors() -> None:
     assert set(adjusted["estimate"]["standard_errors"].values()) == {None}
 
 
-@pytest.mark.parametrize("adjust", ["true", "false"])
+@pytest.mark.parametrize("adjust", thinned(["true", "false"], 1))
 def test_synthetic_records_are_as_many_and_of_the_survey(adjust: str, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "synthetic.csv"
     run(f"adjust={adjust}", options=("--synthetic", file))

@@ -31,7 +31,7 @@ def finished(name: str, *, data: Path | None = None, **given: Any) -> Finished:
     return found
 
 
-@pytest.mark.parametrize("name", thinned(NAMES, 2))
+@pytest.mark.parametrize("name", thinned(NAMES, 1))
 @pytest.mark.parametrize("protocol", ["privkv", "privkvm"])
 def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
     found = finished(name, protocol=protocol, **SMALL)
@@ -119,6 +119,7 @@ def test_movielens_with_every_movie() -> None:
     assert any("Nobody reported on" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_intervals_are_of_possible_values_and_few_reports_are_told() -> None:
     found = finished("kv-gaussian", n=100, parties=10)
     ends = [row["mean_interval"] for row in found.extra["keys"]]
@@ -144,6 +145,7 @@ def test_the_intervals_of_keys_are_those_that_were_asked_for() -> None:
         assert ends in str(row["held by, 50 % interval"])
 
 
+@pytest.mark.slow
 def test_a_key_stays_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = sottovoce("run", "kv-gaussian", "--set", "n=2000").out
@@ -163,6 +165,7 @@ def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], message: 
         finished("kv-linear", **given)
 
 
+@pytest.mark.slow
 def test_from_the_command_line_with_a_picture_and_an_audit(tmp_path: Path) -> None:
     arguments = ["--set", "n=500", "--set", "parties=5", "--set", "estimator=em"]
     out, plot = tmp_path / "out", tmp_path / "keys.svg"

@@ -39,6 +39,7 @@ def test_the_survey_in_blocks_is_verified_and_audited(tmp_path: Path) -> None:
     assert sottovoce("audit", transcript).code == 0
 
 
+@pytest.mark.slow
 def test_tables_are_made_to_agree_on_request() -> None:
     settings = ("n=800", "block=20", "parties=40")
     raw, agreed = (run("rrba-survey", *settings, f"project={p}") for p in ("none", "consistent"))
@@ -70,6 +71,7 @@ def test_tables_are_made_to_agree_on_request() -> None:
     assert f"differ by up to {agreed['disagreement']['before']:.3g}; the tables reported" in shown
 
 
+@pytest.mark.slow
 def test_every_transport_gives_one_digest() -> None:
     settings = ("n=60", "block=20", "lambda=0.5")
     digests = {
@@ -86,12 +88,14 @@ def test_two_hundred_clients_over_tls() -> None:
     assert len(result["views"]) == 37
 
 
+@pytest.mark.slow
 def test_who_vanishes_is_left_out() -> None:
     result = run("rrba-child", "n=100", "block=25", "drop=0.2")
     assert 0 < result["estimate"]["respondents"] < 100
     assert result["trouble"]
 
 
+@pytest.mark.slow
 def test_the_convergence_is_read_from_the_record() -> None:
     scenario = _scenario("rrba-survey")
     parameters = scenario.configure({"n": 600, "block": 50, "lambda": 0.3})
@@ -145,6 +149,7 @@ def test_exact_counts_of_adult(counted: str) -> None:
     assert result["privacy"]["record_epsilon"] is None
 
 
+@pytest.mark.slow
 def test_parties_that_vanish_leave_the_exact_total_of_the_others() -> None:
     result = run("adult-counts", "parties=40", "records=400", "drop=0.1")
     assert result["trouble"]

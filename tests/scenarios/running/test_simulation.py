@@ -25,6 +25,7 @@ from scenarios.errors import UsageError
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.simulation import TRANSPORTS, TransportName
+from tests.tiers import thinned
 from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 RECORDS = town(24, seed=2)
@@ -32,7 +33,7 @@ VARIANT = RRIndependent.with_keep(TOWN, 0.6)
 TWO = PartyId("party-02")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 3))
 def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
     rules = (cut(0.3, kind="Report"), duplicate(0.5), delay(0.001, share=0.5))
     outcome = simulate(VARIANT, RECORDS, transport=transport, rules=rules)
@@ -62,7 +63,7 @@ def test_nobody_is_too_few(transport: TransportName) -> None:
         simulate(VARIANT, RECORDS, transport=transport, rules=(crash(1.0, kind="Report"),))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 3))
 def test_a_party_keeps_to_its_budget(transport: TransportName) -> None:
     with pytest.raises(QuorumError):
         simulate(VARIANT, RECORDS, transport=transport, budget=0.1)
@@ -78,6 +79,7 @@ def test_one_crash_by_name() -> None:
     assert closing.missing == (TWO,)
 
 
+@pytest.mark.slow
 def test_the_executors_are_all_of_them() -> None:
     digests = {executor(VARIANT, RECORDS, seed=9).digest for executor in EXECUTORS.values()}
     assert tuple(EXECUTORS) == TRANSPORTS
@@ -194,6 +196,7 @@ def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_is_found_of_many_parties_has_a_short_repr() -> None:
     records = town(300, seed=1)
     variant = RRIndependent.with_keep(records.survey, 0.5)

@@ -291,6 +291,7 @@ def variant_of(path: Path) -> tuple[Any, Records]:
     return ran.variant, ran.records
 
 
+@pytest.mark.slow
 def test_contract_and_law(own: Path) -> None:
     variant, records = variant_of(own)
     check_variant(variant, records, executors=EXECUTORS, parties=4)

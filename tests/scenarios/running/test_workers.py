@@ -108,7 +108,7 @@ class Hanging(Threads):
 over_threads = functools.partial(simulate, workers=2, engine=Threads())
 
 
-@pytest.mark.parametrize("transport", [None, "tls"])
+@pytest.mark.parametrize("transport", thinned([None, "tls"], 1))
 def test_the_digest_is_that_of_one_process(transport: Any) -> None:
     here = simulate(VARIANT, RECORDS)
     outcome = over_threads(VARIANT, RECORDS, transport=transport)
@@ -119,7 +119,7 @@ def test_the_digest_is_that_of_one_process(transport: Any) -> None:
     assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
-@pytest.mark.parametrize("example", thinned(examples(), 24), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 21), ids=lambda example: example.name)
 def test_every_variant_over_workers(example: Example) -> None:
     outcome = over_threads(example.variant, example.records, parties=PARTIES)
     here = simulate(example.variant, example.records, parties=PARTIES)
@@ -149,6 +149,7 @@ def test_a_budget_holds_in_workers() -> None:
     assert over_threads(VARIANT, RECORDS, budget=7.0).counted == 24
 
 
+@pytest.mark.slow
 def test_real_workers(tmp_path: Path) -> None:
     path = tmp_path / "transcript.svt"
     with Processes(2) as engine:
@@ -199,6 +200,7 @@ FIRST_HALF = [PartyId(f"party-{i:02}") for i in range(1, 13)]
 SECOND_HALF = [PartyId(f"party-{i:02}") for i in range(13, 25)]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_midway() -> None:
     outcome = killed(24)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
@@ -213,6 +215,7 @@ def test_a_worker_that_is_killed_midway() -> None:
     assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_before_it_comes() -> None:
     outcome = killed(0)
     assert {outcome.endings[name] for name in SECOND_HALF} == {DONE}
@@ -314,6 +317,7 @@ def test_more_workers_than_parties_are_refused_before_any_is_started() -> None:
 QUICK = ("run", "quickstart", "--set", "residents=60", "--seed", 3)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     here = sottovoce(*QUICK, "--json")
     said = sottovoce(*QUICK, "--json", "--workers", 2, "--transport", "tls", "--out", tmp_path)
@@ -338,6 +342,7 @@ def test_options_that_do_not_fit(options: tuple[object, ...], line: str) -> None
     assert line in said.err
 
 
+@pytest.mark.slow
 def test_a_reproduction_has_no_workers_but_by_messages() -> None:
     said = sottovoce("run", "ind-joint-example", "--workers", 2)
     assert said.err.startswith("sottovoce: --workers: 'ind-joint-example' is a reproduction;")

@@ -69,7 +69,7 @@ def widest(standing: Standing) -> float:
     return max((line.high or 0.0) - (line.low or 0.0) for line in standing.lines)
 
 
-@pytest.mark.parametrize("example", thinned(examples(), 12), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 9), ids=lambda example: example.name)
 def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) -> None:
     outcome, told, live = followed(*example)
     assert live == replayed(outcome)
@@ -87,6 +87,7 @@ def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) ->
         assert {standing.why for standing in told} == {"none before the result"}
 
 
+@pytest.mark.slow
 def test_intervals_shrink_block_by_block() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=20)
     outcome, told, live = followed(variant, town(100, seed=2))
@@ -102,6 +103,7 @@ def test_intervals_shrink_block_by_block() -> None:
     assert {standing.why for standing in told[:4]} == {"none yet"}
 
 
+@pytest.mark.slow
 def test_epsilon_is_spent_round_by_round() -> None:
     variant = PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=3)
     outcome, told, live = followed(variant, answers(FILMS, 8))
@@ -125,6 +127,7 @@ def test_of_a_record_with_too_many_rounds_no_more_are_kept() -> None:
     assert len(found.counts) == 3
 
 
+@pytest.mark.slow
 def test_who_is_gone_is_counted() -> None:
     variant = RRIndependent.with_keep(TOWN, 0.6)
     outcome, _, live = followed(variant, town(40, seed=2), crash(0.3, kind="Report"))
@@ -134,6 +137,7 @@ def test_who_is_gone_is_counted() -> None:
     assert live[0].asked == 40
 
 
+@pytest.mark.slow
 def test_of_many_steps_every_second_is_dropped() -> None:
     variant = RRBA(survey=TOWN, p=0.6, mode="sequential")
     outcome, told, live = followed(variant, town(70, seed=2))
@@ -144,6 +148,7 @@ def test_of_many_steps_every_second_is_dropped() -> None:
     assert [standing.cause for standing in live] == ["wait"] * (len(live) - 1) + ["result"]
 
 
+@pytest.mark.slow
 def test_of_many_figures_the_first_attributes_are_followed() -> None:
     names = [f"a{place}" for place in range(5)]
     survey = Survey(
@@ -198,6 +203,7 @@ def test_a_record_without_a_result_says_so() -> None:
     assert last.lines == live[-1].lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [
@@ -301,6 +307,7 @@ def test_too_many_closings_end_the_estimates_alone(monkeypatch: pytest.MonkeyPat
     assert live == replayed(outcome)
 
 
+@pytest.mark.slow
 def test_intervals_shrink_while_reports_by_cluster_arrive() -> None:
     variant = RRClusters(survey=TOWN, p=0.6, tv=50, td=0.1, dependence="rr")
     _, told, live = followed(variant, town(40, seed=2))
@@ -310,6 +317,7 @@ def test_intervals_shrink_while_reports_by_cluster_arrive() -> None:
     assert drawn[-1].lines == live[-1].lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule", thinned([drop(0.2, kind="Report"), duplicate(0.5), delay(0.5, share=0.5)], 2)
 )
@@ -320,6 +328,7 @@ def test_faults_on_the_way_change_nothing_in_what_is_replayed(rule: Fault) -> No
     assert live[-1].contributed == live[-2].respondents == outcome.counted
 
 
+@pytest.mark.slow
 def test_late_answers_are_told_apart() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=10, patience=1.0, quorum=1)
     outcome, told, live = followed(variant, town(60, seed=2), delay(1.5, share=0.5, kind="Answers"))

@@ -154,6 +154,7 @@ def test_a_client_finds_its_way_from_what_the_witness_knows(made: Files) -> None
             assert why in asked.why
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_uses_a_state(made: Files) -> None:
     with running(made, [ORIGIN]):
         options = ("--key", made.key, "--state", made.state, "--port", 0, "--trust", ORIGIN)
@@ -176,6 +177,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "kept"),
     [("write_whole", False), ("cosign", True)],
@@ -318,6 +320,7 @@ def test_a_malformed_url_is_told(url: str, made: Files) -> None:
         witness_at(url, made.vkey)
 
 
+@pytest.mark.slow
 def test_witnesses_that_fail_are_told_and_hold_up_nobody(made: Files, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         closed = gone.getsockname()[1]

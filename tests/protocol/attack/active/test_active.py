@@ -67,6 +67,7 @@ def study_of(variant: Variant) -> Study:
     return Study(variant=variant, records=FIVE, target=0, seed=1)
 
 
+@pytest.mark.slow
 def test_a_planted_refusal_is_found_and_made_small_and_plays_again() -> None:
     variant = Choosy.with_keep(BITS, 0.5)
     found = attack_actively(variant, FIVE, scripts=FEW)
@@ -81,6 +82,7 @@ def test_a_planted_refusal_is_found_and_made_small_and_plays_again() -> None:
         unmoved(variant, FIVE, scripts=FEW)()
 
 
+@pytest.mark.slow
 def test_an_attack_follows_from_its_seed_wherever_it_is_carried_out() -> None:
     def backwards(kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
         return [kernel(argument) for argument in reversed(arguments)][::-1]
@@ -97,6 +99,7 @@ def test_an_attack_follows_from_its_seed_wherever_it_is_carried_out() -> None:
     assert charged.epsilon == pytest.approx(np.log(3))
 
 
+@pytest.mark.slow
 def test_a_false_table_that_is_charged_as_the_agreed_one_is_found_by_counting() -> None:
     variant = Trusting(survey=BITS, p=0.5, block=5)
     edit = Edit(("weights",), "move", cells=(0, 1), value=-1)

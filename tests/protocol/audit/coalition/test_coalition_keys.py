@@ -155,6 +155,7 @@ def swaps(draw: st.DrawFn) -> tuple[Swaps, bool]:
     return frozenset(found), both
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(swaps())
 def test_whatever_can_be_computed_is_said_to_follow(plot: tuple[Swaps, bool]) -> None:

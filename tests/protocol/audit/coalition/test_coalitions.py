@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import permutations, product
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def swapped(draw: st.DrawFn) -> View:
     return [world], members, members, True
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=35)
 @given(views())
 def test_what_is_determined_is_what_elimination_finds(view: View) -> None:

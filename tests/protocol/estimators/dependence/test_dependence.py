@@ -372,6 +372,7 @@ N = 6000
 RUNS = 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learn", "measure", "blocks"),
     [

@@ -197,6 +197,7 @@ def test_errors_are_those_of_the_weights_and_laws(way: Way) -> None:
         assert estimate.query(names, np.ones(weights.shape)).standard_error == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exact and final", "exact, and some have left"])
 def test_exact_counts_stand_as_they_are(way: str) -> None:
     exact, final = drawn(np.random.default_rng(8), WAYS[way])
@@ -241,6 +242,7 @@ def test_exact_counts_stand_as_they_are(way: str) -> None:
                 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from(sorted(WAYS)))
 def test_tables_agree_on_what_they_have_in_common(seed: int, way: str) -> None:
@@ -332,6 +334,7 @@ def third_cumulants(way: Way, weights: Floats, n: int) -> dict[About, float]:
     return {"respondents": given / n**2, "population": (given + sampled) / n**2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["pilot and final", "final alone", "exact and final"])
 def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
     counts = expected_reports(WAYS[way])
@@ -379,6 +382,7 @@ def test_a_marginal_of_pairs_that_are_kept_alike_is_the_mean_of_theirs() -> None
     assert np.allclose(found, np.mean(parts, axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_reports_drawn_by_their_law_are_estimated_without_bias() -> None:
     """The final reports are of half of the respondents."""
     way, truth = WAYS["some have left"], ANSWERS / N

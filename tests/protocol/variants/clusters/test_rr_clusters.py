@@ -41,7 +41,7 @@ from tests.protocol.sharing.test_sums import LITERAL, SPARSE, STRICT, vanishing
 from tests.protocol.sharing.test_sums_attacks import Rewrite, change, rewriting
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import Run, recorded
-from tests.tiers import paired
+from tests.tiers import paired, thinned
 
 ONE, TWO, THREE = (PartyId(f"party-{i}") for i in (1, 2, 3))
 SURE = 1 - 2**-40
@@ -75,16 +75,18 @@ def dependent(n: int) -> Records:
 RECORDS = dependent(6)
 
 test_by_reports = contract(variant_of("rr"), RECORDS, executors=EXECUTORS)
-test_by_debiased_reports = contract(
-    variant_of("rr-debiased"), RECORDS, executors=EXECUTORS, parties=3
+test_by_debiased_reports = pytest.mark.slow(
+    contract(variant_of("rr-debiased"), RECORDS, executors=EXECUTORS, parties=3)
 )
 test_by_exact_counts = contract(variant_of("secure-sum"), RECORDS, executors=EXECUTORS, parties=4)
-test_by_exact_counts_as_printed = contract(
-    variant_of("secure-sum", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3
+test_by_exact_counts_as_printed = pytest.mark.slow(
+    contract(variant_of("secure-sum", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3)
 )
-test_by_randomized_pairs = contract(variant_of("pair-rr"), RECORDS, executors=EXECUTORS, parties=4)
-test_by_randomized_pairs_as_printed = contract(
-    variant_of("pair-rr", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3
+test_by_randomized_pairs = pytest.mark.slow(
+    contract(variant_of("pair-rr"), RECORDS, executors=EXECUTORS, parties=4)
+)
+test_by_randomized_pairs_as_printed = pytest.mark.slow(
+    contract(variant_of("pair-rr", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3)
 )
 
 
@@ -108,6 +110,7 @@ def result_of(trial: Run) -> Clustered:
     return trial.result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "td"), paired(WAYS, [0.3, 1.1]))
 def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, td: float) -> None:
     """With almost no noise every way learns the true dependences, and reports the true answers."""
@@ -141,7 +144,7 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     assert result.totals.tolist() == pairs.tolist()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 2))
 def test_the_cost_of_learning_is_part_of_the_ledger(way: Dependence) -> None:
     variant = variant_of(way)
     trial_charter = charter_of(variant, 8)
@@ -170,6 +173,7 @@ def test_the_cost_of_learning_is_part_of_the_ledger(way: Dependence) -> None:
     assert len(others) == (way == "pair-rr")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_clusters_that_were_not_negotiated_are_refused(way: Dependence) -> None:
     other = matched_blocks(THREEFOLD, (("a",), ("b",), ("c",)), p=0.7)
@@ -225,6 +229,7 @@ def test_too_few_reports_that_fit_give_no_result() -> None:
     assert "7 reports fit the clusters, 8 needed" in str(trial.failure)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     st.sampled_from(WAYS),
@@ -266,7 +271,7 @@ def audited(variant: RRClusters, forge: Any = None) -> Audit:
     return audit(lambda: [file], RRClusters)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 2))
 def test_audits(way: Dependence) -> None:
     variant = variant_of(way, p=SURE)
     found = audited(variant)

@@ -370,6 +370,7 @@ def test_tally_counts_every_pair() -> None:
         tally(reports, keys=6)
 
 
+@pytest.mark.slow
 def test_estimates_of_real_reports_are_centred_and_their_errors_true() -> None:
     f, m, n, runs = 0.5, 0.6, 400, 25_000
     values = np.full((n, runs), math.nan)

@@ -59,6 +59,7 @@ def test_intervals_of_means_cover_by_every_outcome(n: int) -> None:
         assert law[(low <= mean) & (mean <= high)].sum() >= 0.93, (frequency, mean)
 
 
+@pytest.mark.slow
 def test_a_law_of_less_noise_is_seen() -> None:
     counts = outcomes(40)
     low, high = mean_intervals(counts, PrivKV.with_budget(1, epsilon=6.0), level=0.95)

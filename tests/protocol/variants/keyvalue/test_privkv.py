@@ -51,11 +51,13 @@ CODE = np.uint8
 
 test_privkv = contract(PrivKVVariant(survey=FILMS, epsilon=2.0), RECORDS, executors=EXECUTORS)
 test_privkvm = contract(PrivKVMVariant(survey=FILMS, epsilon=2.0), RECORDS, executors=EXECUTORS)
-test_privkvm_of_cohorts = contract(
-    PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=2, estimator="moment"),
-    answers(FILMS, 11),
-    executors=EXECUTORS,
-    parties=3,
+test_privkvm_of_cohorts = pytest.mark.slow(
+    contract(
+        PrivKVMVariant(survey=FILMS, epsilon=2.0, rounds=2, estimator="moment"),
+        answers(FILMS, 11),
+        executors=EXECUTORS,
+        parties=3,
+    )
 )
 
 

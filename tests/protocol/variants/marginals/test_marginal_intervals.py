@@ -140,6 +140,7 @@ def test_intervals_of_few_reports_cover(method: Method, about: About) -> None:
     assert found.min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 120)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_lower_level_are_seen() -> None:
     assert coverage("MargPS", 60, "population", wrong=True).mean() < 0.9
 

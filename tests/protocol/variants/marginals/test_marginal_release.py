@@ -45,16 +45,24 @@ RECORDS = answers(BINARY, 6)
 OPTIMISED: dict[str, Any] = {"unary": "oue"}
 
 test_inp_rr = contract(InpRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
-test_optimised_bits = contract(
-    MargRR(survey=BINARY, epsilon=1.0, **OPTIMISED), RECORDS, executors=EXECUTORS
+test_optimised_bits = pytest.mark.slow(
+    contract(MargRR(survey=BINARY, epsilon=1.0, **OPTIMISED), RECORDS, executors=EXECUTORS)
 )
-test_inp_ps = contract(InpPS(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+test_inp_ps = pytest.mark.slow(
+    contract(InpPS(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+)
 test_inp_ht = contract(InpHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
-test_marg_rr = contract(MargRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+test_marg_rr = pytest.mark.slow(
+    contract(MargRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+)
 test_marg_ps = contract(MargPS(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
-test_marg_ht = contract(MargHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
-test_many_respondents_to_a_party = contract(
-    MargHT(survey=BINARY, epsilon=1.0), answers(BINARY, 11), executors=EXECUTORS, parties=4
+test_marg_ht = pytest.mark.slow(
+    contract(MargHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+)
+test_many_respondents_to_a_party = pytest.mark.slow(
+    contract(
+        MargHT(survey=BINARY, epsilon=1.0), answers(BINARY, 11), executors=EXECUTORS, parties=4
+    )
 )
 test_categories_as_bits = contract(
     MargPS(survey=SURVEY, epsilon=1.0, k=3), answers(SURVEY, 5), executors=EXECUTORS

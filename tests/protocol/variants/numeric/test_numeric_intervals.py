@@ -85,7 +85,7 @@ def test_a_variance_that_is_too_small_is_seen() -> None:
     assert coverage(randomizer, ANSWERS["even"], 400, "population", factor=0.5) < 0.88
 
 
-@pytest.mark.parametrize("n", [3, 20, 200])
+@pytest.mark.parametrize("n", thinned([3, 20, 200], 2))
 def test_intervals_of_one_bit_cover_by_every_outcome(n: int) -> None:
     randomizer = OneBitMean.with_epsilon(SIZE, epsilon=2.0)
     ones, gain = np.arange(n + 1), float(randomizer.gain)

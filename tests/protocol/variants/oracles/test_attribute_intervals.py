@@ -115,6 +115,7 @@ def test_intervals_of_reports_by_a_table_cover(about: About) -> None:
     assert coverage(about).min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 200)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_lower_level_are_seen() -> None:
     assert coverage("respondents", level=0.7).mean() < 0.85
 

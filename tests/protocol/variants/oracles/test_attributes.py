@@ -62,7 +62,9 @@ WIDE = Survey(
 )
 RECORDS = answers(WIDE, 5)
 
-test_spl_of_codes = contract(Spl(survey=WIDE, epsilon=1.0), RECORDS, executors=EXECUTORS)
+test_spl_of_codes = pytest.mark.slow(
+    contract(Spl(survey=WIDE, epsilon=1.0), RECORDS, executors=EXECUTORS)
+)
 test_spl_of_bits = pytest.mark.slow(
     contract(
         Spl(survey=WIDE, epsilon=1.0, oracle="oue"),
@@ -71,8 +73,13 @@ test_spl_of_bits = pytest.mark.slow(
         parties=3,
     )
 )
-test_smp_of_bits = contract(
-    Smp(survey=WIDE, epsilon=1.0, oracle="sue"), answers(WIDE, 7), executors=EXECUTORS, parties=3
+test_smp_of_bits = pytest.mark.slow(
+    contract(
+        Smp(survey=WIDE, epsilon=1.0, oracle="sue"),
+        answers(WIDE, 7),
+        executors=EXECUTORS,
+        parties=3,
+    )
 )
 test_smp_of_hashes = contract(
     Smp(survey=WIDE, epsilon=1.0, oracle="olh"), RECORDS, executors=EXECUTORS
@@ -108,6 +115,7 @@ def estimates(variant: AttributeOracles, records: Records, runs: int) -> list[Es
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [*thinned([one for one in VARIANTS if not isinstance(one, Spl)], 3), *map(slow, SPLIT)],
@@ -293,7 +301,9 @@ def test_a_result_that_does_not_fit_is_refused(
         variant.estimate(published)
 
 
-@pytest.mark.parametrize("variant", [Spl(survey=WIDE, epsilon=2.0), Smp(survey=WIDE, epsilon=2.0)])
+@pytest.mark.parametrize(
+    "variant", thinned([Spl(survey=WIDE, epsilon=2.0), Smp(survey=WIDE, epsilon=2.0)], 1)
+)
 def test_a_query_has_the_error_of_its_weights(variant: AttributeOracles) -> None:
     records, weights = answers(WIDE, 400), np.arange(11) / 10
     found = [one.query(["a11"], weights) for one in estimates(variant, records, 800)]
@@ -348,6 +358,7 @@ def test_the_audit_shows_what_is_claimed_beside_what_is_charged(variant: Attribu
         assert check.factor <= 1.0
 
 
+@pytest.mark.slow
 def test_rs_fd_that_charges_what_is_claimed_is_accused() -> None:
     records = answers(WIDE, 4)
     sound = attack(RsFd(survey=WIDE, epsilon=1.0), records, trials=100_000, runs=2)

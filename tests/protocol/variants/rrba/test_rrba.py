@@ -48,10 +48,14 @@ ONE_BY_ONE = msgspec.structs.replace(ADAPTIVE, mode="sequential")
 
 test_uniform_tables = contract(UNIFORM, answers(SURVEY, 7), executors=EXECUTORS)
 test_adaptive_tables = contract(ADAPTIVE, answers(WIDE, 10), executors=EXECUTORS)
-test_whole_views = contract(VIEWS, answers(WIDE, 9), executors=EXECUTORS, parties=6)
-test_client_by_client = contract(ONE_BY_ONE, answers(WIDE, 5), executors=EXECUTORS)
-test_many_respondents_to_a_party = contract(
-    ADAPTIVE, answers(WIDE, 14), executors=EXECUTORS, parties=6
+test_whole_views = pytest.mark.slow(
+    contract(VIEWS, answers(WIDE, 9), executors=EXECUTORS, parties=6)
+)
+test_client_by_client = pytest.mark.slow(
+    contract(ONE_BY_ONE, answers(WIDE, 5), executors=EXECUTORS)
+)
+test_many_respondents_to_a_party = pytest.mark.slow(
+    contract(ADAPTIVE, answers(WIDE, 14), executors=EXECUTORS, parties=6)
 )
 
 

@@ -41,6 +41,7 @@ def coin(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_client_that_keeps_its_word(coin: Path) -> None:
     said = sottovoce("attack", f"{coin}:client", "--inputs", "0,1", "--claims", CLAIM)
     assert said.code == 0
@@ -50,6 +51,7 @@ def test_a_client_that_keeps_its_word(coin: Path) -> None:
     assert event.startswith("event: report: 0 for the first input")
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not(coin: Path) -> None:
     said = sottovoce("attack", f"{coin}:client", "--inputs", "0,1", "--claims", 0.9, "--json")
     assert said.code == 1
@@ -123,19 +125,22 @@ _bits_of = Stream(secret_of(5)).derive("client")
 @pytest.mark.parametrize(
     "wrap",
     thinned(
-        [
-            lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
-            lambda bit: (7, [0.5, float(bit)]),
-            lambda bit: bytes([1, bit]),
-            lambda bit: np.array([[3, bit]], np.uint8),
-            lambda bit: np.bool_(bit),
-            lambda bit: {"x", "y"} if bit else {"x"},
-            lambda bit: (1 << 70) + bit,
-            lambda bit: complex(0, bit),
-            lambda bit: SimpleNamespace(bit=bit),
-            lambda bit: None if bit else [],
-        ],
-        8,
+        thinned(
+            [
+                lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
+                lambda bit: (7, [0.5, float(bit)]),
+                lambda bit: bytes([1, bit]),
+                lambda bit: np.array([[3, bit]], np.uint8),
+                lambda bit: np.bool_(bit),
+                lambda bit: {"x", "y"} if bit else {"x"},
+                lambda bit: (1 << 70) + bit,
+                lambda bit: complex(0, bit),
+                lambda bit: SimpleNamespace(bit=bit),
+                lambda bit: None if bit else [],
+            ],
+            8,
+        ),
+        7,
     ),
 )
 def test_what_a_report_may_be(wrap: Callable[[int], Any]) -> None:

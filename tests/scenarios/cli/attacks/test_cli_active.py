@@ -31,6 +31,7 @@ def test_help_says_how_many_scripts_there_are() -> None:
     assert f"number of scripts to play. [default: {SCRIPTS:,}]" in said
 
 
+@pytest.mark.slow
 def test_a_variant_that_keeps_its_word() -> None:
     said = sottovoce("attack", "rr-joint", *FEW)
     assert said.code == 0
@@ -41,6 +42,7 @@ def test_a_variant_that_keeps_its_word() -> None:
     assert charged.startswith("charged: Report, epsilon 2.303: one draw of KeepUniform on smokes")
 
 
+@pytest.mark.slow
 def test_a_variant_that_does_not(out: Path) -> None:
     said = sottovoce("attack", UNWORRIED, *FEW)
     assert said.code == 1

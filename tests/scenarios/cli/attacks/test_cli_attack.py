@@ -51,6 +51,7 @@ def values(*arguments: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_variant_that_keeps_its_word(taxes: Path) -> None:
     said = sottovoce("attack", "rr-joint", "--survey", taxes, "--set", "epsilon=0.5")
     assert said.code == 0
@@ -69,6 +70,7 @@ def test_too_few_trials_are_no_clean_bill() -> None:
     assert "all attributes" in said.out
 
 
+@pytest.mark.slow
 def test_a_variant_that_does_not(tmp_path: Path) -> None:
     path = tmp_path / "leaking.py"
     path.write_text(LEAKING, encoding="utf-8")

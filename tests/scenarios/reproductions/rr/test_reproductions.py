@@ -83,6 +83,7 @@ def test_the_reconstruction_is_near_the_printed_tables() -> None:
     assert math.sqrt(sum(log**2 for log in logs) / 24) < 0.25
 
 
+@pytest.mark.slow
 def test_a_table_by_messages_is_one_setting_through_live_parties(tmp_path: Path) -> None:
     records = write_adult(tmp_path)
     context = Context(data=tmp_path, by_messages=True)
@@ -126,6 +127,7 @@ def test_figure_2_on_adult() -> None:
     assert found[INDEPENDENT, 0.1]["relative error"] == pytest.approx(0.135, abs=0.04)
 
 
+@pytest.mark.slow
 def test_figure_3_has_every_method_at_every_p_and_coverage(tmp_path: Path) -> None:
     write_adult(tmp_path)
     done = reproduce("rr-figure-3", Context(data=tmp_path), runs=2)

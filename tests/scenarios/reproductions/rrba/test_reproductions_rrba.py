@@ -96,6 +96,7 @@ def test_the_pooled_interval_is_as_narrow_after_so_many_reports() -> None:
     assert 2 * 1.96 * error == pytest.approx(0.04)
 
 
+@pytest.mark.slow
 def test_figures_5_and_6_have_every_setting(data: Path) -> None:
     five = reproduce("rrba-figure-5", Context(data=data), runs=3, network="survey")
     assert [(row.settings["listed"], row.settings["block"]) for row in five.rows] == [
@@ -114,6 +115,7 @@ def test_figures_5_and_6_have_every_setting(data: Path) -> None:
     assert low["tuples, running mean"] < low["tuples"]
 
 
+@pytest.mark.slow
 def test_a_survey_by_messages_stops_by_the_printed_rule(data: Path) -> None:
     for name in ("rrba-figure-5", "rrba-figure-6"):
         done = reproduce(name, Context(data=data, by_messages=True))
@@ -158,6 +160,7 @@ def test_the_tables_of_the_alternative_have_their_v(ways: int) -> None:
     assert math.sqrt(((pair - margins) ** 2 / margins).sum()) == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 def test_table_4_tells_good_tests_from_bad_ones() -> None:
     done = reproduce("rrba-table-4", Context(), runs=150, draws=99)
     rows = {(row.settings["ways"], row.settings["method"]): row for row in done.rows}
@@ -184,6 +187,7 @@ def test_table_4_tells_good_tests_from_bad_ones() -> None:
     assert rows[3, "RRBA, naive"].printed is None
 
 
+@pytest.mark.slow
 def test_table_4_by_messages_tests_the_reports_of_live_parties() -> None:
     done = reproduce("rrba-table-4", Context(by_messages=True), n=600, block=100, v=0.6)
     assert done.outcome is not None
@@ -256,6 +260,7 @@ def test_tables_of_errors_have_every_row(name: str, data: Path) -> None:
         assert measured(first)["epsilon"] > second.printed["epsilon"]
 
 
+@pytest.mark.slow
 def test_errors_by_messages_are_those_of_live_parties(data: Path) -> None:
     context = Context(data=data, by_messages=True)
     done = reproduce("rrba-table-6", context, n=800, block=100)

@@ -13,6 +13,7 @@ import pytest
 
 from scenarios.engines import sweep
 from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 LAWS = Path(__file__).parents[2] / "law_scenarios.py"
@@ -33,15 +34,18 @@ def test_a_scenario_is_drawn_from_its_law() -> None:
 
 @pytest.mark.parametrize(
     ("scenario", "population"),
-    [
-        ("town-means", "the law of the town's ages and incomes"),
-        ("taxi-marginals", "the law of a stand-in for taxi trips, 8 bits each"),
-        ("kv-gaussian", "the law of 50 keys called 'Gaussian'"),
-        ("rrba-survey", "the Bayesian network 'Survey'"),
-        ("adult-independent", "32,561 records of 'Adult', with replacement"),
-        ("adult-joint", "32,561 records of 'Adult', with replacement"),
-        ("adult-ind-joint", "32,561 records of 'Adult', with replacement"),
-    ],
+    thinned(
+        [
+            ("town-means", "the law of the town's ages and incomes"),
+            ("taxi-marginals", "the law of a stand-in for taxi trips, 8 bits each"),
+            ("kv-gaussian", "the law of 50 keys called 'Gaussian'"),
+            ("rrba-survey", "the Bayesian network 'Survey'"),
+            ("adult-independent", "32,561 records of 'Adult', with replacement"),
+            ("adult-joint", "32,561 records of 'Adult', with replacement"),
+            ("adult-ind-joint", "32,561 records of 'Adult', with replacement"),
+        ],
+        6,
+    ),
 )
 def test_scenarios_have_populations(scenario: str, population: str) -> None:
     said = sottovoce("tabulate", scenario, "--n", "2000", "--json").json
@@ -72,6 +76,7 @@ def test_a_stranger_needs_no_more_than_a_result_that_adds_up() -> None:
     assert held_up["variant"] == "rr-independent"
 
 
+@pytest.mark.slow
 def test_a_stranger_on_processes() -> None:
     here, there = (
         sottovoce("tabulate", f"{LAWS}:honest", "--n", "1e5", "--json", "--engine", engine).json
@@ -83,48 +88,58 @@ def test_a_stranger_on_processes() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (
-            (f"{LAWS}:largest",),
-            "variant 'largest' cannot be tabulated: the results of single parties do not add up "
-            "to the result of all; it needs methods 'stages' and 'count' of its own",
-        ),
-        (
-            (f"{LAWS}:other",),
-            "variant 'other' cannot be tabulated: it has no method 'stages'",
-        ),
-        ((f"{LAWS}:unheard",), "scenario 'unheard' does not call context.simulate: nobody is ask"),
-        ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
-        (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
-        (("adult-clusters",), "variant 'rr-clusters' cannot be tabulated: its parties check"),
-        (("rr-table-1",), "scenario 'rr-table-1' is a reproduction, which draws by law anyway"),
-        (
-            ("quickstart", "--set", "parties=3"),
-            "parameter 'parties' has no effect on people",
-        ),
-        (
-            ("quickstart", "--set", "residents=7"),
-            "parameter 'residents' has no effect on people",
-        ),
-        (
-            ("adult-ind-joint", "--set", "adjust=true"),
-            "parameter 'adjust' has no effect on people",
-        ),
-        (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
-        (
-            ("rrba-survey", "--set", "project=consistent"),
-            "parameter 'project' = 'consistent': expected one of none, clip, simplex, em by law",
-        ),
-        (("rrba-survey", "--n", "1e9"), "1,000,000,000 respondents are 4,000,000 blocks of 250"),
-        (("quickstart", "--force"), "--force: expected --out too"),
-        (("quickstart", "--n", "1.5"), "'1.5': expected an integer from 1 to"),
-        (("quickstart", "--n", "15e-1"), "'15e-1': expected an integer from 1 to"),
-        (("quickstart", "--n", "1e400"), "'1e400': expected an integer from 1 to"),
-        (("quickstart", "--n", "nan"), "'nan': expected an integer from 1 to"),
-        (("quickstart", "--cohort", "1e9"), "'1e9': expected an integer from 1 to 134,217,728"),
-        (("quickstart", "--jobs", "2"), "the engine 'here' runs one task at a time"),
-        (("nosuch",), "no scenario 'nosuch'"),
-    ],
+    thinned(
+        [
+            (
+                (f"{LAWS}:largest",),
+                "variant 'largest' cannot be tabulated: the results of single parties do not add "
+                "up to the result of all; it needs methods 'stages' and 'count' of its own",
+            ),
+            (
+                (f"{LAWS}:other",),
+                "variant 'other' cannot be tabulated: it has no method 'stages'",
+            ),
+            (
+                (f"{LAWS}:unheard",),
+                "scenario 'unheard' does not call context.simulate: nobody is ask",
+            ),
+            ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
+            (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
+            (("adult-clusters",), "variant 'rr-clusters' cannot be tabulated: its parties check"),
+            (("rr-table-1",), "scenario 'rr-table-1' is a reproduction, which draws by law anyway"),
+            (
+                ("quickstart", "--set", "parties=3"),
+                "parameter 'parties' has no effect on people",
+            ),
+            (
+                ("quickstart", "--set", "residents=7"),
+                "parameter 'residents' has no effect on people",
+            ),
+            (
+                ("adult-ind-joint", "--set", "adjust=true"),
+                "parameter 'adjust' has no effect on people",
+            ),
+            (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
+            (
+                ("rrba-survey", "--set", "project=consistent"),
+                "parameter 'project' = 'consistent': expected one of none, clip, simplex, em "
+                "by law",
+            ),
+            (
+                ("rrba-survey", "--n", "1e9"),
+                "1,000,000,000 respondents are 4,000,000 blocks of 250",
+            ),
+            (("quickstart", "--force"), "--force: expected --out too"),
+            (("quickstart", "--n", "1.5"), "'1.5': expected an integer from 1 to"),
+            (("quickstart", "--n", "15e-1"), "'15e-1': expected an integer from 1 to"),
+            (("quickstart", "--n", "1e400"), "'1e400': expected an integer from 1 to"),
+            (("quickstart", "--n", "nan"), "'nan': expected an integer from 1 to"),
+            (("quickstart", "--cohort", "1e9"), "'1e9': expected an integer from 1 to 134,217,728"),
+            (("quickstart", "--jobs", "2"), "the engine 'here' runs one task at a time"),
+            (("nosuch",), "no scenario 'nosuch'"),
+        ],
+        20,
+    ),
 )
 def test_what_cannot_be_tabulated_is_refused(arguments: tuple[str, ...], said: str) -> None:
     given = arguments if "--n" in arguments else (*arguments, "--n", "1000")
@@ -141,6 +156,7 @@ def test_parameters_that_change_something_are_taken(tmp_path: Path) -> None:
     assert said["estimate"]["projection"] == "clip"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["p=0.7", "drop=0"])
 def test_what_is_so_by_default_may_be_set(setting: str) -> None:
     options = ("adult-independent", "--n", "1000", "--set", "records=50")
@@ -185,6 +201,7 @@ cli.main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_the_same_command_goes_on(tmp_path: Path, signum: signal.Signals) -> None:
     arguments = ["tabulate", f"{LAWS}:warner", "--n", "9500", "--cohort", "1000", "--json"]
@@ -310,7 +327,7 @@ def test_a_mistake_of_ones_own_is_one_line_as_in_a_live_run(
     assert said in complaint(sottovoce("tabulate", f"{mine}:{name}", *options), 1)
 
 
-@pytest.mark.parametrize("engine", ["here", "processes"])
+@pytest.mark.parametrize("engine", thinned(["here", "processes"], 1))
 def test_an_edited_file_of_ones_own_is_another_tabulation(mine: Path, engine: str) -> None:
     out, fails = mine.parent / "out", mine.with_name("fails")
     fails.touch()
@@ -345,6 +362,7 @@ def test_a_variant_is_not_a_scenario(mine: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_workers_without_a_cohort_are_pointed_out() -> None:
     options = ("quickstart", "--n", "2000", "--engine", "processes", "--jobs", "2")
     said = sottovoce("tabulate", *options)
