@@ -27,7 +27,7 @@ from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.watching import standings
 from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
-from scenarios.watching.words import event
+from scenarios.watching.words import event, lost, sentence
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
@@ -339,3 +339,12 @@ def test_a_result_that_cannot_be_read_is_not_a_missing_one() -> None:
     writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRIndependent))
     assert audit(lambda: [content], RRIndependent, folds=[writer]).verdict == "broken"
     assert writer.standings()[-1].cause == "unreadable"
+
+
+def test_a_line_says_who_is_lost_if_anybody_is() -> None:
+    _, told, _ = followed(RRIndependent.with_keep(TOWN, 0.6), town(5, seed=2))
+    standing = replace(told[-1], gone=0, declined=0)
+    assert "gone" not in sentence(standing)
+    for lost_ in ({"gone": 2}, {"declined": 2}):
+        changed = replace(standing, **lost_)
+        assert lost(changed) in sentence(changed).split("; ")
