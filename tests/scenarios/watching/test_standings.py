@@ -20,7 +20,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRBA, RRClusters, RRIndependent
+from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
 from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
@@ -348,3 +348,11 @@ def test_a_line_says_who_is_lost_if_anybody_is() -> None:
     for lost_ in ({"gone": 2}, {"declined": 2}):
         changed = replace(standing, **lost_)
         assert lost(changed) in sentence(changed).split("; ")
+
+
+def test_parties_that_have_put_in_their_values_count_as_answers() -> None:
+    """Of a sum, which follows from no single one of them."""
+    variant = SecureSumVariant(survey=TOWN.project(TOWN.names[:1]))
+    records = Records(variant.survey, town(4, seed=2).codes[:, :1])
+    _, _, live = followed(variant, records)
+    assert "answers" in {standing.cause for standing in live}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from protocol.estimators.inference.laws import Variance, critical, score_interval
+from protocol.estimators.inference.laws import Interval, Variance, critical, score_interval
+from protocol.estimators.inference.products import product_interval
 
 VALUES = np.linspace(0, 1, 401)
 
@@ -36,3 +39,16 @@ def test_an_error_that_grows_with_the_truth_alone_is_one() -> None:
     low, high = score_interval(VALUES[100:300], Variance(0.0, 0.0, 0.01), 1.96, least=0.0, most=1.0)
     assert (low < VALUES[100:300]).all()
     assert (high > VALUES[100:300]).all()
+
+
+def test_products_have_intervals_at_levels_next_to_1() -> None:
+    """No share is asked for its interval at level 1, which it has none at."""
+    asked: list[float] = []
+
+    def interval(level: float) -> Interval:
+        asked.append(level)
+        return Interval(np.array(0.2), np.array(0.6))
+
+    found = product_interval([np.array(0.4)] * 2, [interval] * 2, math.nextafter(1, 0))
+    assert max(asked) < 1
+    assert (float(found.low), float(found.high)) <= (0.2 * 0.4, 0.6 * 0.4)
