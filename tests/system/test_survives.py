@@ -120,7 +120,6 @@ TROUBLE = (
 )
 
 
-@pytest.mark.slow
 def test_who_is_asked_again_under_new_keys_pays_from_the_same_purse() -> None:
     setup, other = setup_of("rr-independent"), setup_of("rr-independent", "others")
     assert setup.charter.survey_id != other.charter.survey_id

@@ -131,6 +131,7 @@ def test_every_executor_gives_one_result_and_one_digest(
     assert not remote.refused()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), parties=st.integers(1, 12), joint=st.booleans())
 @settings(deadline=None, max_examples=25)
 async def test_memory_equals_local_for_any_seed(seed: int, parties: int, joint: bool) -> None:

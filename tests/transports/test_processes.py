@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from protocol.crypto.randomness import secret_of
 from protocol.messages import AGGREGATOR, DONE

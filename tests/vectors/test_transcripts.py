@@ -104,6 +104,7 @@ def test_every_rule_is_broken_in_several_ways() -> None:
     assert min(map(verdicts.count, set(verdicts))) >= 25
 
 
+@pytest.mark.slow
 def test_the_maker_makes_these_files() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
     assert there == files()

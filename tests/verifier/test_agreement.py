@@ -81,6 +81,7 @@ def leaves(value: Any) -> Iterator[str]:
         yield str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
+@pytest.mark.slow
 def test_they_agree_on_mutations(tmp_path: Path) -> None:
     files = mutations(sound(), 300, seed=1)
     assert disagreements(tmp_path, files) == []

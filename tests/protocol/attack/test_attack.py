@@ -331,7 +331,6 @@ def test_nothing_exceeds_what_is_unbounded() -> None:
     assert {p.trials for p in found.probes} == {0}
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_attack() -> None:
     variant = RRIndependent.with_keep(ONE, 0.5)
     one, again, other = (tried(variant, trials=500, runs=4, seed=s) for s in (1, 1, 2))

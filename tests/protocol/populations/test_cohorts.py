@@ -203,7 +203,6 @@ def test_no_two_parts_have_the_same_people_or_words(monkeypatch: pytest.MonkeyPa
         assert len(alike) == len(parts)
 
 
-@pytest.mark.slow
 def test_what_people_tell_is_what_the_ledger_says() -> None:
     for example in BY_LAW:
         job = Job(example.variant, Resampled(example.records), SEED)

@@ -132,6 +132,7 @@ def test_the_variance_is_the_papers() -> None:
     assert given + sampled == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "epsilon"), [slow(16, 1.0), (40, 2.0)])
 def test_the_variance_is_its_closed_form(size: int, epsilon: float) -> None:
     randomizer = SubsetSelection.with_epsilon(size, epsilon=epsilon)

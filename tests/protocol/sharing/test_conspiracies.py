@@ -44,6 +44,7 @@ from tests.protocol.sessions import (
 )
 from tests.protocol.sharing.test_sums import counted, exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import context_of
+from tests.tiers import thinned
 
 HERE, GONE = 0, 1
 """The two camps: the victim has uploaded, or it has not."""
@@ -251,7 +252,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", thinned(SIZES, 8))
 def test_so_many_colluders_read_nobody_and_one_more_does(n: int, colluding: Colluding) -> None:
     """However the others are split in two camps. Where all others conspire nobody is left."""
     found = SecureSum().withstands(n)

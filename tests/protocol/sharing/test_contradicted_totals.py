@@ -215,6 +215,7 @@ def check_noticed(with_held: Watched, with_other: Watched) -> None:
     assert text.encode() not in with_held.file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["all", "one"])
 @pytest.mark.parametrize("way", thinned(WAYS, 3))
 def test_a_party_goes_on_whatever_it_put_in(way: Way, told: str) -> None:
@@ -296,6 +297,7 @@ def test_a_party_goes_on_whatever_it_broadcast(way: Way, told: str) -> None:
     check_noticed(*runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", thinned(WAYS, 2))
 def test_an_aggregator_does_not_read_an_answer_of_everybody(way: Way) -> None:
     """Totals in which nobody has a first category: nobody who has it says so."""
@@ -311,7 +313,7 @@ def test_an_aggregator_does_not_read_an_answer_of_everybody(way: Way) -> None:
     assert {item.sender for item in trial.said() if item.kind == "Head"} == set(holdings)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 4))
 def test_an_aggregator_does_not_read_an_answer_of_everybody_in_the_literal_profile(
     way: Way,
 ) -> None:

@@ -226,6 +226,7 @@ def crowded_runs(n: int, k: int, t: int, corrupt: Sequence[int]) -> bool:
     return any(h <= (b - a) % n <= n - h for a in bad for b in bad)
 
 
+@pytest.mark.slow
 def test_two_sums_are_learned_only_across_two_runs_of_corrupt_places() -> None:
     """Every set of corrupt places around a circle of 11, and every pair of sets of the others."""
     n, k = 11, 4
@@ -322,6 +323,7 @@ def test_neighbours_are_the_nearest_in_the_order() -> None:
     assert neighbours_of(0, 4, 3, np.array([2, 0, 1, 3])).tolist() == [1, 3, 2]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from([2, 4, 6]), st.sets(st.integers(0, 19), max_size=17))
 def test_only_two_runs_of_gone_members_cut_the_graph(k: int, gone: set[int]) -> None:

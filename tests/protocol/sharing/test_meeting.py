@@ -80,6 +80,7 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
         ]
 
 
+@pytest.mark.slow
 def test_another_key_makes_another_graph() -> None:
     """Whoever commits does not know the coin: it changes with every commitment."""
     first = graphs(met(26)[0])

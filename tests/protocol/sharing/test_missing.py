@@ -162,6 +162,7 @@ def test_one_box_too_few_and_a_party_does_not_upload(sums: SecureSum) -> None:
     assert trial.messages("Upload", TWO) == []
 
 
+@pytest.mark.slow
 def test_boxes_that_do_not_open_count_as_missing_beside_who_never_joined() -> None:
     """Twenty-five of 256 never join; whoever is dealt an invalid box does not upload."""
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=FEW, quorum=1), 256)

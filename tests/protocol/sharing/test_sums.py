@@ -148,6 +148,7 @@ def test_a_sparse_sum_is_that_of_whoever_uploaded(
     check_survivors(*session)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=3)
 @given(sessions(SPARSE, st.integers(40, 48)))
 def test_a_sparse_sum_among_some_neighbours(
@@ -167,6 +168,7 @@ def test_a_literal_sum_is_that_of_all(
     assert set(trial.endings.values()) == {DONE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ROUNDS)
 def test_a_tenth_may_vanish_in_any_round(kind: str) -> None:
     variant = SecureSumVariant(survey=SURVEY, everyone=True, quorum=80)
@@ -312,6 +314,7 @@ def check_traffic(small: int, large: int) -> None:
     assert per_party < 1.5 * growth
 
 
+@pytest.mark.slow
 def test_traffic_of_a_party_grows_with_its_neighbours() -> None:
     check_traffic(256, 400)
 

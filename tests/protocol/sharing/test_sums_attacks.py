@@ -151,6 +151,7 @@ PLACES = [(kind, field) for kind, fields in FIELDS.items() for field in fields.s
 FLAGS = ("there", "dealt", "rejected", "given", "values", "totals", "joined", "index", "round")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sums", [WARY, LITERAL], ids=["sparse", "literal"])
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(PLACES), st.integers(0, 2**16), st.integers(0, 7))

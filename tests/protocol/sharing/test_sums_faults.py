@@ -138,6 +138,7 @@ def test_an_upload_that_is_late_is_not_in_it_and_stays_masked() -> None:
     assert [e.kind for e in trial.said() if e.sender == TWO] == ["Join", "Deal", "Upload"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", [Verdict.DROP, Verdict.CUT, Verdict.DUPLICATE])
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32))

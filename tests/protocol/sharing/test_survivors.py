@@ -83,6 +83,7 @@ def test_sets_that_differ_in_a_bit_have_other_digests() -> None:
     assert len(digests | {digest_of(Survivors(fine))}) == 8 * len(fine) + 1
 
 
+@pytest.mark.slow
 def test_all_are_told_one_set_once() -> None:
     """Among more parties than are neighbours, some of them gone."""
     n = 60

@@ -170,7 +170,6 @@ def test_a_message_that_is_sent_or_not() -> None:
     broken(Coughing.with_keep(SURVEY, 0.6), r"\('Cough'\) is sent or not depending on a record")
 
 
-@pytest.mark.slow
 def test_a_kind_that_is_never_sent() -> None:
     class Unused(Message, frozen=True):
         pass

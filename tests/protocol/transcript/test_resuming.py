@@ -363,7 +363,6 @@ def test_what_no_crash_leaves_is_refused() -> None:
             pytest.fail(f"{what}: {length_of(content)}")
 
 
-@pytest.mark.slow
 def test_a_wait_opens_when_the_one_before_went_on_record() -> None:
     run, records = recorded(example_of("rr-clusters rr sparse"), ROUGH)
     checked = 0

@@ -82,6 +82,7 @@ def test_every_variant_has_an_example() -> None:
     assert {example.variant.name for example in examples()} == set(BUILT_IN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", thinned(examples(), 9), ids=lambda example: example.name)
 def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None:
     run = recorded(tmp_path, example.variant, n=len(example.records))
@@ -117,7 +118,7 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "example",
-    thinned([example for example in examples() if "literal" not in example.name], 11),
+    thinned([example for example in examples() if "literal" not in example.name], 8),
     ids=lambda example: example.name,
 )
 def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def summed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return recorded(tmp_path_factory.mktemp("summed"), SecureSumVariant(survey=BITS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.3, slow(0.8)])
 def test_false_answers_pass_as_often_as_is_said(keep: float, tmp_path: Path) -> None:
     """Every party has one false answer."""

@@ -254,6 +254,7 @@ def test_too_many_sockets() -> None:
         allow_connections(2**31)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["tcp", "tls"])
 def test_too_many_parties_for_sockets_leave_no_record(transport: str, tmp_path: Path) -> None:
     program = (
@@ -268,7 +269,7 @@ def test_too_many_parties_for_sockets_leave_no_record(transport: str, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp", "tls"], 2))
+@pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp", "tls"], 1))
 def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_path: Path) -> None:
     write_adult(tmp_path / "data", 50)
     run = ("run", "adult-joint", "--data", tmp_path / "data", "--transport", transport)
@@ -287,6 +288,7 @@ def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_p
     assert verification.ending.reason == "QuorumError"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp"], 2))
 def test_an_interrupt_in_the_middle(transport: str, tmp_path: Path) -> None:
     said = python(
@@ -340,6 +342,7 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.stderr == "sottovoce: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_bad_input_in_a_process_of_its_own(tmp_path: Path) -> None:
     said = python("-m", "scenarios", "run", "quickstart", "--set", "p=2", cwd=ROOT)
     assert complaint(said) == "parameter 'p' = '2': Expected `float` < 1.0"
@@ -439,6 +442,7 @@ def test_of_a_charter(tmp_path: Path) -> None:
         assert says in complaint(said)
 
 
+@pytest.mark.slow
 def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     source = OWN.read_text().replace("town(40, seed=context.seed)", "1 / 0", 1)

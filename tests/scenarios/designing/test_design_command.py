@@ -43,6 +43,7 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_plan_without_a_variant_is_ranked(plan: Path, tmp_path: Path) -> None:
     out, plot = tmp_path / "designs.csv", tmp_path / "designs.svg"
     said = sottovoce(
@@ -114,6 +115,7 @@ def test_dropouts_leave_fewer_and_end_what_needs_all(plan: Path) -> None:
     assert not few["rr-joint"]["withstands_dropouts"]
 
 
+@pytest.mark.slow
 def test_the_other_way_round(plan: Path, tmp_path: Path) -> None:
     by_n = sottovoce("design", plan, "--n", "10000", "--error", "0.02", "--json").json
     assert by_n["assumed"].startswith("the worst of these")
@@ -127,6 +129,7 @@ def test_the_other_way_round(plan: Path, tmp_path: Path) -> None:
     assert "with a probability of 0.95 each" in " ".join(said.out.split())
 
 
+@pytest.mark.slow
 def test_a_variant_of_ones_own_is_simulated_and_said_to_be(plan: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(OWN, encoding="utf-8")

@@ -169,6 +169,7 @@ def test_no_population_is_worse_than_the_worst() -> None:
                 assert found.largest <= worst.largest * 1.02, candidate
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(2, 6), min_size=1, max_size=4),
     exponent=st.floats(-6, 2),

@@ -98,7 +98,7 @@ def module_of(place: Place) -> str:
     return f"scenarios.cli.{place.module}"
 
 
-@pytest.mark.parametrize("command", thinned(REAL, 2))
+@pytest.mark.parametrize("command", thinned(REAL, 1))
 def test_nothing_that_a_real_survey_can_reach_imports_an_engine(command: str) -> None:
     found = reached(module_of(COMMANDS[command]))
     assert REAL[command] in found
@@ -118,6 +118,7 @@ def test_no_command_imports_ray_before_it_is_asked_for() -> None:
     assert (said.code, said.out) == (0, "False\n"), said.err
 
 
+@pytest.mark.slow
 def test_a_real_survey_imports_no_engine() -> None:
     modules = ", ".join(sorted({module_of(COMMANDS[command]) for command in REAL}))
     said = python("-c", f"import sys, {modules}; print(set({APART}) & {{*sys.modules}})")

@@ -160,6 +160,7 @@ def test_a_task_that_is_done_once_is_lost_and_others_live_on(workers: Engine) ->
     assert found[2] == 1
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_given_up(workers: Engine) -> None:
     with pytest.raises(EngineError, match=r"task 0: given up after 3 "):
         in_order(workers, kernels.exits, [7])

@@ -214,11 +214,14 @@ def test_a_piece_of_another_type_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "given"),
-    [
-        ("frequency-oracles", {"n": 20}),
-        ("rrba-table-5", {"n": 500, "tables": 1}),
-        pytest.param("rr-figure-3", {}, marks=pytest.mark.slow),
-    ],
+    thinned(
+        [
+            ("frequency-oracles", {"n": 20}),
+            ("rrba-table-5", {"n": 500, "tables": 1}),
+            pytest.param("rr-figure-3", {}, marks=pytest.mark.slow),
+        ],
+        1,
+    ),
 )
 def test_a_reproduction_is_the_same_from_its_pieces(
     name: str, given: dict[str, Any], tmp_path: Path
@@ -309,6 +312,7 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
 INTERRUPTED = OWN.replace("os.kill(DRIVER, signal.SIGKILL)", "os.kill(DRIVER, signal.SIGINT)")
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_says_where_it_goes_on(tmp_path: Path) -> None:
     own, out = tmp_path / "own.py", tmp_path / "out"
     own.write_text(INTERRUPTED, encoding="utf-8")
@@ -318,7 +322,7 @@ def test_an_interrupted_command_says_where_it_goes_on(tmp_path: Path) -> None:
     assert sottovoce("run", own, "--out", out).code == 0
 
 
-@pytest.mark.parametrize("command", ["attack", "test"])
+@pytest.mark.parametrize("command", thinned(["attack", "test"], 1))
 def test_all_sweeps_say_where_they_go_on(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +340,7 @@ def test_all_sweeps_say_where_they_go_on(
     assert sottovoce(command, "rr-joint") == (130, "", "interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_how_many_pieces_are_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +354,7 @@ def test_a_terminal_sees_how_many_pieces_are_done(
     assert sottovoce("run", own, "--json").err == ""
 
 
+@pytest.mark.slow
 def test_results_are_private(tmp_path: Path) -> None:
     for _ in range(2):
         assert sottovoce("test", "rr-joint", "--schedules", 1, "--out", tmp_path).code == 0
@@ -422,6 +428,7 @@ def test_an_attack_goes_on(tmp_path: Path) -> None:
         assert attacked(sweep, maps=-1) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(["RollCall", "PlainAnswers"], 1))
 def test_an_attack_by_processes_on_a_variant_of_ones_own(name: str, tmp_path: Path) -> None:
     """The second is unbounded, so nothing is tried."""

@@ -75,6 +75,7 @@ def test_bad_input_has_its_exit_code_with_standard_error_closed() -> None:
     assert subprocess.run([*CLOSED, "verify", "nowhere"], cwd=ROOT, check=False).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_survey_is_published_though_nobody_hears_that_it_listens(
     keys: Path, tmp_path: Path
 ) -> None:

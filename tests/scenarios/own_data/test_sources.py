@@ -271,3 +271,16 @@ def test_columns_that_are_too_much_at_once_are_counted_one_after_another(
         ("c", 5000),
     ]
     assert list(map(len, passes)) == [3, 2, 1]
+
+
+@pytest.mark.parametrize(("pairs", "more"), [(12, ""), (13, "; and 1 more")])
+def test_of_many_answers_that_differ_by_case_some_are_named(
+    tmp_path: Path, pairs: int, more: str
+) -> None:
+    path = tmp_path / "own.csv"
+    towns = [f"Town {chr(97 + place)}" for place in range(pairs)]
+    rows = [text for town in towns for text in [town] * 30 + [town.upper()] * 20]
+    path.write_text("town\n" + "\n".join(rows) + "\n")
+    [note] = [one for one in propose(path).columns[0].notes if one.startswith("differ by case")]
+    assert note.count(" and 'TOWN ") == 12
+    assert note.endswith(f"'TOWN L'{more}")

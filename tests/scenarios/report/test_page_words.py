@@ -28,7 +28,6 @@ from tests.pages import Page, audited, independent, page_of, summed, worst_of
 from tests.recorded.runs import recorded
 
 
-@pytest.mark.slow
 def test_exact_shares_have_no_errors() -> None:
     read = Page(page_of(summed()))
     assert "These are exact: nothing in them was randomized." in read.said
@@ -129,7 +128,6 @@ def test_replays_that_agree_leave_the_records_open() -> None:
     assert "a false one passes with probability 0.4 in each report" in said
 
 
-@pytest.mark.slow
 def test_a_figure_at_a_delta_that_bounds_nothing_is_left_out() -> None:
     endless = Composition(
         epsilon=math.inf, delta=1e-6, relation="r", assumption="a", method="meth", tight=False

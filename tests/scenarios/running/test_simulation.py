@@ -79,7 +79,6 @@ def test_one_crash_by_name() -> None:
     assert closing.missing == (TWO,)
 
 
-@pytest.mark.slow
 def test_the_executors_are_all_of_them() -> None:
     digests = {executor(VARIANT, RECORDS, seed=9).digest for executor in EXECUTORS.values()}
     assert tuple(EXECUTORS) == TRANSPORTS
@@ -196,7 +195,6 @@ def test_an_outcome_shows_no_secret_and_escapes_the_rest() -> None:
     )
 
 
-@pytest.mark.slow
 def test_what_is_found_of_many_parties_has_a_short_repr() -> None:
     records = town(300, seed=1)
     variant = RRIndependent.with_keep(records.survey, 0.5)

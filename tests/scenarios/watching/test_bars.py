@@ -31,6 +31,14 @@ def test_a_bar_of_several_stages_never_goes_back() -> None:
     assert told[-1][2] == "part 3 of 3, 2 of 2 pieces"
 
 
+def test_parts_are_said_if_there_are_several() -> None:
+    told: list[str] = []
+    ongoing = Ongoing(lambda done, total, said: told.append(said))
+    ongoing.stage(0, 1)
+    ongoing.stage(1, 2)
+    assert told == ["", "part 2 of 2"]
+
+
 def test_a_long_transcript_has_a_line_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,14 +20,14 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.variants import RRBA, RRClusters, RRIndependent
+from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
 from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
 from scenarios.datasets.town import TOWN, town
 from scenarios.watching import standings
 from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
-from scenarios.watching.words import event
+from scenarios.watching.words import event, lost, sentence
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
@@ -87,7 +87,6 @@ def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) ->
         assert {standing.why for standing in told} == {"none before the result"}
 
 
-@pytest.mark.slow
 def test_intervals_shrink_block_by_block() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=20)
     outcome, told, live = followed(variant, town(100, seed=2))
@@ -127,7 +126,6 @@ def test_of_a_record_with_too_many_rounds_no_more_are_kept() -> None:
     assert len(found.counts) == 3
 
 
-@pytest.mark.slow
 def test_who_is_gone_is_counted() -> None:
     variant = RRIndependent.with_keep(TOWN, 0.6)
     outcome, _, live = followed(variant, town(40, seed=2), crash(0.3, kind="Report"))
@@ -148,7 +146,6 @@ def test_of_many_steps_every_second_is_dropped() -> None:
     assert [standing.cause for standing in live] == ["wait"] * (len(live) - 1) + ["result"]
 
 
-@pytest.mark.slow
 def test_of_many_figures_the_first_attributes_are_followed() -> None:
     names = [f"a{place}" for place in range(5)]
     survey = Survey(
@@ -328,7 +325,6 @@ def test_faults_on_the_way_change_nothing_in_what_is_replayed(rule: Fault) -> No
     assert live[-1].contributed == live[-2].respondents == outcome.counted
 
 
-@pytest.mark.slow
 def test_late_answers_are_told_apart() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=10, patience=1.0, quorum=1)
     outcome, told, live = followed(variant, town(60, seed=2), delay(1.5, share=0.5, kind="Answers"))
@@ -348,3 +344,20 @@ def test_a_result_that_cannot_be_read_is_not_a_missing_one() -> None:
     writer = StandingWriter(charter_of(TranscriptReader([content]).header, RRIndependent))
     assert audit(lambda: [content], RRIndependent, folds=[writer]).verdict == "broken"
     assert writer.standings()[-1].cause == "unreadable"
+
+
+def test_a_line_says_who_is_lost_if_anybody_is() -> None:
+    _, told, _ = followed(RRIndependent.with_keep(TOWN, 0.6), town(5, seed=2))
+    standing = replace(told[-1], gone=0, declined=0)
+    assert "gone" not in sentence(standing)
+    for lost_ in ({"gone": 2}, {"declined": 2}):
+        changed = replace(standing, **lost_)
+        assert lost(changed) in sentence(changed).split("; ")
+
+
+def test_parties_that_have_put_in_their_values_count_as_answers() -> None:
+    """Of a sum, which follows from no single one of them."""
+    variant = SecureSumVariant(survey=TOWN.project(TOWN.names[:1]))
+    records = Records(variant.survey, town(4, seed=2).codes[:, :1])
+    _, _, live = followed(variant, records)
+    assert "answers" in {standing.cause for standing in live}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.transports.lasting.hubs import lasting
 from transports.testing import check_transport
 

@@ -7,11 +7,13 @@ import math
 import pytest
 
 from protocol.accounting.events import Composed, Masked, Plain, PrivacyEvent, Public, Randomized
+from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import (
     Act,
     Conduct,
     Difference,
     compared,
+    conduct_of,
     described,
     first_difference,
 )
@@ -213,3 +215,38 @@ def test_events_in_words() -> None:
     assert described(Composed((Plain(("a",)), Plain(("a",)), Public()))) == (
         "the true answers to a and Public"
     )
+
+
+class Stub:
+    """A machine of which only is kept what happened to it."""
+
+    finished, failure, place, waits = False, None, ("party:1",), ()
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+
+    def start(self, now: float) -> None:
+        self.happened.append(f"start {now}")
+
+    def receive(self, envelope: Envelope, now: float) -> None:
+        self.happened.append(f"{envelope.kind} {now}")
+
+    def expire(self, now: float) -> None:
+        self.happened.append(f"expire {now}")
+
+    def take(self) -> list[Envelope]:
+        return []
+
+
+def test_a_twin_hears_all_until_it_is_over_for_all() -> None:
+    machine = Stub()
+    heard = (
+        Heard("start", 0.0),
+        Heard("receive", 1.0, word(kind="Ask")),
+        Heard("expire", 2.0),
+        Heard("abandon", 0.0),
+        Heard("expire", 3.0),
+    )
+    found = conduct_of(machine, heard)  # type: ignore[arg-type]
+    assert machine.happened == ["start 0.0", "Ask 1.0", "expire 2.0"]
+    assert len(found.acts) == len(found.places) == 3

@@ -9,7 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+from protocol.errors import SurveyError
+from protocol.estimators.calibration import sources
 from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.margins import margins_of_rows
 from protocol.estimators.calibration.methods import Method, calibrate
 from protocol.estimators.calibration.sources import source_of
 from protocol.estimators.counts import Counts
@@ -168,3 +171,48 @@ def test_what_cannot_be_calibrated() -> None:
         calibrate(ExactEstimate(SURVEY, other), [margin_of("a")])
     with pytest.raises(ValueError, match="no release has"):
         calibrate(pairs, [margin_of("a", "b", "c")])
+
+
+def test_cells_of_releases_are_sums_of_one_cell_each() -> None:
+    """Values, variances and the scale of these, as two formulas have them."""
+    rng = np.random.default_rng(3)
+    estimate = pairs_of(answers(N, 5), rng)
+    source = source_of(estimate, MARGINS)
+    names = ("a", "b")
+    cells = source.cells(names)
+    size = cells.values.size
+    each = np.eye(size).reshape(size, *estimate.sizes_of(names))
+    for found, expected in zip(cells, source.sums(names, each), strict=True):
+        assert np.allclose(found, expected, rtol=1e-9)
+
+
+def test_reports_times_cells_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their product, which is what is held."""
+    joint = joint_of(answers(N, 5))
+    margins = [margin_of("a")]
+    distinct, count = int(np.count_nonzero(joint.counts.counts)), margins[0].shares.size
+    assert distinct + count < distinct * count
+    monkeypatch.setattr(sources, "MAX_MARGIN_SCORES", distinct * count)
+    CalibratedEstimate.of(joint, margins)
+    monkeypatch.setattr(sources, "MAX_MARGIN_SCORES", distinct * count - 1)
+    with pytest.raises(ValueError, match=f"{distinct:,} distinct reports times {count} cells"):
+        CalibratedEstimate.of(joint, margins)
+
+
+def test_weights_of_reports_are_shares_that_meet_the_margin() -> None:
+    joint = joint_of(answers(N, 5))
+    found = CalibratedEstimate.of(joint, [margin_of("a")])
+    assert found.regression.weights is not None
+    assert found.regression.weights.sum() == pytest.approx(1)
+
+
+def test_numbers_of_a_margins_file_are_at_least_0() -> None:
+    rows = [["a", "share"]]
+    categories = SURVEY.attribute("a").categories
+    for place, category in enumerate(categories):
+        rows.append([category, "1" if place == 1 else "0"])
+    [margin] = margins_of_rows(SURVEY, rows)
+    assert margin.shares.tolist() == [float(place == 1) for place in range(len(categories))]
+    rows[1][1] = "-0.5"
+    with pytest.raises(SurveyError, match="at least 0"):
+        list(margins_of_rows(SURVEY, rows))
