@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from protocol.crypto.randomness import secret_of
 from protocol.messages import AGGREGATOR, DONE

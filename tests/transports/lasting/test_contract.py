@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.transports.lasting.hubs import lasting
 from transports.testing import check_transport
 
