@@ -50,9 +50,8 @@ class Budget:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self.beside += self._lap()
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[_COST] = self.beside
+            session.config.workeroutput[_COST] = self.beside + self._lap()
         elif self.dear and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

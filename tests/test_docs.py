@@ -135,7 +135,13 @@ def lines_of(text: str) -> list[str]:
 LONG = re.compile("sottovoce (attack|test|run rrba-survey --set project=)")
 """Commands that take long."""
 
-LONG_PAGES = {GUIDE, "docs/README.md", "docs/examples/own-variant.md", "docs/examples/own-table.md"}
+LONG_PAGES = {
+    GUIDE,
+    VARIANT,
+    "docs/README.md",
+    "docs/examples/own-variant.md",
+    "docs/examples/own-table.md",
+}
 """Pages that take long as a whole. That their commands and options exist is seen every time."""
 
 RUN = [page for page in PAGES if any(block.runs for block in blocks_of(page))]

@@ -20,6 +20,7 @@ from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
 from scenarios.deployment.remembered import HEARD
 from scenarios.running.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
+from tests.tiers import thinned
 from transports.handshake import MAX_BYTES
 
 ROOT = Path(__file__).parents[1]
@@ -143,7 +144,7 @@ def test_footnotes_are_used_and_exist(page: str) -> None:
     assert set(_MARK.findall(_NOTE.sub("", text))) == notes_of(text).keys()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", thinned(PAGES, 5))
 def test_footnotes_name_tests_that_exist(page: str) -> None:
     notes = notes_of(text_of(page))
     faults = {name: faults_of(page, note) for name, note in notes.items()}

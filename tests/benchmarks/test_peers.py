@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import numpy as np
+import pytest
 
 from benchmarks.peers.beside import PEERS
 from benchmarks.peers.rates import heading, measure_rates
@@ -34,6 +35,7 @@ def test_rates_are_of_all_three_and_the_peer_gets_its_own_values() -> None:
         assert line[: end + width].endswith(f" {rate:,.0f}")
 
 
+@pytest.mark.slow
 def test_a_peer_is_not_called_a_floor() -> None:
     seconds = iter([1.0, 30.0] * 2)
     side = Side(name="one", run=lambda: next(seconds))

@@ -51,6 +51,7 @@ def test_a_sample_ends_in_a_verdict_or_one_line(corpus: Corpus) -> None:
     assert commands >= {"verify", "audit", "show", "query", "export", "prove"}
 
 
+@pytest.mark.slow
 def test_a_file_of_the_corpus_follows_from_seed_and_number(corpus: Corpus) -> None:
     assert corpus.case(3) == corpus.case(3) != corpus.case(4)
 

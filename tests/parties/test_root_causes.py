@@ -99,6 +99,7 @@ def test_a_run_says_the_first_partys_mistake(slip: Path, transport: str) -> None
     assert said.startswith(WORDS.format(line_of(slip, "LINE")))
 
 
+@pytest.mark.slow
 def test_a_run_in_workers_says_the_first_partys_mistake(slip: Path) -> None:
     said = complaint(sottovoce("run", slip, "--set", "parties=4", "--workers", 2), code=1)
     assert said.startswith(WORDS.format(line_of(slip, "LINE")))

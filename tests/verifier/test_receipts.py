@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.receipts import decode_receipt, encode_receipt, problems_of
@@ -68,6 +69,7 @@ def word(content: bytes, checkpoint: SignedCheckpoint) -> str | None:
     return None if problems_of(receipt, checkpoint) else receipt.word
 
 
+@pytest.mark.slow
 def test_they_agree_on_receipts(tmp_path: Path) -> None:
     given = tmp_path / "receipts.json"
     pairs = [(content.hex(), checkpoint.note) for content, checkpoint in cases()]

@@ -316,6 +316,7 @@ def test_a_party_sees_what_is_published() -> None:
     assert {probe.runs for probe in party.probes} == {300}
 
 
+@pytest.mark.slow
 def test_nobody_exchanges_her_record_with_the_observer() -> None:
     for n, exchanges in ((3, 3), (2, 0)):
         variant = MaskedTwice(survey=TWO)
@@ -331,6 +332,7 @@ def test_nothing_exceeds_what_is_unbounded() -> None:
     assert {p.trials for p in found.probes} == {0}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_attack() -> None:
     variant = RRIndependent.with_keep(ONE, 0.5)
     one, again, other = (tried(variant, trials=500, runs=4, seed=s) for s in (1, 1, 2))

@@ -12,18 +12,22 @@ from protocol.errors import UnsupportedEventError
 from protocol.randomizers import KeepElseTable, KeepUniform, PrivKV, Randomizer, UnaryEncoding
 from tests.enumeration import ROWS, matrix
 from tests.scenarios.stranger_unary import Oue
+from tests.tiers import thinned
 
 
 @pytest.mark.parametrize(
     "randomizer",
-    [
-        KeepUniform.with_epsilon(16, epsilon=1.0),
-        KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1),
-        matrix(ROWS),
-        UnaryEncoding.symmetrized(9, epsilon=1.0),
-        UnaryEncoding.optimized(16, epsilon=1.0),
-        Oue(16, WORDS // 4),
-    ],
+    thinned(
+        [
+            KeepUniform.with_epsilon(16, epsilon=1.0),
+            KeepElseTable.with_table(p=0.4, table=[5.0, 3.0, 1.0], mix=0.1),
+            matrix(ROWS),
+            UnaryEncoding.symmetrized(9, epsilon=1.0),
+            UnaryEncoding.optimized(16, epsilon=1.0),
+            Oue(16, WORDS // 4),
+        ],
+        5,
+    ),
     ids=lambda value: type(value).__name__,
 )
 def test_it_comes_near_epsilon_and_does_not_accuse(randomizer: Randomizer) -> None:

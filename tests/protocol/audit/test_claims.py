@@ -92,6 +92,7 @@ def test_the_claims_of_clusters_are_about_their_own_messages(dependence: Any) ->
             assert (counts.record, counts.factor) == (math.inf, None)
 
 
+@pytest.mark.slow
 def test_what_is_said_truly_has_the_factor_1() -> None:
     for variant in (
         RRIndependent.with_keep(BITS, P),
@@ -134,7 +135,8 @@ def test_where_nothing_was_told(claimed: float | None, factor: float | None) -> 
 
 
 @pytest.mark.parametrize(
-    ("claimed", "factor"), [(None, None), (0.0, math.inf), (2.0, math.inf), (math.inf, None)]
+    ("claimed", "factor"),
+    [(None, None), (0.0, math.inf), (2.0, math.inf), (math.inf, None)],
 )
 def test_what_is_unbounded_is_infinitely_many_times_the_claim(
     claimed: float | None, factor: float | None

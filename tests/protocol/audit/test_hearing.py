@@ -236,6 +236,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @example([("wait",), ("say", AGGREGATOR, Word("late")), ("wait",)], None)
 @example([("flood", AGGREGATOR, 64, 1000), ("say", AGGREGATOR, Turn(1, "a")), ("wait",)], None)

@@ -71,6 +71,7 @@ def best_guess(randomizers: Sequence[KeepUniform]) -> float:
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(2, 4), st.lists(keeps, min_size=1, max_size=4))
 def test_the_best_guess_from_different_randomizers(size: int, thresholds: list[int]) -> None:

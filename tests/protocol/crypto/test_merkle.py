@@ -117,6 +117,7 @@ def test_memory_is_logarithmic() -> None:
     assert len(tree._peaks) == (1000).bit_count()
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 20), max_size=6), st.data())
 def test_a_whole_tree_proves_what_it_had_at_any_size(grows: list[int], data: st.DataObject) -> None:
     leaves = [bytes([i]) for i in range(sum(grows))]
@@ -186,6 +187,7 @@ def consistent(first: int, second: int, path: Sequence[bytes], **roots: bytes) -
     return is_consistent(first=first, second=second, path=path, **given)
 
 
+@pytest.mark.slow
 def test_consistency_proofs_of_all_sizes_up_to_64() -> None:
     for second in range(65):
         hashes = [leaf_hash(leaf) for leaf in MANY[:second]]

@@ -188,6 +188,7 @@ def test_bernoulli_has_its_probability() -> None:
     assert chi_square_p_value(observed, [p * WRONG, 1 - p * WRONG]) < ALPHA
 
 
+@pytest.mark.slow
 def test_every_permutation_of_four_is_equally_likely() -> None:
     stream = Stream(KEY)
     places = {order: i for i, order in enumerate(itertools.permutations(range(4)))}

@@ -75,6 +75,7 @@ letters = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.tuples(st.sampled_from(["Deal", "Unmask"]), letters), st.data())
 def test_one_salt_never_meets_two_contents(first: tuple[str, Letters], data: st.DataObject) -> None:

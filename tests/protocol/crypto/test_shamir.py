@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import Stream
 from protocol.crypto.shamir import MAX_SHARES, reconstruct, share
 from tests.scripted import seeded
+from tests.tiers import slow
 from tests.vectors.make import reciprocal, times
 
 
@@ -122,7 +123,8 @@ def test_any_threshold_or_more_shares_give_the_secret(
 
 
 @pytest.mark.parametrize(
-    ("n", "t", "length"), [(5000, 3, 20), (2049, 2, 0), (3, 255, 300), (0, 4, 5), (0, 4, 0)]
+    ("n", "t", "length"),
+    [slow(5000, 3, 20), (2049, 2, 0), (3, 255, 300), (0, 4, 5), (0, 4, 0)],
 )
 def test_many_secrets_at_once(n: int, t: int, length: int) -> None:
     stream = seeded(2)

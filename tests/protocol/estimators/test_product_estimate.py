@@ -44,6 +44,7 @@ def estimate_of(
 # Against enumeration and dense matrices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", thinned(["independent", "mixed"], 1))
 def test_mean_is_the_product_of_the_true_margins_over_every_outcome(design: str) -> None:
     blocks = BLOCKS[design]

@@ -39,7 +39,7 @@ def law_of(randomizer: HadamardResponse, code: int) -> list[Fraction]:
     ]
 
 
-@pytest.mark.parametrize("randomizer", thinned(SMALL, 4), ids=str)
+@pytest.mark.parametrize("randomizer", thinned(SMALL, 2), ids=str)
 def test_contract(randomizer: HadamardResponse) -> None:
     check_randomizer(randomizer)
 
@@ -137,6 +137,7 @@ def test_the_variance_is_the_papers() -> None:
     assert randomizer.variances(np.zeros(1), n)[0] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "epsilon"), [slow(16, 1.0), (40, 2.0)])
 def test_the_variance_is_its_closed_form(size: int, epsilon: float) -> None:
     randomizer = HadamardResponse.with_epsilon(size, epsilon=epsilon)

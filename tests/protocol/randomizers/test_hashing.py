@@ -49,6 +49,7 @@ def test_two_hashes_are_uniform_and_independent(randomizer: LocalHashing) -> Non
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "randomizer",
     thinned([pytest.param(one, marks=[pytest.mark.slow] * (one.groups == 9)) for one in SMALL], 1),

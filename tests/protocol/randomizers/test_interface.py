@@ -76,6 +76,7 @@ def questions(source: str, names: set[str]) -> Iterator[str]:
                     yield f"line {node.lineno}: {ast.unparse(node)[:80]}"
 
 
+@pytest.mark.slow
 def test_nobody_outside_asks_for_the_class_of_a_randomizer() -> None:
     names = class_names()
     assert {"Randomizer", "KeepUniform", "KeepElseTable", "PrivKVM", "UnaryEncoding"} <= names

@@ -300,6 +300,7 @@ def test_tables_together_refuse_codes_outside_their_domains() -> None:
 # The inverse
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=3), st.floats(0.05, 0.95), st.data())
 def test_operators_invert_every_marginal(sizes: list[int], p: float, data: st.DataObject) -> None:

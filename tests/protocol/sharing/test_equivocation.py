@@ -148,6 +148,7 @@ def test_a_false_share_is_told_from_a_true_one() -> None:
     assert named(trial) == [TWO, THREE]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.sets(st.sampled_from(PARTIES), max_size=2), min_size=2, max_size=3),

@@ -48,6 +48,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     surviving,
 )
 from tests.recorded.runs import Run
+from tests.tiers import slow
 
 
 def declined(trial: Run) -> dict[PartyId, str]:
@@ -100,7 +101,7 @@ def test_a_sum_that_withstands_fewer_than_demanded_does_not_begin() -> None:
 
 
 @pytest.mark.parametrize("round", ROUNDS)
-@pytest.mark.parametrize("n", [3, 9, 10, 21, 60])
+@pytest.mark.parametrize("n", [3, 9, 10, slow(21), slow(60)])
 def test_as_many_as_may_be_missing_vanish_in_any_round(n: int, round: str) -> None:
     charter = charter_of(SecureSumVariant(survey=SURVEY, everyone=True), n)
     holdings = holdings_of(charter, answers(SURVEY, n))
@@ -201,6 +202,7 @@ def test_too_few_survivors_and_a_party_does_not_unmask(to: Collection[PartyId]) 
         assert (trial.messages("Tags", name), trial.messages("Unmask", name)) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_party_alone_with_its_neighbours_does_not_unmask() -> None:
     """All of them may conspire: among 256 parties each has 24 neighbours."""
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=FEW, quorum=1), 256)

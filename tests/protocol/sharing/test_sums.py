@@ -140,6 +140,7 @@ def check_survivors(
     assert {n for n, end in trial.endings.items() if end != DONE} == set(gone)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(sessions(SPARSE, st.integers(3, 14)))
 def test_a_sparse_sum_is_that_of_whoever_uploaded(
@@ -157,6 +158,7 @@ def test_a_sparse_sum_among_some_neighbours(
     check_survivors(*session)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(sessions(LITERAL, st.integers(3, 10)))
 def test_a_literal_sum_is_that_of_all(

@@ -47,6 +47,7 @@ def sets(draw: st.DrawFn) -> NDArray[np.bool_]:
     return np.random.default_rng(draw(st.integers(0, 2**32))).random(n) < 0.7
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(sets())
 def test_a_survivor_set_is_a_bitmap_over_the_roster(uploaded: NDArray[np.bool_]) -> None:
@@ -168,6 +169,7 @@ def test_fewer_survivors_than_agreed_are_told_to_their_face() -> None:
     assert trial.messages("Unmask", TWO) == []
 
 
+@pytest.mark.slow
 def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
     """Also by those who are no neighbours of the one that never came."""
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=FEW), 256)

@@ -198,6 +198,7 @@ def charter_read(charter: Charter, variant: type[Variant]) -> Charter:
     return charter_from(TranscriptReader(file).header, variant)
 
 
+@pytest.mark.slow
 def test_ten_thousand_keys_pass_as_a_header() -> None:
     variant = USED[-1]
     assert charter_read(charter_of(variant), PrivKVVariant).variant == variant

@@ -327,6 +327,7 @@ def test_counts_of_a_known_table() -> None:
     np.testing.assert_array_equal(RECORDS.distribution(["colour"]), [0.4, 0.2, 0.4])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(any_records(), st.data())
 def test_counts_agree_with_counting_one_by_one(records: Records, data: st.DataObject) -> None:

@@ -170,6 +170,7 @@ def test_a_message_that_is_sent_or_not() -> None:
     broken(Coughing.with_keep(SURVEY, 0.6), r"\('Cough'\) is sent or not depending on a record")
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_never_sent() -> None:
     class Unused(Message, frozen=True):
         pass
@@ -422,25 +423,28 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("change", "says"),
     thinned(
-        [
-            (
-                lambda said, asked: said.pop("page"),
-                "audit --records --coal.*: the page does not say",
-            ),
-            (
-                lambda said, asked: said.update(text="Not a"),
-                "the text does not say that the run",
-            ),
-            (
-                lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
-                "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
-            ),
-            (
-                lambda said, asked: asked.get("observer") and 1 / 0,
-                "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
-            ),
-        ],
-        3,
+        thinned(
+            [
+                (
+                    lambda said, asked: said.pop("page"),
+                    "audit --records --coal.*: the page does not say",
+                ),
+                (
+                    lambda said, asked: said.update(text="Not a"),
+                    "the text does not say that the run",
+                ),
+                (
+                    lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
+                    "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
+                ),
+                (
+                    lambda said, asked: asked.get("observer") and 1 / 0,
+                    "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
+                ),
+            ],
+            3,
+        ),
+        2,
     ),
 )
 def test_an_audit_that_goes_wrong(change: Callable[[Any, Any], object], says: str) -> None:

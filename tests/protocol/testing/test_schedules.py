@@ -110,6 +110,7 @@ def test_a_wait_without_an_end() -> None:
     broken(Endless.with_keep(TWO, 0.5), r"\(drop .*all members wait for each other.*says `within`")
 
 
+@pytest.mark.slow
 def test_a_role_that_counts_on_everybody() -> None:
     class Trusting(Base, frozen=True):
         async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:
@@ -135,6 +136,7 @@ def test_a_party_that_counts_on_the_aggregator() -> None:
     broken(Clinging.with_keep(TWO, 0.5), r"party-\d fails under faults: .*KeyError")
 
 
+@pytest.mark.slow
 def test_a_result_that_nobody_can_read() -> None:
     class Emptied(Base, frozen=True):
         async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Pooled:

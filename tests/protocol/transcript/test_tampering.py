@@ -86,6 +86,7 @@ def test_a_file_of_another_format_is_named(file: bytes) -> None:
             TranscriptReader(content)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 15), st.binary(max_size=60), st.integers(0, 400))
 def test_no_content_makes_verification_fail(which: int, noise: bytes, start: int) -> None:

@@ -251,6 +251,7 @@ def test_the_documents_example() -> None:
 SCHEMAS = {kind[0]: kind for kind in plain(pack(CODEC.schemas))}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.sampled_from(list(MESSAGES)).flatmap(lambda name: MESSAGES[name]))
 def test_every_body_is_read_as_it_was_said(message: Message) -> None:

@@ -60,6 +60,7 @@ def summed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return recorded(tmp_path_factory.mktemp("summed"), SecureSumVariant(survey=BITS))
 
 
+@pytest.mark.slow
 def test_a_transcript_is_read_twice(
     summed: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def test_an_observer(observer: str, quick: Recorded) -> None:
     assert account["parties"] == (5 if observer == "party-3" else 6)
 
 
+@pytest.mark.slow
 def test_claims_are_beside_the_record(tmp_path: Path) -> None:
     run = recorded(tmp_path, PairRR.with_keep(BITS, 0.6))
     said = sottovoce("audit", run.path).out
@@ -164,6 +166,7 @@ def test_claims_are_beside_the_record(tmp_path: Path) -> None:
     assert "The record shows no more than is claimed." in sottovoce("audit", run.path).out
 
 
+@pytest.mark.slow
 def test_an_unbounded_claim_is_shown_as_such(tmp_path: Path) -> None:
     run = recorded(tmp_path, RRClusters(survey=BITS, p=0.6, tv=4, td=0.1))
     said = sottovoce("audit", run.path).out
@@ -299,6 +302,7 @@ def test_wires_between_names_with_hyphens() -> None:
     assert everybody.keys == ("c",)
 
 
+@pytest.mark.slow
 def test_everybody_but_one_conspires(summed: Recorded) -> None:
     others = ",".join(["aggregator", *(f"party-{i}" for i in range(2, PARTIES + 1))])
     said = sottovoce("audit", summed.path, "--coalition", others)
@@ -311,6 +315,7 @@ def test_everybody_but_one_conspires(summed: Recorded) -> None:
     assert "party-1" in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_path: Path) -> None:
     path = tmp_path / "torn.svt"
     path.write_bytes(summed.path.read_bytes()[:-200])
@@ -323,6 +328,7 @@ def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_p
     assert json.loads(sottovoce("audit", path, *asked, "--json").out)["verdict"] == "broken"
 
 
+@pytest.mark.slow
 def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
     said = sottovoce("run", f"{OWN}:roll-call", "--out", tmp_path)
     assert said.code == 0, said.err
@@ -334,6 +340,7 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
     assert page.exists()
 
 
+@pytest.mark.slow
 def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=20", "--out", tmp_path)
     assert said.code == 0, said.err

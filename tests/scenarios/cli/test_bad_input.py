@@ -325,6 +325,7 @@ def test_a_closed_stdout_is_no_complaint(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
 def test_a_full_disk_is_one_line() -> None:
     with open("/dev/full", "w") as full:

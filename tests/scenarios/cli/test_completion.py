@@ -67,7 +67,7 @@ def test_other_texts_are_files_that_are_not_run(tmp_path: Path) -> None:
     assert completed("run", f"{OWN}:plain", "--set", "") == []
 
 
-@pytest.mark.parametrize("shell", thinned(["bash", "zsh", "fish"], 2))
+@pytest.mark.parametrize("shell", thinned(["bash", "zsh", "fish"], 1))
 def test_the_lines_of_the_guide_ask_for_what_there_is(shell: str) -> None:
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     [variable] = set(re.findall(rf"(\w+)={shell}_source sottovoce", guide))

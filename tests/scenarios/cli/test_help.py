@@ -29,6 +29,7 @@ def test_help_imports_nothing_large() -> None:
     assert imported(program, ("click", "scenarios.cli")) == {"click", "scenarios.cli"}
 
 
+@pytest.mark.slow
 def test_a_run_imports_its_own_scenario_alone() -> None:
     program = (
         "from scenarios.cli import main; "

@@ -36,7 +36,6 @@ from tests.recorded.hostile import (
     write,
 )
 from tests.scenarios.command import complaint
-from tests.tiers import thinned
 
 pack = msgspec.msgpack.encode
 KEEP = {"type": "keep", "size": 2, "threshold": 2**62}
@@ -135,13 +134,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(make)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(HEADERS, 4))
 def test_what_a_header_asks_for_is_not_made(name: str, files: Made) -> None:
     assert HEADERS[name][0] in complaint(limited("audit", files[name]))
 
 
-@pytest.mark.parametrize("name", ["all pairs", "nothing but maps"])
-@pytest.mark.parametrize("command", ["verify", "show", "query", "prove"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    paired(["verify", "show", "query", "prove"], ["all pairs", "nothing but maps"]),
+)
 def test_no_command_makes_it(name: str, command: str, files: Made) -> None:
     more = {"query": ["SELECT count(*) FROM sent"], "prove": [PARTY]}.get(command, [])
     assert limited(command, files[name], *more).code in (1, 2)
@@ -183,6 +185,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(make)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in BOMBS]
 )
@@ -214,6 +217,7 @@ def test_so_does_the_judge_of_a_coalition(bombs: Made) -> None:
     assert said.out.lower().count("could not finish") == 3
 
 
+@pytest.mark.slow
 def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
     variant = BUILT_IN["secure-sum"](survey=small_variant().survey)
     head = hostile_header(variant, 20_000)
@@ -229,6 +233,7 @@ def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
     assert "in one sum too many" in said.out
 
 
+@pytest.mark.slow
 def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
     charter = {
         "variant": "pair-counts",

@@ -201,6 +201,7 @@ def test_a_checkpoint_of_another_session_says_nothing_of_the_file(
     assert found["published"] == "another session"
 
 
+@pytest.mark.slow
 def test_audit(quick: Recorded) -> None:
     said = python("-m", "scenarios", "audit", quick.path, "--digest", quick.digest)
     assert said.code == 0
@@ -236,6 +237,7 @@ def test_a_doctored_result(quick: Recorded, tmp_path: Path) -> None:
     assert json.loads(found.out)["verdict"] == "broken"
 
 
+@pytest.mark.slow
 def test_what_is_unbounded(tmp_path: Path) -> None:
     plain = recorded(tmp_path, f"{OWN}:plain")
     variant = ("--variant", f"{OWN}:PlainAnswers")

@@ -95,6 +95,7 @@ def test_what_is_wrong_otherwise_still_decides(path: Path) -> None:
     assert WHY in said.out
 
 
+@pytest.mark.slow
 def test_an_attack_goes_by_the_stated_epsilon(tmp_path: Path) -> None:
     survey = tmp_path / "letters.toml"
     categories = list(SURVEY.attributes[0].categories)

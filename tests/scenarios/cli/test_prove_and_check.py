@@ -87,7 +87,7 @@ def test_by_default_a_receipt_is_named_after_its_party(
     assert (tmp_path / "party-07.receipt").read_bytes() == survey.receipt.read_bytes()
 
 
-@pytest.mark.parametrize("name", thinned(BUILT_IN, 6))
+@pytest.mark.parametrize("name", thinned(BUILT_IN, 3))
 def test_receipts_of_every_variant(name: str) -> None:
     variant, records = example(BUILT_IN[name], {})
     twice = Records(records.survey, np.tile(records.codes, (4, 1)))

@@ -76,6 +76,7 @@ def test_list_has_parameters_where_they_are_asked_for() -> None:
     assert sottovoce("list", "nosuch").code == 2
 
 
+@pytest.mark.slow
 def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) -> None:
     results = []
     for transport, (said, out) in runs.items():
@@ -176,6 +177,7 @@ def test_settings_win_over_the_configuration(tmp_path: Path) -> None:
     assert result["parameters"] == {"p": 0.5, "residents": 20, "parties": None}
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything() -> None:
     first, again, other = (sottovoce(*QUICK, "--json", "--seed", seed).json for seed in (5, 5, 6))
     del first["seconds"], again["seconds"]
@@ -190,6 +192,7 @@ def test_extremes_are_numbers(residents: int, p: str) -> None:
     assert sottovoce("run", "quickstart", "--json", *setting).json["counted"] == residents
 
 
+@pytest.mark.slow
 def test_a_scenario_as_a_script_and_as_a_file(tmp_path: Path) -> None:
     arguments = ("--json", "--set", "residents=30")
     named = sottovoce("run", "quickstart", *arguments).json
@@ -201,6 +204,7 @@ def test_a_scenario_as_a_script_and_as_a_file(tmp_path: Path) -> None:
     assert named == path == script
 
 
+@pytest.mark.slow
 def test_a_script_with_several_scenarios(tmp_path: Path) -> None:
     write_adult(tmp_path, 60)
     script = ROOT / "scenarios" / "adult_surveys.py"
@@ -224,6 +228,7 @@ def near_the_truth(result: dict[str, Any]) -> None:
             assert abs(estimate["marginals"][name][category] - value) < 6 * error, (name, category)
 
 
+@pytest.mark.slow
 def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = sottovoce(
@@ -246,6 +251,7 @@ def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
     assert audit["verification"]["digest"] == result["transcript"]["digest"]
 
 
+@pytest.mark.slow
 def test_adult_by_epsilon_and_projected(tmp_path: Path) -> None:
     write_adult(tmp_path)
     result = sottovoce(
@@ -262,6 +268,7 @@ def test_adult_by_epsilon_and_projected(tmp_path: Path) -> None:
         assert sum(cells.values()) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     write_adult(tmp_path)
     out = tmp_path / "out"
@@ -285,6 +292,7 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert f"{200 - gone} of 200 parties were counted" in text
 
 
+@pytest.mark.slow
 def test_intervals_are_at_the_level_and_about_whom_was_asked() -> None:
     command = (*QUICK, "--transport", "local", "--seed", 3)
     found = {}

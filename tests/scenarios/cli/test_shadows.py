@@ -42,6 +42,7 @@ def test_of_an_import(name: str, tmp_path: Path) -> None:
     assert said.err.splitlines()[-1].startswith(f"ImportError: {path} hides sottovoce's package")
 
 
+@pytest.mark.slow
 def test_other_files_are_in_nobodys_way(tmp_path: Path) -> None:
     plant(tmp_path, "survey.py")
     (tmp_path / "protocol").mkdir()

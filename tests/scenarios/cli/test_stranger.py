@@ -33,6 +33,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_all_transports_and_the_whole_contract() -> None:
     assert len(EXECUTORS) >= 4
     for variant in (Oracle(survey=LETTERS), Chosen(survey=LETTERS)):
@@ -86,6 +87,7 @@ def test_a_fresh_process_runs_and_audits_it(tmp_path: Path) -> None:
         assert judged["privacy"]["record_epsilon"] == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_attack_knows_its_law_and_does_not_accuse() -> None:
     variant = Oracle(survey=LETTERS)
     found = attack(variant, RECORDS, trials=60_000, runs=20)

@@ -51,6 +51,7 @@ def test_an_audit_is_printed_in_any_encoding(record: Path, encoding: str) -> Non
     assert "epsilon = 6.983" in said
 
 
+@pytest.mark.slow
 def test_an_audit_is_printed_in_the_locale_c(record: Path) -> None:
     c = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     done = subprocess.run(
@@ -161,6 +162,7 @@ def test_a_sweep_on_a_folder_whose_name_is_no_text(odd: Path) -> None:
     assert code == 0, complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", thinned(["utf-8", "cp1252"], 1))
 def test_a_survey_in_a_folder_whose_name_is_no_text(odd: Path, encoding: str) -> None:
     table, plan, out = odd / f"{BYTES}.csv", odd / "plan.toml", odd / "out"

@@ -49,6 +49,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_what_is_measured_stands_beside_what_is_predicted(
     asked: Sequence[object], tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_what_is_measured_stands_beside_what_is_predicted(
     assert (out / CSV).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_a_seed_is_drawn_and_not_told(asked: Sequence[object]) -> None:
     one, two = (sottovoce(*asked, *FEW, "--json").json for _ in range(2))
     assert one["rows"] != two["rows"]
@@ -124,6 +126,7 @@ def test_an_interrupted_comparison_goes_on(
     assert again.err == f"{out / JSON}: an earlier result, which this one replaces\n"
 
 
+@pytest.mark.slow
 def test_a_wrong_prediction_is_noticed(
     asked: Sequence[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from scenarios.comparing.comparison import Compared, Comparison, Figure, Measure
 from scenarios.comparing.trying import Missed, Setup, missed_in, pieces_of
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import target_of
+from tests.tiers import thinned
 
 SURVEY = Survey(
     "own",
@@ -68,11 +69,14 @@ def test_measured_is_what_the_formula_says() -> None:
 
 @pytest.mark.parametrize(
     ("names", "target", "n", "given"),
-    [
-        ("rr-joint,rr-ind-joint", "pairs", 400, {}),
-        ("grr,oue", "margins", 400, {"dropout": 0.3, "parties": 40}),
-        ("pair-rr", "a,b", 60, {"runs": 12, "parties": 3}),
-    ],
+    thinned(
+        [
+            ("rr-joint,rr-ind-joint", "pairs", 400, {}),
+            ("grr,oue", "margins", 400, {"dropout": 0.3, "parties": 40}),
+            ("pair-rr", "a,b", 60, {"runs": 12, "parties": 3}),
+        ],
+        2,
+    ),
 )
 def test_measured_agrees_with_predicted(
     names: str, target: str, n: int, given: dict[str, object]

@@ -247,6 +247,7 @@ def test_a_table_is_refused_before_it_is_made() -> None:
         read_bif(text)
 
 
+@pytest.mark.slow
 def test_a_long_chain_and_deep_nesting_need_no_stack() -> None:
     n = 4000
     lines = ["network x { }"]

@@ -108,6 +108,7 @@ def crash(*_: object) -> None:
 # Statements
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_begins_again_contradicts_nobody(
     keys: Path, tmp_path: Path, signing: Signing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +362,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
     assert not evidence.exists()
 
 
+@pytest.mark.slow
 def test_who_declined_may_consent_in_the_next_attempt(
     keys: Path, tmp_path: Path, signing: Signing
 ) -> None:
@@ -377,6 +379,7 @@ def test_who_declined_may_consent_in_the_next_attempt(
     assert signing.contradictions == set()
 
 
+@pytest.mark.slow
 def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: Signing) -> None:
     """A folder that is restored from a copy has forgotten the attempt."""
     copy = tmp_path / "copy"
@@ -400,6 +403,7 @@ def make_copy(keys: Path, there: Path) -> Path:
     return Path(shutil.copytree(keys, there, ignore=kept))
 
 
+@pytest.mark.slow
 def test_a_forked_party_is_convicted(keys: Path, tmp_path: Path, signing: Signing) -> None:
     """Two folders of one party answer one attempt, differently."""
     hold(keys, tmp_path / "one", ONCE)

@@ -462,6 +462,7 @@ def test_nothing_secret_is_shown(keys: Path, surveys: list[Path]) -> None:
     assert secret.hex() not in repr(member)
 
 
+@pytest.mark.slow
 def test_another_question_is_of_another_session(
     keys: Path, surveys: list[Path], tmp_path: Path
 ) -> None:
@@ -492,6 +493,7 @@ def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["transcript.svt.partial"]
 
 
+@pytest.mark.slow
 def test_without_a_quorum_the_record_says_so(keys: Path, tmp_path: Path) -> None:
     said = python(
         *("-m", "scenarios", "aggregate", keys / "aggregator", "--listen", "127.0.0.1:0"),

@@ -189,6 +189,7 @@ def test_force_takes_a_folder() -> None:
     assert complaint(sottovoce(*QUICK, "--force")) == "--force: expected --out too"
 
 
+@pytest.mark.slow
 def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
     for seed in (1, 2):
         (tmp_path / PARTIAL).write_bytes(SIMULATED)
@@ -201,6 +202,7 @@ def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
         assert contents(tmp_path).keys() == {"result.json"}
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_twice_can_be_repeated(tmp_path: Path) -> None:
     for _ in range(2):
         assert sottovoce("run", f"{OWN}:interrupted", "--out", tmp_path).code == 130
@@ -209,6 +211,7 @@ def test_a_run_that_failed_twice_can_be_repeated(tmp_path: Path) -> None:
     assert contents(tmp_path).keys() == FILES
 
 
+@pytest.mark.slow
 def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path) -> None:
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
     before = contents(tmp_path)
@@ -221,49 +224,59 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
-    [
-        pytest.param(
-            PARTIAL, REAL, "is the record of a real survey", id="a real survey that failed"
-        ),
-        pytest.param(
-            PARTIAL,
-            REAL[:60],
-            "cannot be read, and may be the record of a real survey",
-            id="torn in its header",
-        ),
-        pytest.param(
-            PARTIAL, b"s", "cannot be read, and may be the record of a real survey", id="a byte"
-        ),
-        pytest.param(
-            PARTIAL,
-            b"notes of mine",
-            "cannot be read, and may be the record of a real survey",
-            id="something else",
-        ),
-        pytest.param("transcript.svt", REAL, "is the record of a real survey", id="a real survey"),
-        pytest.param(
-            "transcript.svt", b"notes of mine", "cannot be read", id="something else as transcript"
-        ),
-        pytest.param(
-            "transcript.checkpoint",
-            b"{}",
-            "is the checkpoint of a transcript that is not here",
-            id="a checkpoint alone",
-        ),
-        pytest.param(
-            "result.json",
-            b'{"seed": null}',
-            "may be the result of a real survey",
-            id="a real result",
-        ),
-        pytest.param("result.json", b"{", "may be the result of a real survey", id="half a result"),
-        pytest.param(PARTIAL, b"", None, id="empty"),
-        pytest.param(PARTIAL, SIMULATED, None, id="a simulation that failed"),
-        pytest.param("transcript.svt", b"", None, id="an empty transcript"),
-        pytest.param("transcript.svt", SIMULATED, None, id="a simulation"),
-        pytest.param("result.json", b"", None, id="an empty result"),
-        pytest.param("result.json", b'{"seed": 7}', None, id="a simulated result"),
-    ],
+    thinned(
+        [
+            pytest.param(
+                PARTIAL, REAL, "is the record of a real survey", id="a real survey that failed"
+            ),
+            pytest.param(
+                PARTIAL,
+                REAL[:60],
+                "cannot be read, and may be the record of a real survey",
+                id="torn in its header",
+            ),
+            pytest.param(
+                PARTIAL, b"s", "cannot be read, and may be the record of a real survey", id="a byte"
+            ),
+            pytest.param(
+                PARTIAL,
+                b"notes of mine",
+                "cannot be read, and may be the record of a real survey",
+                id="something else",
+            ),
+            pytest.param(
+                "transcript.svt", REAL, "is the record of a real survey", id="a real survey"
+            ),
+            pytest.param(
+                "transcript.svt",
+                b"notes of mine",
+                "cannot be read",
+                id="something else as transcript",
+            ),
+            pytest.param(
+                "transcript.checkpoint",
+                b"{}",
+                "is the checkpoint of a transcript that is not here",
+                id="a checkpoint alone",
+            ),
+            pytest.param(
+                "result.json",
+                b'{"seed": null}',
+                "may be the result of a real survey",
+                id="a real result",
+            ),
+            pytest.param(
+                "result.json", b"{", "may be the result of a real survey", id="half a result"
+            ),
+            pytest.param(PARTIAL, b"", None, id="empty"),
+            pytest.param(PARTIAL, SIMULATED, None, id="a simulation that failed"),
+            pytest.param("transcript.svt", b"", None, id="an empty transcript"),
+            pytest.param("transcript.svt", SIMULATED, None, id="a simulation"),
+            pytest.param("result.json", b"", None, id="an empty result"),
+            pytest.param("result.json", b'{"seed": 7}', None, id="a simulated result"),
+        ],
+        14,
+    ),
 )
 def test_what_a_file_holds_decides(
     name: str, content: bytes, says: str | None, tmp_path: Path
@@ -409,7 +422,7 @@ OUTPUTS = {
 """Commands that write a file that a person names, in a folder with a record."""
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("output", thinned(OUTPUTS, 3))
 def test_no_output_replaces_what_is_kept(
     output: str, out: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,14 +457,17 @@ def test_no_output_replaces_what_is_kept(
 
 @pytest.mark.parametrize(
     ("name", "content", "why"),
-    [
-        ("t.svt", b"damaged", "is a transcript"),
-        ("t.svt.partial", b"", "is a transcript"),
-        ("x", REAL, "is a transcript"),
-        ("x", REAL[:5], "is a transcript"),
-        ("x", b"", None),
-        ("x", b"another table", None),
-    ],
+    thinned(
+        [
+            ("t.svt", b"damaged", "is a transcript"),
+            ("t.svt.partial", b"", "is a transcript"),
+            ("x", REAL, "is a transcript"),
+            ("x", REAL[:5], "is a transcript"),
+            ("x", b"", None),
+            ("x", b"another table", None),
+        ],
+        4,
+    ),
 )
 def test_an_output_replaces_ordinary_files_alone(
     name: str, content: bytes, why: str | None, tmp_path: Path
@@ -503,6 +519,7 @@ def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path:
     assert PARTIAL in complaint(aggregate(keys, out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", thinned(["local", "memory", "tcp"], 1))
 def test_a_full_disk_in_a_simulation(transport: str, tmp_path: Path) -> None:
     path, most = tmp_path / PARTIAL, 40_000
@@ -657,6 +674,7 @@ def test_other_damage_of_a_memory_makes_no_room_for_another_answer(
         pass
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_under_a_final_name(
     keys: Path, out: Path, tmp_path: Path
 ) -> None:
@@ -730,6 +748,7 @@ def test_a_record_is_locked_until_its_result_is_written(out: Path) -> None:
     assert make_way(path, force=True) == out / "transcript.earlier-1"
 
 
+@pytest.mark.slow
 def test_a_killed_aggregator_leaves_its_record(keys: Path, tmp_path: Path) -> None:
     with aggregating(keys, tmp_path) as (aggregator, _, _):
         aggregator.kill()
@@ -764,6 +783,7 @@ def test_a_link_is_not_followed(name: str, there: bool, keys: Path, tmp_path: Pa
     assert (target.read_bytes() if target.exists() else None) == (b"kept" if there else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", ["a simulation", "nothing", "its own record"])
 def test_another_records_checkpoint_beside_a_simulation_is_kept(
     there: str, held: Path, tmp_path: Path
@@ -788,7 +808,7 @@ def test_another_records_checkpoint_beside_a_simulation_is_kept(
     assert contents(tmp_path / "transcript.earlier-1") == before
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"{}"])
+@pytest.mark.parametrize("content", thinned([b"", b"{", b"{}"], 2))
 def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Path) -> None:
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
     beside = tmp_path / "transcript.checkpoint"
@@ -842,6 +862,7 @@ def test_a_pipe_in_the_place_of_a_companion_is_kept(tmp_path: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.slow
 def test_a_link_beside_a_simulation_is_replaced(tmp_path: Path) -> None:
     out, target = tmp_path / "out", tmp_path / "target"
     target.write_bytes(b"kept")

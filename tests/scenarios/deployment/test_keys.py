@@ -306,6 +306,7 @@ def test_a_party_declines_a_sum_that_protects_it_too_little(
     assert said.out.splitlines()[0].endswith("; epsilon 0 spent per respondent")
 
 
+@pytest.mark.slow
 def test_folders_do_not_grow_with_the_roster(tmp_path: Path) -> None:
     sizes = []
     for parties in (10, 1000):

@@ -89,6 +89,7 @@ PAYMENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(PAYMENTS, PEOPLE)
 def test_everybody_pays_once_for_each_release(
@@ -144,6 +145,7 @@ def test_the_file_reveals_nobody(tmp_path: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])

@@ -89,6 +89,7 @@ def test_every_variant(name: str, kill: str | None, tmp_path: Path) -> None:
     held_out(tmp_path, name, kill)
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_is_killed_goes_on(tmp_path: Path) -> None:
     asked = ("--level", 0.8, "--about", "population")
     said, _ = held_out(tmp_path, "secure-sum", "aggregator", *asked)
@@ -129,6 +130,7 @@ def test_a_party_that_is_killed_is_started_again(
     assert accepted(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kill", "json"),
     thinned([("party", ()), ("aggregator", ("--json",))], 1),

@@ -16,6 +16,7 @@ from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.simulating import simulated
 from scenarios.designing.targets import Target, target_of
 from tests.scenarios.designing.surveys import answers, survey_of
+from tests.tiers import thinned
 
 SIZES = (3, 4, 2)
 PEOPLE = 4500
@@ -44,7 +45,7 @@ def check_agreement(candidate: Candidate, target: Target, *, people: int, runs: 
     return True
 
 
-@pytest.mark.parametrize("name", ["rr-ind-joint", "smp:oue", "rs-fd", "marg-ps"])
+@pytest.mark.parametrize("name", thinned(["rr-ind-joint", "smp:oue", "rs-fd", "marg-ps"], 2))
 def test_predictions_agree_with_a_few_runs(name: str) -> None:
     survey = survey_of(*SIZES)
     target = target_of(survey, "margins")

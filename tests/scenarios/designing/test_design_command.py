@@ -143,6 +143,7 @@ def test_a_variant_of_ones_own_is_simulated_and_said_to_be(plan: Path, tmp_path:
     assert rows["doubled"]["rmse"] == pytest.approx(rows["rr-joint"]["rmse"], rel=0.7)
 
 
+@pytest.mark.slow
 def test_a_variant_whose_code_fails_is_named_with_the_reason(plan: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(OWN.replace("return super()", "raise KeyError(7)  # "), encoding="utf-8")

@@ -141,6 +141,7 @@ def test_of_extremes_the_worse_counts() -> None:
     assert worst.rmse == usual.rmse > given.rmse
 
 
+@pytest.mark.slow
 def test_no_population_is_worse_than_the_worst() -> None:
     """Of populations drawn at random, for every built-in variant.
 

@@ -98,6 +98,7 @@ def module_of(place: Place) -> str:
     return f"scenarios.cli.{place.module}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", thinned(REAL, 1))
 def test_nothing_that_a_real_survey_can_reach_imports_an_engine(command: str) -> None:
     found = reached(module_of(COMMANDS[command]))
@@ -112,6 +113,7 @@ def test_an_engine_would_be_seen() -> None:
     assert "scenarios.engines.on_ray imports ray" in engines_in(found)
 
 
+@pytest.mark.slow
 def test_no_command_imports_ray_before_it_is_asked_for() -> None:
     modules = sorted({module_of(place) for place in COMMANDS.values()})
     said = python("-c", f"import sys, {', '.join(modules)}; print('ray' in sys.modules)")

@@ -144,11 +144,13 @@ def test_a_file_that_a_person_named_travels(engine: Engine, tmp_path: Path) -> N
     assert in_order(engine, load_module(path).kernel, [1]) == [-1]
 
 
+@pytest.mark.slow
 def test_a_task_is_done_again_when_its_worker_is_killed(workers: Engine, tmp_path: Path) -> None:
     arguments = [kernels.Marked(number, tmp_path / f"{number}") for number in range(6)]
     assert in_order(workers, kernels.dies_once, arguments) == [*range(6)]
 
 
+@pytest.mark.slow
 def test_a_task_that_is_done_once_is_lost_and_others_live_on(workers: Engine) -> None:
     workers.submit(1, kernels.dies, None, again=False)
     workers.submit(2, kernels.later, 1, again=False)

@@ -18,6 +18,7 @@ from scenarios.errors import EngineError
 from tests.scenarios.command import ROOT, environment, python
 from tests.scenarios.engines import kernels
 from tests.scenarios.engines.proc import alive, ended
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 
@@ -43,11 +44,13 @@ def test_workers_start_as_they_are_needed_and_are_kept() -> None:
     assert not alive(first)
 
 
+@pytest.mark.slow
 def test_what_a_kernel_prints_goes_to_stderr_and_it_reads_nothing() -> None:
     said = python("-c", _script("print(in_order(engine, kernels.prints, ['hello']))"))
     assert (said.code, said.out, said.err) == (0, "['']\n", "hello\n")
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(_script("print(in_order(engine, kernels.square, [5]))"), encoding="utf-8")
@@ -55,7 +58,7 @@ def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
     assert (said.code, said.out, said.err) == (0, "[25]\n", "")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", thinned([signal.SIGKILL, signal.SIGINT], 1))
 def test_workers_end_with_the_driver(tmp_path: Path, how: signal.Signals) -> None:
     mark = tmp_path / "mark"
     script = _script(f"in_order(engine, kernels.lasts, [Path({str(mark)!r})])")

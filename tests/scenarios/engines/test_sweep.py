@@ -212,6 +212,7 @@ def test_a_piece_of_another_type_is_refused(tmp_path: Path) -> None:
 # Reproductions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "given"),
     thinned(
@@ -288,6 +289,7 @@ SCENARIOS = (Scenario(name="halves", summary="Halves.", parameters=Parameters, r
 """
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     """Of a file of a person's own, which counts by its content."""
     own, out = tmp_path / "own.py", tmp_path / "out"

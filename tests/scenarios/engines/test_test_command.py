@@ -36,6 +36,7 @@ class Trusting(RRIndependent, frozen=True):
 """
 
 
+@pytest.mark.slow
 def test_a_variant_that_holds(tmp_path: Path) -> None:
     options = ("--schedules", 3, "--seed", 9, "--parties", 5, "--set", "p=0.4")
     said = sottovoce("test", "rr-joint", *options, "--out", tmp_path)

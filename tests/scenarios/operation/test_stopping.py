@@ -320,6 +320,7 @@ print(complained, end="")
 """
 
 
+@pytest.mark.slow
 def test_programs_are_stopped_by_sighup_in_tests_that_nohup_runs(
     keys: Path, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ cell = st.text(
 name = st.text("abcäß []#\"'=.", min_size=1, max_size=6).map(str.strip).filter(bool)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     names=st.lists(name, min_size=2, max_size=4, unique=True),

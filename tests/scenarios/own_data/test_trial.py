@@ -86,6 +86,7 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     assert "A trial: one program held all answers." in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_asked_for_is_in_the_transcript(plan: Path, tmp_path: Path) -> None:
     run = ("run", plan, "--records", tmp_path / "own.csv", "--seed", 5, "--json")
     one, two = sottovoce(*run).json, sottovoce(*run).json

@@ -118,6 +118,7 @@ def test_a_coalition_as_values() -> None:
     assert (part["size"], part["determined"], part["hidden_by"]) == (5, True, None)
 
 
+@pytest.mark.slow
 def test_long_lists_are_cut_and_counted() -> None:
     charter, entries = run(SecureSumVariant(survey=SURVEY), parties=60)
     values = coalition_values(judge_coalition(charter, entries, Coalition((AGGREGATOR,))))

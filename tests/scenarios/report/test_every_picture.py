@@ -66,6 +66,7 @@ def test_the_errors_of_many_variants_are_legible() -> None:
     assert faults(plot_curves(near, title=leader(near), label="predicted error")) == []
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_picture_is_found() -> None:
     def high(figure: Figure) -> None:
         figure.subplots().set_xlabel("share of respondents")

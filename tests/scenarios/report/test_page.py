@@ -83,6 +83,7 @@ def test_well_formed(text: str) -> None:
     assert text.startswith("<!doctype html>\n<html lang=")
 
 
+@pytest.mark.slow
 def test_nothing_to_fetch_and_nothing_to_run(text: str) -> None:
     read = Page(text)
     assert not {tag for tag, _ in read.elements} & HOLDERS
@@ -125,6 +126,7 @@ def test_headings_tables_and_pictures_can_be_read_aloud(text: str) -> None:
     assert {"skip"} <= {attrs.get("class") for attrs in read.tags("a")}
 
 
+@pytest.mark.slow
 def test_same_audit_same_page() -> None:
     assert full_page_of(summed(), 3) == full_page_of(summed(), 3)
 
@@ -208,6 +210,7 @@ def test_findings_come_with_their_entries_and_parties() -> None:
     assert said.count("a planted one party-07 17, 4,711") == 2
 
 
+@pytest.mark.slow
 def test_claims_stand_beside_the_record() -> None:
     found = audited(independent())
     [check, *_] = found.checks

@@ -26,6 +26,7 @@ from scenarios.report.statement.found import LARGEST
 from tests.every_variant import BITS, examples
 from tests.pages import Page, audited, independent, page_of, summed, worst_of
 from tests.recorded.runs import recorded
+from tests.tiers import thinned
 
 
 def test_exact_shares_have_no_errors() -> None:
@@ -56,7 +57,7 @@ def test_an_estimate_without_known_errors_has_unknown_intervals() -> None:
     assert "% unknown" not in Page(page_of(independent())).said
 
 
-@pytest.mark.parametrize("name", ["privkv", "numeric-mean"])
+@pytest.mark.parametrize("name", thinned(["privkv", "numeric-mean"], 1))
 def test_means_and_keys_have_intervals_of_their_own(name: str) -> None:
     asked = Intervals(0.8)
     variant = next(one.variant for one in examples() if one.variant.name == name)
@@ -128,6 +129,7 @@ def test_replays_that_agree_leave_the_records_open() -> None:
     assert "a false one passes with probability 0.4 in each report" in said
 
 
+@pytest.mark.slow
 def test_a_figure_at_a_delta_that_bounds_nothing_is_left_out() -> None:
     endless = Composition(
         epsilon=math.inf, delta=1e-6, relation="r", assumption="a", method="meth", tight=False

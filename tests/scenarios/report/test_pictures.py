@@ -79,6 +79,7 @@ def table(ps: Sequence[float] = (0.1, 0.3, 0.5), tvs: Sequence[int] = (50, 100))
 NAMES = {"p": "keep probability p", "tv": "T_v", "td": "T_d", "": "relative error"}
 
 
+@pytest.mark.slow
 def test_curves_by_panel_and_colour() -> None:
     figure = drawn(plot_rows(table(), Picture(names=NAMES, title="Errors fall with p"), runs=7))
     left, right = figure.axes
@@ -106,6 +107,7 @@ def test_curves_by_panel_and_colour() -> None:
     assert len(colours) == 2
 
 
+@pytest.mark.slow
 def test_whiskers_are_as_long_as_the_level_says() -> None:
     figure = drawn(plot_rows(table(), level=0.5))
     bars: Any = figure.axes[0].collections
@@ -121,6 +123,7 @@ def test_curves_do_not_hide_each_other() -> None:
     assert len({round(start, 6) for start in starts}) == 3
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_by_the_caller() -> None:
     figure = drawn(plot_rows(table(), Picture(x="tv", by=("p", "td"), names=NAMES)))
     titles = [axes.get_title() for axes in figure.axes]
@@ -353,6 +356,7 @@ def test_intervals_are_those_that_were_asked_for() -> None:
     assert len(widths) == 3
 
 
+@pytest.mark.slow
 def test_a_projected_share_stands_beside_the_interval_of_the_raw_one() -> None:
     done = replace(finished(), projection="simplex")
     figure = drawn(plot_finished(done))
@@ -398,6 +402,7 @@ def test_labels_are_in_the_file() -> None:
     assert "intervals of 95 % hold" in " ".join(texts)
 
 
+@pytest.mark.slow
 def test_texts_are_no_formulas_and_drive_nothing() -> None:
     prices = ("$1-$2", "$\\frac$", "a_b^c")
     survey = Survey("A $survey$", (Attribute(name="$x$", categories=prices),))

@@ -64,6 +64,7 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
     assert len(drawn) == sum(len(cells) for cells in result["truth"]["marginals"].values())
 
 
+@pytest.mark.slow
 def test_projected_shares_are_said_to_be(tmp_path: Path) -> None:
     _, text = run(tmp_path)
     assert "which biases them" not in text
@@ -74,6 +75,7 @@ def test_projected_shares_are_said_to_be(tmp_path: Path) -> None:
     assert MINUS not in " ".join(cell for table in rows for row in table for cell in row)
 
 
+@pytest.mark.slow
 def test_what_a_scenario_reports_instead_is_there() -> None:
     text = run_page_of("kv-power", (("n", "500"), ("parties", "5")))
     rows = tables(text)["What the scenario reports"]

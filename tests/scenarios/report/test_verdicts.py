@@ -191,6 +191,7 @@ def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
     assert on_privacy(ledger, alone=alone, checks=(), conspiring=[torn]).word == "unknown"
 
 
+@pytest.mark.slow
 def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
     records = town(24, seed=2)
     variant = PairRR.with_keep(records.survey, 0.3)
@@ -218,6 +219,7 @@ WITHSTANDS = (
 )
 
 
+@pytest.mark.slow
 def test_a_headline_says_how_many_may_conspire() -> None:
     judged = judged_of(summed(), alone=known_of(summed())[1])
     said = statement(judged)
@@ -283,6 +285,7 @@ def test_exact_sums_hide_nothing_else_that_the_unsigned_may_have_told() -> None:
     assert "what parties that signed nothing told beside exact sums" in verdict.says
 
 
+@pytest.mark.slow
 def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     records = town(60, seed=3)
     variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05)

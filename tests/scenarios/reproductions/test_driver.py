@@ -130,6 +130,7 @@ def test_of_the_cells_that_are_left_the_values_are_listed() -> None:
             scenario.run(scenario.configure(given), Context())
 
 
+@pytest.mark.slow
 def test_the_figures_are_the_same_on_an_engine_and_from_kept_pieces(tmp_path: Path) -> None:
     plain = run(shift=1.0).result()
     context = Context(by_messages=True, transport="local")

@@ -42,6 +42,7 @@ def test_both_sides_of_the_crossover_are_tried_at_every_epsilon() -> None:
         assert {better_by_rule(epsilon, size) for size in SIZES} == {"grr", "oue"}
 
 
+@pytest.mark.slow
 def test_live_runs_have_the_variance_of_the_closed_form() -> None:
     """With a tenth more epsilon in the closed form, it fails."""
     found = reproduce("frequency-oracles", runs=12, n=800)

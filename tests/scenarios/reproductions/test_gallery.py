@@ -21,6 +21,7 @@ from scenarios.running.loading import find_scenario
 from scenarios.running.names import MODULES
 from scenarios.running.reproduction import Picture, Row
 from tests.scenarios.pictures import faults
+from tests.tiers import slow
 
 DOCS = Path(__file__).parents[3] / "docs"
 PICTURES = DOCS / "gallery"
@@ -86,7 +87,9 @@ def apart(one: list[Mark], other: list[Mark]) -> float:
     return max(abs(x - y) for mine, its in pairs for x, y in zip(mine.at, its.at, strict=True))
 
 
-@pytest.mark.parametrize("name", ["rr-figure-1", "rr-adjustment-example", "privkv-table-2"])
+@pytest.mark.parametrize(
+    "name", ["rr-figure-1", *map(slow, ["rr-adjustment-example", "privkv-table-2"])]
+)
 def test_a_picture_is_made_again_alike(name: str) -> None:
     # A closed form: what is drawn depends on no number of runs.
     kept = marks((PICTURES / f"{name}.svg").read_bytes())

@@ -34,6 +34,7 @@ from tests.raw_data import RAW, needs
 from tests.scenarios.reproduced import measured, reproduce
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, chi_square_p_value, mean_p_value
+from tests.tiers import thinned
 
 WITH_DATA = needs("movielens/ratings.csv")
 
@@ -187,7 +188,7 @@ def test_table_2_comes_out_to_its_digits() -> None:
     assert measured(done.rows[1])["E(m)"] == pytest.approx(-0.58681, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["privkv-table-4", "privkv-table-5"])
+@pytest.mark.parametrize("name", thinned(["privkv-table-4", "privkv-table-5"], 1))
 def test_rows_of_the_tables(name: str) -> None:
     done = reproduce(name, runs=4)
     assert len(done.rows) == len(printed()[name].rows) == 15
@@ -220,6 +221,7 @@ def test_the_papers_errors_are_those_of_unclipped_frequencies() -> None:
     assert min(clipped) > 1.5
 
 
+@pytest.mark.slow
 def test_em_is_better_than_moments_where_little_is_known() -> None:
     for row in reproduce("privkv-table-4").rows[::5]:
         figures = measured(row)

@@ -7,6 +7,7 @@ import pytest
 from scenarios.errors import UsageError
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import reproduce
+from tests.tiers import thinned
 
 
 def test_table_2_is_not_run_by_messages() -> None:
@@ -14,7 +15,7 @@ def test_table_2_is_not_run_by_messages() -> None:
         reproduce("privkv-table-2", Context(by_messages=True))
 
 
-@pytest.mark.parametrize("number", [4, 5])
+@pytest.mark.parametrize("number", thinned([4, 5], 1))
 def test_one_row_is_run_by_messages(number: int) -> None:
     found = reproduce(f"privkv-table-{number}", Context(by_messages=True))
     (only,) = found.rows

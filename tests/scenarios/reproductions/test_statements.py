@@ -122,6 +122,7 @@ def test_an_estimate_needs_the_table_of_its_reports() -> None:
         assert found["with another table"] > 0.001
 
 
+@pytest.mark.slow
 def test_tables_that_agree_are_nearer() -> None:
     [row] = run("rrba-consistency", "runs=3", "network=survey", "p=0.5")
     found = row["measured"]

@@ -33,6 +33,7 @@ from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
 from tests.scenarios.command import complaint, python, sottovoce
+from tests.tiers import thinned
 
 COMMANDS = {
     "verify": ("verify",),
@@ -50,7 +51,7 @@ def transcript(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["audit", "query"])
+@pytest.mark.parametrize("name", thinned(["audit", "query"], 1))
 def test_a_command_keeps_to_its_seconds(name: str, transcript: Path) -> None:
     command, *rest = COMMANDS[name]
     said = python("-m", "scenarios", command, transcript, *rest, "--seconds", 1e-4)

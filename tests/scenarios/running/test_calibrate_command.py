@@ -32,6 +32,7 @@ def written(folder: Path, text: str, name: str = "margins.csv") -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", thinned(["linear", "raking"], 1))
 def test_a_run_agrees_with_known_margins(method: str, tmp_path: Path) -> None:
     margins = written(tmp_path, MARGINS)

@@ -108,6 +108,7 @@ def test_a_run_reports_intervals_tests_and_the_stability_of_its_clusters() -> No
     assert np.allclose(ends["high"], certain["dependence"]["matrix"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_exact_dependences_have_standard_errors_of_0() -> None:
     found = run("dependence=secure-sum")["dependence"]
     assert found["standard_errors"] == np.zeros((8, 8)).tolist()
@@ -155,6 +156,7 @@ def test_errors_are_measured_against_the_truth() -> None:
     assert len(result["truth"]["pairs"]) == 28
 
 
+@pytest.mark.slow
 def test_exact_counts_make_margins_and_pairs_exact() -> None:
     result = run("dependence=secure-sum")
     assert result["error"]["pairs_tv"] == 0

@@ -38,6 +38,7 @@ SCENARIOS = (Scenario(name="own", summary="Own.", parameters=Parameters, run=run
 HIDING = "raise RuntimeError('it hides a module')\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "engine"), paired(["relative", "absolute"], ["here", "processes"])
 )

@@ -31,6 +31,7 @@ def finished(name: str, *, data: Path | None = None, **given: Any) -> Finished:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(NAMES, 1))
 @pytest.mark.parametrize("protocol", ["privkv", "privkvm"])
 def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
@@ -49,7 +50,7 @@ def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
     assert found.outcome.counted == 20
 
 
-@pytest.mark.parametrize("estimator", ["moment", "debiased", "em", "likelihood"])
+@pytest.mark.parametrize("estimator", thinned(["moment", "debiased", "em", "likelihood"], 3))
 def test_an_error_of_one_report_is_unknown(estimator: str) -> None:
     found = finished("kv-linear", n=60, parties=60, estimator=estimator)
     values = json.loads(json.dumps(found.values(), allow_nan=False))

@@ -14,9 +14,10 @@ from scenarios.report.pictures.shares import plot_finished
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 
 
-@pytest.mark.parametrize("mechanism", ["one-bit", "piecewise"])
+@pytest.mark.parametrize("mechanism", thinned(["one-bit", "piecewise"], 1))
 def test_means_errors_and_truth_everywhere(tmp_path: Path, mechanism: str) -> None:
     out, plot, page = tmp_path / "out", tmp_path / "means.svg", tmp_path / "audit.html"
     arguments = ["--set", f"mechanism={mechanism}", "--set", "residents=3000"]

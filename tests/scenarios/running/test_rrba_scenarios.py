@@ -15,6 +15,7 @@ from scenarios.datasets.adult import adult
 from scenarios.rrba import convergence
 from scenarios.running.scenario import Context, Finished, Scenario
 from tests.scenarios.command import sottovoce
+from tests.tiers import thinned
 
 
 def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
@@ -22,6 +23,7 @@ def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
     return sottovoce("run", name, *flags, *options, "--json").json
 
 
+@pytest.mark.slow
 def test_the_survey_in_blocks_is_verified_and_audited(tmp_path: Path) -> None:
     settings = ("n=800", "block=100", "parties=80", "lambda=0.4")
     result = run("rrba-survey", *settings, options=("--out", tmp_path))
@@ -141,7 +143,7 @@ def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> No
     assert "estimates no joint distribution" in said.err
 
 
-@pytest.mark.parametrize("counted", ["attributes", "pairs"])
+@pytest.mark.parametrize("counted", thinned(["attributes", "pairs"], 1))
 def test_exact_counts_of_adult(counted: str) -> None:
     result = run("adult-counts", f"counted={counted}", "parties=12", "records=300")
     truth = adult(None).take(300).distribution(["sex"])

@@ -33,7 +33,7 @@ VARIANT = RRIndependent.with_keep(TOWN, 0.6)
 TWO = PartyId("party-02")
 
 
-@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 3))
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 2))
 def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
     rules = (cut(0.3, kind="Report"), duplicate(0.5), delay(0.001, share=0.5))
     outcome = simulate(VARIANT, RECORDS, transport=transport, rules=rules)
@@ -44,7 +44,7 @@ def test_cuts_and_duplicates_lose_nobody_else(transport: TransportName) -> None:
     assert outcome.transcript.audit(RRIndependent, digest=outcome.digest).verdict == "sound"
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 3))
 def test_delays_lose_nobody(transport: TransportName) -> None:
     outcome = simulate(VARIANT, RECORDS, transport=transport, rules=(delay(0.01),))
     assert (outcome.counted, outcome.trouble) == (24, {})
@@ -63,7 +63,7 @@ def test_nobody_is_too_few(transport: TransportName) -> None:
         simulate(VARIANT, RECORDS, transport=transport, rules=(crash(1.0, kind="Report"),))
 
 
-@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 3))
+@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 2))
 def test_a_party_keeps_to_its_budget(transport: TransportName) -> None:
     with pytest.raises(QuorumError):
         simulate(VARIANT, RECORDS, transport=transport, budget=0.1)
@@ -79,6 +79,7 @@ def test_one_crash_by_name() -> None:
     assert closing.missing == (TWO,)
 
 
+@pytest.mark.slow
 def test_the_executors_are_all_of_them() -> None:
     digests = {executor(VARIANT, RECORDS, seed=9).digest for executor in EXECUTORS.values()}
     assert tuple(EXECUTORS) == TRANSPORTS

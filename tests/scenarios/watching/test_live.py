@@ -44,6 +44,7 @@ def drawn(standing: Standing, *, width: int = 80, height: int = 24) -> list[str]
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_line_for_each_step_where_there_is_no_terminal() -> None:
     said = sottovoce(*SMALL, "--set", "parties=20", "--json")
     assert said.json["scenario"] == "quickstart"
@@ -106,6 +107,7 @@ def test_a_drawing_fits_its_terminal_and_shows_names_as_they_are() -> None:
     assert len(short) == 5
 
 
+@pytest.mark.slow
 def test_sums_have_no_estimate_before_the_result() -> None:
     *before, last = standings(SecureSumVariant(survey=SURVEY))
     assert {standing.respondents for standing in before} == {None}

@@ -69,7 +69,7 @@ def widest(standing: Standing) -> float:
     return max((line.high or 0.0) - (line.low or 0.0) for line in standing.lines)
 
 
-@pytest.mark.parametrize("example", thinned(examples(), 9), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 6), ids=lambda example: example.name)
 def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) -> None:
     outcome, told, live = followed(*example)
     assert live == replayed(outcome)
@@ -87,6 +87,7 @@ def test_a_run_and_its_transcript_stand_alike_at_every_step(example: Example) ->
         assert {standing.why for standing in told} == {"none before the result"}
 
 
+@pytest.mark.slow
 def test_intervals_shrink_block_by_block() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=20)
     outcome, told, live = followed(variant, town(100, seed=2))
@@ -126,6 +127,7 @@ def test_of_a_record_with_too_many_rounds_no_more_are_kept() -> None:
     assert len(found.counts) == 3
 
 
+@pytest.mark.slow
 def test_who_is_gone_is_counted() -> None:
     variant = RRIndependent.with_keep(TOWN, 0.6)
     outcome, _, live = followed(variant, town(40, seed=2), crash(0.3, kind="Report"))
@@ -146,6 +148,7 @@ def test_of_many_steps_every_second_is_dropped() -> None:
     assert [standing.cause for standing in live] == ["wait"] * (len(live) - 1) + ["result"]
 
 
+@pytest.mark.slow
 def test_of_many_figures_the_first_attributes_are_followed() -> None:
     names = [f"a{place}" for place in range(5)]
     survey = Survey(
@@ -189,6 +192,7 @@ def test_a_variant_that_fails_to_follow_ends_no_run(cls: type[RRIndependent], wh
     assert live[-1].respondents == outcome.counted == 8
 
 
+@pytest.mark.slow
 def test_a_record_without_a_result_says_so() -> None:
     outcome, _, live = followed(RRIndependent.with_keep(TOWN, 0.6), town(8, seed=2))
     entries = list(outcome.transcript.entries())
@@ -236,6 +240,7 @@ class Noted(Held):
         self.sizes.append(size)
 
 
+@pytest.mark.slow
 def test_reports_by_cluster_are_counted_as_held() -> None:
     variant = RRClusters(survey=TOWN, p=0.6, tv=50, td=0.1, dependence="secure-sum")
     outcome = simulate(variant, town(20_000, seed=2), parties=4)
@@ -325,6 +330,7 @@ def test_faults_on_the_way_change_nothing_in_what_is_replayed(rule: Fault) -> No
     assert live[-1].contributed == live[-2].respondents == outcome.counted
 
 
+@pytest.mark.slow
 def test_late_answers_are_told_apart() -> None:
     variant = RRBA(survey=TOWN, p=0.6, block=10, patience=1.0, quorum=1)
     outcome, told, live = followed(variant, town(60, seed=2), delay(1.5, share=0.5, kind="Answers"))

@@ -23,6 +23,7 @@ from scenarios.witnessing.state import make_witness, witnessing
 from tests.recorded.checkpointed import SIGNER, checkpoints_of, record
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.witnessing.witnesses import Files, Running, files, origin, running
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 POINTS = checkpoints_of(record())
@@ -98,6 +99,7 @@ def test_bad_input_is_told(made: Files, tmp_path: Path) -> None:
         assert name in told(made.key, made.state, *trust)
 
 
+@pytest.mark.slow
 def test_a_fork_is_refused_and_the_honest_log_is_cosigned_on(made: Files, tmp_path: Path) -> None:
     first, second = POINTS[1], POINTS[2]
     with running(made, [ORIGIN]) as witness:
@@ -273,6 +275,7 @@ def test_hostile_requests_are_refused(witness: Running, sent: bytes, status: int
     assert exchange(witness, sent).startswith(f"HTTP/1.1 {status} ".encode())
 
 
+@pytest.mark.slow
 def test_a_refusal_is_one_line(made: Files) -> None:
     with running(made, [ORIGIN]) as witness:
         for sent, _ in HOSTILE:
@@ -304,16 +307,19 @@ def test_the_silent_do_not_keep_others_out(witness: Running) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "",
-        "w.example",
-        "ftp://w",
-        "http://",
-        "http://u:p@w",
-        "http://w/?q",
-        "http://w:x",
-        "http://w:1/a b",
-    ],
+    thinned(
+        [
+            "",
+            "w.example",
+            "ftp://w",
+            "http://",
+            "http://u:p@w",
+            "http://w/?q",
+            "http://w:x",
+            "http://w:1/a b",
+        ],
+        7,
+    ),
 )
 def test_a_malformed_url_is_told(url: str, made: Files) -> None:
     with pytest.raises(UsageError, match="--witness: "):

@@ -116,6 +116,7 @@ def test_keys_says_what_a_witness_is_told(tmp_path: Path) -> None:
     assert said.out.splitlines()[1] == f"for a witness: --trust {origin}"
 
 
+@pytest.mark.slow
 def test_a_survey_is_cosigned_and_does_not_wait_for_the_absent(held: Held) -> None:
     first, second = held.said
     assert first == "witness witness.example/w1 has cosigned"

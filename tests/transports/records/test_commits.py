@@ -92,6 +92,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await trio.testing.wait_all_tasks_blocked(0.005)
 
 
+@pytest.mark.slow
 async def test_nothing_leaves_while_a_sync_is_under_way() -> None:
     disk = Disk(slow=True)
     async with (
@@ -201,6 +202,7 @@ async def test_those_who_wait_share_a_sync() -> None:
     assert disk.syncs == 2
 
 
+@pytest.mark.slow
 async def test_what_is_acknowledged_is_durable() -> None:
     disk = Disk(slow=True)
     async with durable_hub(disk) as (post, hub, _), hub.connect(AGGREGATOR), hub.party(A) as says:
@@ -260,6 +262,7 @@ async def test_a_receipt_is_durable_before_it_leaves() -> None:
         disk.go.release(1_000_000)
 
 
+@pytest.mark.slow
 async def test_who_comes_back_gets_its_receipt_again() -> None:
     """The same program over another connection, and another program."""
     disk = Disk(slow=True)

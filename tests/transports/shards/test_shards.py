@@ -83,6 +83,7 @@ async def workers(
         yield Workers(switch, hub, port, entered)
 
 
+@pytest.mark.slow
 async def test_shards_keep_the_contract() -> None:
     await check_transport(partial(workers, count=1))
 

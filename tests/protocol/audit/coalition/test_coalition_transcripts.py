@@ -164,6 +164,7 @@ def entry_totals(charter: Charter, entries: Sequence[Entry]) -> np.ndarray:
     return totals
 
 
+@pytest.mark.slow
 def test_sums_of_a_record_that_holds_several() -> None:
     """Whoever joins again begins the next sum: here without two others each time."""
     charter, _, first = run(gone={ONE: "Upload", TWO: "Deal"})

@@ -155,6 +155,7 @@ def plots(draw: st.DrawFn) -> tuple[SecureSum, int, dict[PartyId, str], Coalitio
     return sums, n, gone, coalition, draw(st.booleans())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(plots())
 def test_what_is_said_to_follow_can_be_computed(

@@ -25,6 +25,7 @@ def shown(parts: tuple[np.ndarray, ...]) -> list[list[int]]:
     return [part.tolist() for part in parts]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=70)
 @given(
     st.integers(2, 8).flatmap(

@@ -67,6 +67,7 @@ def sums(draw: st.DrawFn) -> tuple[SumRecord, int, int]:
     return record, threshold, draw(st.integers(0, min(4, n - 1)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(sums())
 def test_what_the_search_calls_exact_is(case: tuple[SumRecord, int, int]) -> None:

@@ -314,6 +314,7 @@ def test_only_post_stratification_corrects_for_who_responds() -> None:
     assert np.abs(bias).max() > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", thinned([0.5, 0.8], 1))
 def test_linear_intervals_are_withheld_where_the_reports_contradict_the_margins(
     share: float,
@@ -342,6 +343,7 @@ def test_linear_intervals_are_withheld_where_the_reports_contradict_the_margins(
     assert len(held) < 20 or np.mean(held) > 0.9
 
 
+@pytest.mark.slow
 def test_linear_intervals_are_seldom_withheld_from_a_random_sample() -> None:
     far = [
         CalibratedEstimate.of(joint_of(tally(LAW, 1_000, seed)), [margin_of("a")]).far

@@ -367,6 +367,7 @@ def test_intervals_cover(setting: Setting, about: About) -> None:
     assert binomial_p_value(planted, runs, 0.93) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", thinned([Setting(3, 5, 2000, 0.5, 0.0), Setting(6, 6, 500, 0.7, 0.0)], 1)
 )

@@ -122,6 +122,7 @@ def test_exact_shares_have_exact_contrasts() -> None:
     assert difference(TABLE, FIRST, FIRST) == (0.0, 0.0, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_test_rejects_what_the_interval_does_not_hold() -> None:
     share = ESTIMATE.query(("a", "b"), FIRST)
     for level in (0.5, 0.99):

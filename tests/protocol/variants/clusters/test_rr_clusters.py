@@ -144,7 +144,7 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     assert result.totals.tolist() == pairs.tolist()
 
 
-@pytest.mark.parametrize("way", thinned(WAYS, 2))
+@pytest.mark.parametrize("way", thinned(WAYS, 1))
 def test_the_cost_of_learning_is_part_of_the_ledger(way: Dependence) -> None:
     variant = variant_of(way)
     trial_charter = charter_of(variant, 8)
@@ -271,7 +271,7 @@ def audited(variant: RRClusters, forge: Any = None) -> Audit:
     return audit(lambda: [file], RRClusters)
 
 
-@pytest.mark.parametrize("way", thinned(WAYS, 2))
+@pytest.mark.parametrize("way", thinned(WAYS, 1))
 def test_audits(way: Dependence) -> None:
     variant = variant_of(way, p=SURE)
     found = audited(variant)

@@ -54,6 +54,7 @@ def pilot(made: np.random.Generator, dependence: Dependence, p: float = 0.7) -> 
     return np.concatenate(counts).astype(np.uint32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dependence", thinned(["rr", "rr-debiased", "pair-rr"], 1))
 def test_shares_are_about_those_of_repeated_pilots(dependence: Dependence) -> None:
     made = np.random.default_rng(4)

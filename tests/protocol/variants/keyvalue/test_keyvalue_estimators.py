@@ -124,6 +124,7 @@ def test_expected_counts_give_the_truth_back(epsilon: float, f: float, m: float,
 # Maximum likelihood
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(COUNTS, EPSILONS, st.sampled_from([0.0, -1.0, 0.7]))
 def test_maximum_likelihood_is_the_maximum(counts: list[int], epsilon: float, fake: float) -> None:

@@ -16,6 +16,7 @@ from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
 from protocol.variants.keyvalue.estimate import Estimator, KeyValueTables
 from protocol.variants.keyvalue.intervals import mean_intervals
 from protocol.variants.keyvalue.records import key_survey
+from tests.tiers import thinned
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ def reported(numbers: list[int]) -> Floats:
     return found
 
 
-@pytest.mark.parametrize("n", [1, 4, 15, 40])
+@pytest.mark.parametrize("n", thinned([1, 4, 15, 40], 3))
 def test_intervals_of_means_cover_by_every_outcome(n: int) -> None:
     counts = outcomes(n)
     low, high = mean_intervals(counts, ONE, level=0.95)
@@ -67,6 +68,7 @@ def test_a_law_of_less_noise_is_seen() -> None:
     assert law[(low <= 0.8) & (high >= 0.8)].sum() < 0.9
 
 
+@pytest.mark.slow
 def test_intervals_of_means_of_the_respondents_where_values_are_extremes() -> None:
     n = 24
     counts = outcomes(n)

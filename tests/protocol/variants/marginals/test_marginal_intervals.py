@@ -125,6 +125,7 @@ def coverage(method: Method, n: int, about: About, *, wrong: bool = False) -> Fl
     return np.mean(held, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("about", ["respondents", "population"])
 @pytest.mark.parametrize(
     "method",

@@ -21,6 +21,7 @@ def wronged(randomizer: KeepUniform | UnaryEncoding) -> KeepUniform | UnaryEncod
     return KeepUniform(randomizer.size, int(randomizer.threshold * WRONG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", thinned(METHODS, 1))
 def test_errors_are_those_of_repeated_runs(method: Method) -> None:
     n, runs = 300, 700

@@ -110,6 +110,7 @@ def coverage(about: About, *, level: float = 0.95) -> NDArray[np.float64]:
     return np.mean(held, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("about", [slow("respondents"), "population"])
 def test_intervals_of_reports_by_a_table_cover(about: About) -> None:
     assert coverage(about).min() > 0.93 - 3 * math.sqrt(0.05 * 0.95 / 200)

@@ -301,6 +301,7 @@ def test_a_result_that_does_not_fit_is_refused(
         variant.estimate(published)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant", thinned([Spl(survey=WIDE, epsilon=2.0), Smp(survey=WIDE, epsilon=2.0)], 1)
 )
@@ -372,6 +373,7 @@ def test_rs_fd_that_charges_what_is_claimed_is_accused() -> None:
     assert accused == ["a11: 8 or 0", "all attributes"]
 
 
+@pytest.mark.slow
 def test_the_attack_knows_the_law_of_reports_of_several_columns() -> None:
     """By the octets of 64 bits, of which none says enough, it would prove 1.3 of 2."""
     categories = tuple(map(str, range(64)))

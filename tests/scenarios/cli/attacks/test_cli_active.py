@@ -58,6 +58,7 @@ def test_a_variant_that_does_not(out: Path) -> None:
     assert len(written) > 1
 
 
+@pytest.mark.slow
 def test_a_script_replays(out: Path) -> None:
     path = out / "script-1.json"
     said = sottovoce("attack", UNWORRIED, "--active", "--replay", path)
@@ -84,6 +85,7 @@ def test_a_script_brings_nothing_out_of_a_variant_that_is_repaired(
     assert said.out.startswith("Not accused: this script brings nothing out any more.")
 
 
+@pytest.mark.slow
 def test_json_is_what_the_attack_found(out: Path) -> None:
     few = ("--active", "--scripts", 8)
     found = sottovoce("attack", "rr-joint", *few, "--seed", 3, "--target", 2, "--json").json

@@ -91,6 +91,7 @@ def test_what_is_unbounded() -> None:
     assert all(probe["unbounded"] for probe in found["probes"])
 
 
+@pytest.mark.slow
 def test_json_is_what_the_attack_found() -> None:
     found = values("rr-independent", *FEW, "--seed", 3, "--set", "p=0.5")
     variant = RRIndependent.with_keep(HABITS, 0.5)

@@ -266,6 +266,7 @@ def test_an_unknown_interval_of_a_number_is_empty_as_that_of_a_cell() -> None:
     assert row == {"value": 0.5, "standard_error": None, "low": None, "high": None}
 
 
+@pytest.mark.slow
 def test_pairs_are_tested_for_independence(outcome: Outcome, transcript: Path) -> None:
     tested = ("--independent", "smokes,clinic", "--independent", "district, clinic")
     said = sottovoce("estimate", transcript, *tested, "--json").json

@@ -301,11 +301,13 @@ def killed_everywhere(
     return killed
 
 
+@pytest.mark.slow
 def test_killed_at_calls_about_files(folders: Path, tmp_path: Path, signing: Signing) -> None:
     # How many calls there are varies a little: the last place may not be reached.
     assert killed_everywhere(folders, tmp_path, signing, "calls", torn=True, points=6) >= 5
 
 
+@pytest.mark.slow
 def test_killed_at_entries_of_the_record(folders: Path, tmp_path: Path, signing: Signing) -> None:
     assert killed_everywhere(folders, tmp_path, signing, "entries", torn=False, points=4) >= 4
 

@@ -54,6 +54,7 @@ def test_a_table_reports_every_setting(tmp_path: Path) -> None:
     assert all(row.remark.startswith("clusters {") for row in done.rows)
 
 
+@pytest.mark.slow
 def test_table_1_on_adult() -> None:
     """Where errors come from independence between clusters, 200 runs say enough."""
     done = reproduce("rr-table-1", runs=200)
@@ -73,6 +74,7 @@ def test_table_1_on_adult() -> None:
     assert all(value < 0.035 for value in of(corrected, 0.7, 50))
 
 
+@pytest.mark.slow
 def test_the_reconstruction_is_near_the_printed_tables() -> None:
     logs = []
     for name in ("rr-table-1", "rr-table-2"):

@@ -24,6 +24,7 @@ from scenarios.reproductions.rrba.shared import network
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import measured, reproduce
 from tests.statistical import ALPHA, WRONG, mean_p_value
+from tests.tiers import thinned
 
 BIF = """network unknown {{ }}
 variable A {{ type discrete [ 3 ] {{ rare, common, other }}; }}
@@ -211,7 +212,7 @@ def test_the_transcribed_errors_are_whole() -> None:
         assert (~np.isnan(figures[:, 2])).sum() == (8 if name == "rrba-table-5" else 12)
 
 
-@pytest.mark.parametrize("method", rrba_errors.REMARKS)
+@pytest.mark.parametrize("method", thinned(rrba_errors.REMARKS, 2))
 def test_the_expected_squared_distance_is_exact(method: str, data: Path) -> None:
     """For uniform fakes, and for noise."""
     parameters = rrba_errors.Parameters(n=500, mix=1.0, tables=1)
@@ -299,6 +300,7 @@ def test_the_uniform_table_and_one_group_win_at_equal_epsilon(data: Path) -> Non
             assert errors_of["one"] < errors_of["view"]
 
 
+@pytest.mark.slow
 def test_one_group_by_messages(data: Path) -> None:
     done = reproduce("rrba-honest", Context(data=data, by_messages=True), n=600, block=100)
     assert done.outcome is not None

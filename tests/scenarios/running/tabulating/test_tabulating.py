@@ -204,6 +204,7 @@ tests.tabulated(path=sys.argv[1], progress=progress)
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_is_gone_on_from(tmp_path: Path) -> None:
     path = tmp_path / "cohorts.part"
     done = subprocess.run(

@@ -45,6 +45,7 @@ def tabulated(engine: Engine | None = None, mark: Path | None = None) -> Tabulat
     return tabulate(VARIANT, law, n=10_500, cohort=1_000, engine=engine or "here")
 
 
+@pytest.mark.slow
 def test_processes_have_the_digest_of_one_even_if_one_dies(tmp_path: Path) -> None:
     whole, people = tabulated(), answers(FILMS, 30)
     mark = tmp_path / "mark"
