@@ -36,6 +36,7 @@ from tests.recorded.hostile import (
     write,
 )
 from tests.scenarios.command import complaint
+from tests.tiers import paired, thinned
 
 pack = msgspec.msgpack.encode
 KEEP = {"type": "keep", "size": 2, "threshold": 2**62}
@@ -134,8 +135,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(make)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", thinned(HEADERS, 4))
+@pytest.mark.parametrize("name", thinned(HEADERS, 3))
 def test_what_a_header_asks_for_is_not_made(name: str, files: Made) -> None:
     assert HEADERS[name][0] in complaint(limited("audit", files[name]))
 
