@@ -21,6 +21,8 @@ def thinned(cases: Iterable[Any], keep: int) -> list[Any]:
         keep: how many are in the fast tier.
     """
     found = list(cases)
+    if not 0 < keep < len(found):
+        raise ValueError(f"{keep} of {len(found)} cases: expected some, and not all")
     last = len(found) - 1
     kept = {round(step * last / max(keep - 1, 1)) for step in range(keep)}
     return [_case(case, fast=place in kept) for place, case in enumerate(found)]

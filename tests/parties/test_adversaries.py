@@ -81,7 +81,7 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
 }
 
 
-@pytest.mark.parametrize("transport", thinned(TRANSPORTS, 22))
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("what", FORGERIES)
 async def test_a_forged_envelope_ends_the_forgers_link_and_is_recorded(
     what: str, transport: str, tmp_path: Path

@@ -163,16 +163,13 @@ def test_what_shows_in_no_row_is_found_with_default_settings(how: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "event"),
-    thinned(
-        [
-            ("", ""),
-            slow("by coming early", "among its sender's"),
-            slow("far behind", "Beside.body[40]"),
-            ("in the last bits", "last bits of target's Beside.number"),
-            ("by whom it tells", "recipients of target's Beside"),
-        ],
-        2,
-    ),
+    [
+        ("", ""),
+        slow("by coming early", "among its sender's"),
+        slow("far behind", "Beside.body[40]"),
+        ("in the last bits", "last bits of target's Beside.number"),
+        slow("by whom it tells", "recipients of target's Beside"),
+    ],
 )
 def test_a_word_that_tells_the_truth(how: str, event: str) -> None:
     _, leaking = sound_and_leaking(Talkative, ONE, 0.2, how=how)

@@ -20,7 +20,7 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
 from tests.recorded.runs import fate_of, recorded, replay_member
-from tests.tiers import thinned
+from tests.tiers import slow
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
@@ -98,7 +98,7 @@ def test_other_randomness_does_not_lead_to_the_same_report() -> None:
     assert run.replay(ONE, stream=stream).follows is False
 
 
-@pytest.mark.parametrize("verdict", thinned([Verdict.DROP, Verdict.CUT, Verdict.CRASH], 113))
+@pytest.mark.parametrize("verdict", [slow(Verdict.DROP), Verdict.CUT, Verdict.CRASH])
 @EVERY
 def test_a_party_whose_link_ends_said_what_follows(example: Example, verdict: Verdict) -> None:
     run = recorded(*example, parties=PARTIES, fate=fate_of(Fate(verdict), ONE, seq=0))

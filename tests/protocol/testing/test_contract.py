@@ -423,27 +423,24 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("change", "says"),
     thinned(
-        thinned(
-            [
-                (
-                    lambda said, asked: said.pop("page"),
-                    "audit --records --coal.*: the page does not say",
-                ),
-                (
-                    lambda said, asked: said.update(text="Not a"),
-                    "the text does not say that the run",
-                ),
-                (
-                    lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
-                    "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
-                ),
-                (
-                    lambda said, asked: asked.get("observer") and 1 / 0,
-                    "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
-                ),
-            ],
-            3,
-        ),
+        [
+            (
+                lambda said, asked: said.pop("page"),
+                "audit --records --coal.*: the page does not say",
+            ),
+            (
+                lambda said, asked: said.update(text="Not a"),
+                "the text does not say that the run",
+            ),
+            (
+                lambda said, asked: said.update(json=said["json"].replace("1.09861", "1.09")),
+                "audit --records .* says epsilon 1.09.*, and the ledger of the same run 1.098",
+            ),
+            (
+                lambda said, asked: asked.get("observer") and 1 / 0,
+                "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
+            ),
+        ],
         2,
     ),
 )

@@ -47,7 +47,7 @@ from protocol.variants.reports.reports import Ask
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
 from tests.recorded.runs import Run, answers
-from tests.tiers import thinned
+from tests.tiers import slow, thinned
 
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 pack = msgspec.msgpack.encode
@@ -113,7 +113,7 @@ def cuts(records: list[bytes]) -> list[int]:
 
 
 @EVERY
-@pytest.mark.parametrize("fate", thinned([None, ROUGH], 35), ids=["smooth", "rough"])
+@pytest.mark.parametrize("fate", [slow(None), ROUGH], ids=["smooth", "rough"])
 def test_the_aggregator_says_again_what_is_on_record(
     example: Example, fate: Schedule | None
 ) -> None:

@@ -125,21 +125,18 @@ _bits_of = Stream(secret_of(5)).derive("client")
 @pytest.mark.parametrize(
     "wrap",
     thinned(
-        thinned(
-            [
-                lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
-                lambda bit: (7, [0.5, float(bit)]),
-                lambda bit: bytes([1, bit]),
-                lambda bit: np.array([[3, bit]], np.uint8),
-                lambda bit: np.bool_(bit),
-                lambda bit: {"x", "y"} if bit else {"x"},
-                lambda bit: (1 << 70) + bit,
-                lambda bit: complex(0, bit),
-                lambda bit: SimpleNamespace(bit=bit),
-                lambda bit: None if bit else [],
-            ],
-            8,
-        ),
+        [
+            lambda bit: {"answer": ["yes", "no"][bit], "version": 3},
+            lambda bit: (7, [0.5, float(bit)]),
+            lambda bit: bytes([1, bit]),
+            lambda bit: np.array([[3, bit]], np.uint8),
+            lambda bit: np.bool_(bit),
+            lambda bit: {"x", "y"} if bit else {"x"},
+            lambda bit: (1 << 70) + bit,
+            lambda bit: complex(0, bit),
+            lambda bit: SimpleNamespace(bit=bit),
+            lambda bit: None if bit else [],
+        ],
         7,
     ),
 )

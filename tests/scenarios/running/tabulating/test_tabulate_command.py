@@ -35,18 +35,15 @@ def test_a_scenario_is_drawn_from_its_law() -> None:
 @pytest.mark.parametrize(
     ("scenario", "population"),
     thinned(
-        thinned(
-            [
-                ("town-means", "the law of the town's ages and incomes"),
-                ("taxi-marginals", "the law of a stand-in for taxi trips, 8 bits each"),
-                ("kv-gaussian", "the law of 50 keys called 'Gaussian'"),
-                ("rrba-survey", "the Bayesian network 'Survey'"),
-                ("adult-independent", "32,561 records of 'Adult', with replacement"),
-                ("adult-joint", "32,561 records of 'Adult', with replacement"),
-                ("adult-ind-joint", "32,561 records of 'Adult', with replacement"),
-            ],
-            6,
-        ),
+        [
+            ("town-means", "the law of the town's ages and incomes"),
+            ("taxi-marginals", "the law of a stand-in for taxi trips, 8 bits each"),
+            ("kv-gaussian", "the law of 50 keys called 'Gaussian'"),
+            ("rrba-survey", "the Bayesian network 'Survey'"),
+            ("adult-independent", "32,561 records of 'Adult', with replacement"),
+            ("adult-joint", "32,561 records of 'Adult', with replacement"),
+            ("adult-ind-joint", "32,561 records of 'Adult', with replacement"),
+        ],
         3,
     ),
 )
@@ -92,67 +89,64 @@ def test_a_stranger_on_processes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     thinned(
-        thinned(
-            [
-                (
-                    (f"{LAWS}:largest",),
-                    "variant 'largest' cannot be tabulated: the results of single parties do not "
-                    "add up to the result of all; it needs methods 'stages' and 'count' of its own",
-                ),
-                (
-                    (f"{LAWS}:other",),
-                    "variant 'other' cannot be tabulated: it has no method 'stages'",
-                ),
-                (
-                    (f"{LAWS}:unheard",),
-                    "scenario 'unheard' does not call context.simulate: nobody is ask",
-                ),
-                ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
-                (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
-                (
-                    ("adult-clusters",),
-                    "variant 'rr-clusters' cannot be tabulated: its parties check",
-                ),
-                (
-                    ("rr-table-1",),
-                    "scenario 'rr-table-1' is a reproduction, which draws by law anyway",
-                ),
-                (
-                    ("quickstart", "--set", "parties=3"),
-                    "parameter 'parties' has no effect on people",
-                ),
-                (
-                    ("quickstart", "--set", "residents=7"),
-                    "parameter 'residents' has no effect on people",
-                ),
-                (
-                    ("adult-ind-joint", "--set", "adjust=true"),
-                    "parameter 'adjust' has no effect on people",
-                ),
-                (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
-                (
-                    ("rrba-survey", "--set", "project=consistent"),
-                    "parameter 'project' = 'consistent': expected one of none, clip, simplex, em "
-                    "by law",
-                ),
-                (
-                    ("rrba-survey", "--n", "1e9"),
-                    "1,000,000,000 respondents are 4,000,000 blocks of 250",
-                ),
-                (("quickstart", "--force"), "--force: expected --out too"),
-                (("quickstart", "--n", "1.5"), "'1.5': expected an integer from 1 to"),
-                (("quickstart", "--n", "15e-1"), "'15e-1': expected an integer from 1 to"),
-                (("quickstart", "--n", "1e400"), "'1e400': expected an integer from 1 to"),
-                (("quickstart", "--n", "nan"), "'nan': expected an integer from 1 to"),
-                (
-                    ("quickstart", "--cohort", "1e9"),
-                    "'1e9': expected an integer from 1 to 134,217,728",
-                ),
-                (("quickstart", "--jobs", "2"), "the engine 'here' runs one task at a time"),
-                (("nosuch",), "no scenario 'nosuch'"),
-            ],
-            20,
-        ),
+        [
+            (
+                (f"{LAWS}:largest",),
+                "variant 'largest' cannot be tabulated: the results of single parties do not "
+                "add up to the result of all; it needs methods 'stages' and 'count' of its own",
+            ),
+            (
+                (f"{LAWS}:other",),
+                "variant 'other' cannot be tabulated: it has no method 'stages'",
+            ),
+            (
+                (f"{LAWS}:unheard",),
+                "scenario 'unheard' does not call context.simulate: nobody is ask",
+            ),
+            ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
+            (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
+            (
+                ("adult-clusters",),
+                "variant 'rr-clusters' cannot be tabulated: its parties check",
+            ),
+            (
+                ("rr-table-1",),
+                "scenario 'rr-table-1' is a reproduction, which draws by law anyway",
+            ),
+            (
+                ("quickstart", "--set", "parties=3"),
+                "parameter 'parties' has no effect on people",
+            ),
+            (
+                ("quickstart", "--set", "residents=7"),
+                "parameter 'residents' has no effect on people",
+            ),
+            (
+                ("adult-ind-joint", "--set", "adjust=true"),
+                "parameter 'adjust' has no effect on people",
+            ),
+            (("adult-joint", "--set", "drop=0.1"), "people by law never depart"),
+            (
+                ("rrba-survey", "--set", "project=consistent"),
+                "parameter 'project' = 'consistent': expected one of none, clip, simplex, em "
+                "by law",
+            ),
+            (
+                ("rrba-survey", "--n", "1e9"),
+                "1,000,000,000 respondents are 4,000,000 blocks of 250",
+            ),
+            (("quickstart", "--force"), "--force: expected --out too"),
+            (("quickstart", "--n", "1.5"), "'1.5': expected an integer from 1 to"),
+            (("quickstart", "--n", "15e-1"), "'15e-1': expected an integer from 1 to"),
+            (("quickstart", "--n", "1e400"), "'1e400': expected an integer from 1 to"),
+            (("quickstart", "--n", "nan"), "'nan': expected an integer from 1 to"),
+            (
+                ("quickstart", "--cohort", "1e9"),
+                "'1e9': expected an integer from 1 to 134,217,728",
+            ),
+            (("quickstart", "--jobs", "2"), "the engine 'here' runs one task at a time"),
+            (("nosuch",), "no scenario 'nosuch'"),
+        ],
         19,
     ),
 )
