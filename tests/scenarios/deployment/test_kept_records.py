@@ -46,7 +46,7 @@ from tests.scenarios.survey_folders import (
     plan_file,
     table,
 )
-from tests.tiers import slow, thinned
+from tests.tiers import thinned
 from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
