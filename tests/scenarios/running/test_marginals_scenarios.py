@@ -33,7 +33,7 @@ def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
             ("inp-ht", 7),
             ("marg-rr", 9),
             ("marg-ps", 7),
-            ("marg-ht", 4),
+            ("marg-ht", 8),
         ],
         5,
     ),
