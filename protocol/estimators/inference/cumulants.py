@@ -343,7 +343,7 @@ def _quantile(tail: Floats) -> Floats:
     return found
 
 
-def _tails(errors: Errors, sign: float) -> Floats:
+def _tails(errors: Errors, sign: float | Floats) -> Floats:
     # Turned round for the upper tail, which so has all its digits.
     from scipy.special import betainc
 

@@ -21,7 +21,7 @@ from protocol.wire.codec import Kind
 
 
 class Draws(Message, frozen=True):
-    """The reports of one party's respondents, (k, *report.shape) of the randomizer."""
+    """The reports of one party's respondents, shape ``(k, *report.shape)`` of the randomizer."""
 
     reports: Array
 
