@@ -57,9 +57,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def purse_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What tests spend is nobody's."""
+    """What tests spend is nobody's, and what one file spends no other file lacks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

@@ -104,7 +104,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everybody_answers(keys: Path, where: str) -> None:
-    connect = ("--connect", where, "--waiting", 3)
+    connect = ("--connect", where, "--waiting", 60)
     records = table(keys / "records.csv", *ROWS)
     for answering in [
         Program("answer", keys / name, *connect, "--records", records, "--budget", 100)
