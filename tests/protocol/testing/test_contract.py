@@ -234,7 +234,8 @@ def test_randomness_of_its_own() -> None:
     broken(
         Dicing.with_keep(SURVEY, 0.6),
         # By chance a second run may be the same, and one with another record not.
-        r"differs in a second run: a role may depend on its rec|changes with somebody else's record",
+        r"differs in a second run: a role may depend on its rec"
+        r"|changes with somebody else's record",
     )
 
 
