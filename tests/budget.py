@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-SHARE = 15.0
+SHARE = 20.0
 """What a file may cost in the fast tier, in processor seconds; at twice as much the run fails."""
 
 NAMED = 10
