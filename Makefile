@@ -24,7 +24,7 @@ run: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(VENV)/bin/python -m pytest $(T)
 
-# The fast tests and then the slow ones, in pieces: PIECES='system hostile' takes these alone.
+# The fast tests and then the slow ones, in pieces; of the slow ones PIECES='system hostile' takes these alone.
 test-all: test
 	for piece in $(PIECES); do $(VENV)/bin/python -m pytest -m slow tests/$$piece || exit; done
 

@@ -227,15 +227,14 @@ def test_randomness_of_its_own() -> None:
     class Dicing(Rr, frozen=True):
         async def party(self, me: Me, records: Records) -> None:
             await me.receive(Ask, AGGREGATOR)
-            codes = np.zeros_like(records.codes)
-            codes[:, 0] = np.frombuffer(os.urandom(len(records)), np.uint8) % 2
+            drawn = np.frombuffer(os.urandom(records.codes.size), np.uint8)
+            # All columns: that six parties draw alike a second time happens once in 40,000 runs.
+            codes = drawn.reshape(records.codes.shape) % np.array(records.survey.sizes, np.uint8)
             await me.send(AGGREGATOR, Report(codes))
 
     broken(
         Dicing.with_keep(SURVEY, 0.6),
-        # By chance a second run may be the same, and one with another record not.
-        r"differs in a second run: a role may depend on its rec"
-        r"|changes with somebody else's record",
+        r"differs in a second run: a role may depend on its rec",
     )
 
 
