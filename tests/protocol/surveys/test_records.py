@@ -328,7 +328,7 @@ def test_counts_of_a_known_table() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=60)
 @given(any_records(), st.data())
 def test_counts_agree_with_counting_one_by_one(records: Records, data: st.DataObject) -> None:
     names = data.draw(st.permutations(records.survey.names))
