@@ -35,9 +35,9 @@ from scenarios.deployment.disclosures import disclosures
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.report.judging import DELTA, judge
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
+from scenarios.statement.audits.judging import DELTA, judge
 from scenarios.watching.reading import reading
 from scenarios.watching.standings import StandingWriter
 
@@ -232,8 +232,8 @@ def audit(
 
         print_json(judged_values(judged))
     else:
-        from scenarios.report.statement.statement import statement
         from scenarios.report.terminal.statement import statement_report
+        from scenarios.statement.audits.audit import statement
 
         print_report(statement_report(statement(judged)))
         if html is not None:

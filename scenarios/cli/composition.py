@@ -46,7 +46,8 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     """
     from protocol.accounting.composition import Composition, ExactAccountant, composition
     from protocol.accounting.pld import opinion
-    from scenarios.report.terminal.privacy import figure_values, figures_report, seconded
+    from scenarios.report.terminal.privacy import figures_report
+    from scenarios.statement.compositions import figure_values, seconded
 
     if len(mechanisms) > _MOST_MECHANISMS:
         raise UsageError(f"{len(mechanisms)} mechanisms: expected at most {_MOST_MECHANISMS}")
@@ -113,7 +114,8 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
     response.
     """
     from protocol.accounting.shuffling import any_randomizer, randomized_response
-    from scenarios.report.terminal.privacy import figure_values, figures_report
+    from scenarios.report.terminal.privacy import figures_report
+    from scenarios.statement.compositions import figure_values
 
     try:
         every = any_randomizer(epsilon, n=n, delta=delta)

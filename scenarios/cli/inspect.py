@@ -39,9 +39,9 @@ from scenarios.files.checkpoints import (
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import check_new_folder, whole_folder
-from scenarios.report.formatting import count
 from scenarios.running.loading import variant_of
 from scenarios.watching.reading import reading
+from scenarios.wording.formatting import count
 
 
 @click.command()
@@ -180,8 +180,8 @@ def show(transcript: Path) -> int:
 
     Exit 1, after what can be shown, if the transcript cannot be read to its end.
     """
-    from scenarios.report.rounds import rounds_of
     from scenarios.report.terminal.text import header_report, rounds_report
+    from scenarios.watching.rounds import rounds_of
 
     with reading(transcript) as opened:
         reader = reader_of(opened, transcript)

@@ -153,7 +153,7 @@ def run(
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    from scenarios.own_data.trial import cost_of, scenario_or_trial
+    from scenarios.deployment.trial import cost_of, scenario_or_trial
 
     found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
     seed = (secrets.randbits(64) if withheld else 1) if seed is None else seed

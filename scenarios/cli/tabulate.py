@@ -32,12 +32,11 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.deployment.trial import scenario_or_trial
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
-from scenarios.own_data.trial import scenario_or_trial
-from scenarios.report.formatting import count
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (
@@ -49,6 +48,7 @@ from scenarios.running.tabulating import (
     tabulate,
 )
 from scenarios.watching.bars import ongoing
+from scenarios.wording.formatting import count
 
 
 @click.command("tabulate")

@@ -15,7 +15,11 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.surveys.records import Records
-from scenarios.comparing.trying import (
+from scenarios.designing.assumed import Given
+from scenarios.designing.candidates import Candidate
+from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.targets import Target
+from scenarios.designing.trying import (
     JUDGED,
     Missed,
     Piece,
@@ -24,15 +28,9 @@ from scenarios.comparing.trying import (
     missed_in,
     pieces_of,
 )
-from scenarios.designing.assumed import Given
-from scenarios.designing.candidates import Candidate
-from scenarios.designing.predicting import NotEstimatedError, predicted
-from scenarios.designing.targets import Target
 from scenarios.errors import UsageError
 from scenarios.files.comma_separated import CsvText, csv_text
-from scenarios.report.formatting import as_json, count
-from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
-from scenarios.report.pictures.drawing import Plot
+from scenarios.wording.formatting import as_json
 
 EXACT_RUNS = 3
 """How many runs there are of a variant that is predicted to have no error."""
@@ -393,24 +391,3 @@ def _root(squares: Sequence[float]) -> Figure | None:
         return None
     value = math.sqrt(found.value)
     return Figure(value, found.error / (2 * value) if value else found.error)
-
-
-def plot_comparison(done: Comparison) -> Plot:
-    """Measured errors with their Monte Carlo errors as points, predicted ones as lines."""
-    names = dict.fromkeys(each.variant for each in done.measured if each.raw is not None)
-    curves = []
-    for name in names:
-        of_it = [each for each in done.measured if each.variant == name]
-        curves.append(
-            Curve(
-                name,
-                [(each.epsilon, each.predicted) for each in of_it if each.predicted is not None],
-                [Point(each.epsilon, *each.raw) for each in of_it if each.raw is not None],
-            )
-        )
-    return plot_curves(
-        curves,
-        title=f"{done.title}: {leader(curves)}",
-        label="root mean squared error of a share",
-        notes=(done.target.says, count(done.respondents, "respondent")),
-    )

@@ -16,16 +16,16 @@ from protocol.messages import PartyId
 from protocol.session.variant import Claim
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
-from scenarios.report.announced import announced_values
-from scenarios.report.intervals import interval_values
-from scenarios.report.sampling import calibration_values, design_values, response_values
-from scenarios.report.statement.checks import checks_of_file, has_sum, verdict_of_file
-from scenarios.report.statement.coalitions import active_notes
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.statement.statement import Statement, statement
-from scenarios.report.statement.verdicts import SCALE, Verdict
+from scenarios.statement.audits.audit import Statement, statement
+from scenarios.statement.audits.checks import checks_of_file, has_sum, verdict_of_file
+from scenarios.statement.audits.coalitions import active_notes
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.sampling import calibration_values, design_values, response_values
+from scenarios.statement.statement import Check
+from scenarios.statement.verdicts import SCALE, Verdict
+from scenarios.wording.announced import announced_values
+from scenarios.wording.intervals import interval_values
 
 EXAMPLES = 5
 LISTED_NAMES = 50

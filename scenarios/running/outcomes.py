@@ -35,13 +35,13 @@ from protocol.session.variant import Variant, settled
 from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD
 from scenarios.files.transcripts import Transcript
-from scenarios.report.announced import announced_values
-from scenarios.report.formatting import as_json
-from scenarios.report.intervals import interval_values
-from scenarios.report.sampling import design_values, response_values
-from scenarios.report.statement.coalitions import aggregator_alone
-from scenarios.report.statement.verdicts import on_privacy
 from scenarios.report.values import claims_values, means_values, privacy_values
+from scenarios.statement.audits.coalitions import aggregator_alone
+from scenarios.statement.sampling import design_values, response_values
+from scenarios.statement.verdicts import on_privacy
+from scenarios.wording.announced import announced_values
+from scenarios.wording.formatting import as_json
+from scenarios.wording.intervals import interval_values
 from transports.shards.shard import LOST
 
 E = TypeVar("E", bound=Estimate)
@@ -209,12 +209,12 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
         """
-        from scenarios.report.judging import judge
         from scenarios.report.page.audit import audit_page
-        from scenarios.report.statement.statement import statement
-        from scenarios.report.terminal.plain import printed
         from scenarios.report.terminal.statement import statement_report
         from scenarios.report.values import judged_values
+        from scenarios.statement.audits.audit import statement
+        from scenarios.statement.audits.judging import judge
+        from scenarios.wording.plain import printed
 
         disclosed: Iterable[Disclosure] = ()
         if replay:

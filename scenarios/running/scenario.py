@@ -21,14 +21,14 @@ from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
-from scenarios.report.formatting import as_json
-from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
-from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, Watch, simulate
+from scenarios.statement.sampling import calibration_sentences, calibration_values
+from scenarios.wording.formatting import as_json
+from scenarios.wording.hints import parameter_hint
 from transports.faults import Fault, crash
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
 from scenarios.errors import UsageError
+from scenarios.files.collecting import collector_paused
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
-from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import engine_for, keys_by, run_in_workers

@@ -146,9 +146,9 @@ def compare(
     from scenarios.comparing.comparison import Compared
     from scenarios.comparing.comparison import compare as compared
     from scenarios.deployment.survey_plan import read_questions
+    from scenarios.deployment.trial import LIVE
     from scenarios.designing.candidates import Wanted
     from scenarios.designing.targets import target_of
-    from scenarios.own_data.trial import LIVE
     from scenarios.report.terminal.comparison import comparison_report
 
     if plot is not None:
@@ -202,7 +202,7 @@ def compare(
             written = [out / CSV, out / JSON]
             sweep.finish()
         if plot is not None:
-            from scenarios.comparing.comparison import plot_comparison
+            from scenarios.report.pictures.comparisons import plot_comparison
             from scenarios.report.pictures.drawing import rendered
 
             write_whole(plot, rendered(plot_comparison(done), plot.suffix))

@@ -36,9 +36,9 @@ from scenarios.designing.values import (
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.report.formatting import count
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
+from scenarios.wording.formatting import count
 
 _OF_RANKING = {
     "own": "--variant",

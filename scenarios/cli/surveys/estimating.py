@@ -51,11 +51,11 @@ from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.own_data.sheets import tidied
 from scenarios.report.beside import Beside, write_synthetic
-from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
-from scenarios.running.names import did_you_mean, name_hint
+from scenarios.statement.sampling import calibration_sentences, calibration_values
 from scenarios.watching.reading import reading
+from scenarios.wording.hints import did_you_mean, name_hint
 
 ENDINGS = (".csv", ".parquet", ".json")
 
@@ -288,8 +288,8 @@ def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
 
 
 def _print_tests(columns: Columns, about: Mapping[str, Any]) -> None:
-    from scenarios.report.terminal.plain import plain
     from scenarios.report.terminal.text import rows_table
+    from scenarios.wording.plain import plain
 
     rows = [
         [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
@@ -390,8 +390,8 @@ def _print(
     about: Mapping[str, Any],
     notes: Sequence[str],
 ) -> None:
-    from scenarios.report.terminal.plain import plain
     from scenarios.report.terminal.text import rows_table
+    from scenarios.wording.plain import plain
 
     figures = figures_of(columns["value"], Interval(columns["low"], columns["high"]))
     # Of people one decimal is enough.

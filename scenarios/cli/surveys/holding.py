@@ -46,12 +46,12 @@ from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.beside import Beside
-from scenarios.report.statement.parts import some
-from scenarios.report.withstanding import sums_sentences
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
+from scenarios.wording.formatting import some
+from scenarios.wording.withstanding import sums_sentences
 
 _NAMED = 20
 """How many parties are named that have answered in an attempt that is abandoned."""

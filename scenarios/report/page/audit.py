@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenarios.report.formatting import cut
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
 from scenarios.report.page.estimate import estimate
@@ -12,11 +11,12 @@ from scenarios.report.page.page import report
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
-from scenarios.report.rounds import Round
-from scenarios.report.sampling import calibration_sentences
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.statement import statement
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.sampling import calibration_sentences
+from scenarios.watching.rounds import Round
 from scenarios.watching.standings import StandingWriter
+from scenarios.wording.formatting import cut
 
 BEGINS = b"<!doctype html>"
 """How such a file begins."""

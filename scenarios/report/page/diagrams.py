@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.report.formatting import MINUS, TIMES, count
 from scenarios.report.page.svg import element, picture, text, width_of
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict
+from scenarios.statement.verdicts import SCALE, PrivacyVerdict
+from scenarios.wording.formatting import MINUS, TIMES, count
 
 _SCALE = 100.0
 """The least width of a scale between labels and words."""

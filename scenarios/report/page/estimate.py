@@ -24,11 +24,11 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, count, cut
-from scenarios.report.intervals import decimal, in_percent
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
-from scenarios.report.statement.parts import Grid, Section, rest
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import NONE, count, cut, rest
+from scenarios.wording.intervals import decimal, in_percent
 
 ATTRIBUTES, CATEGORIES, KEYS = 24, 20, 60
 """How many attributes have a panel, and how many categories, or keys, are drawn in one."""

@@ -20,14 +20,14 @@ from markupsafe import Markup, escape
 
 from protocol.audit.audit import Audit
 from scenarios.errors import printable
-from scenarios.report.formatting import NONE, count, cut, epsilon, size
 from scenarios.report.page import diagrams
-from scenarios.report.rounds import Round
-from scenarios.report.statement.checks import bounded_beside_sums
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import WORDS, Bar, Section
-from scenarios.report.statement.statement import Statement
-from scenarios.report.statement.verdicts import SCALE_SAYS
+from scenarios.statement.audits.audit import Statement
+from scenarios.statement.audits.checks import bounded_beside_sums
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.statement import WORDS, Bar, Section
+from scenarios.statement.verdicts import SCALE_SAYS
+from scenarios.watching.rounds import Round
+from scenarios.wording.formatting import NONE, count, cut, epsilon, size
 
 TEMPLATES = files("scenarios.report.page") / "templates"
 """The templates, style sheets and scripts of pages."""

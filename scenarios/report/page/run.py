@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from protocol.estimators.inference.words import USUAL, Intervals
-from scenarios.report.formatting import NONE, count, cut, signed
-from scenarios.report.judging import judge
 from scenarios.report.page.association import association
 from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import kind_of, report
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
-from scenarios.report.statement.checks import OF_THE_FILE
-from scenarios.report.statement.found import found
-from scenarios.report.statement.parts import Grid, Section, rest
-from scenarios.report.statement.statement import statement
 from scenarios.running.scenario import Finished
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.checks import OF_THE_FILE
+from scenarios.statement.audits.judging import judge
+from scenarios.statement.found import found
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import NONE, count, cut, rest, signed
 
 ROWS = 60
 

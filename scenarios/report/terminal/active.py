@@ -12,7 +12,7 @@ from rich.text import Text
 from protocol.attack.active.active import ActiveAttack
 from protocol.attack.active.findings import Finding
 from protocol.attack.active.script import Script
-from scenarios.report.formatting import count, epsilon
+from scenarios.wording.formatting import count, epsilon
 
 NOT_ALL = "this does not show that nothing leaks"
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from protocol.attack.attack import Attack
 from protocol.attack.client import ClientAttack
 from protocol.attack.probes import Probe
-from scenarios.report.formatting import count
+from scenarios.wording.formatting import count
 
 _COLUMNS = ("inputs that differ in", "told at least", "ledger at most", "could be shown")
 _LEGEND = (

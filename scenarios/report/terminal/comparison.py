@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.comparing.comparison import Comparison, Figure, Measured
-from scenarios.report.formatting import NONE, count
-from scenarios.report.terminal.plain import plain
+from scenarios.wording.formatting import NONE, count
+from scenarios.wording.plain import plain
 
 
 def comparison_report(done: Comparison) -> Iterator[RenderableType]:

@@ -14,8 +14,8 @@ from scenarios.designing.needing import Needed
 from scenarios.designing.planned import plan_lines
 from scenarios.designing.targets import cells_of, mostly_one
 from scenarios.designing.values import REVEALS
-from scenarios.report.formatting import NONE, TIMES, count, epsilon, ratio, size
-from scenarios.report.terminal.plain import plain
+from scenarios.wording.formatting import NONE, TIMES, count, epsilon, ratio, size
+from scenarios.wording.plain import plain
 
 
 def designed_report(found: Designed, *, every: bool) -> Iterator[RenderableType]:

@@ -9,12 +9,12 @@ from rich.padding import Padding
 from rich.table import Table
 
 from protocol.transcript.verification import Verification
-from scenarios.report.formatting import TIMES, count
-from scenarios.report.statement.checks import checks_of_file, verdict_of_file
-from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
-from scenarios.report.statement.statement import Statement
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, Verdict
-from scenarios.report.terminal.plain import plain
+from scenarios.statement.audits.audit import Statement
+from scenarios.statement.audits.checks import checks_of_file, verdict_of_file
+from scenarios.statement.statement import WORDS, Check, Grid, Section, State
+from scenarios.statement.verdicts import SCALE, PrivacyVerdict, Verdict
+from scenarios.wording.formatting import TIMES, count
+from scenarios.wording.plain import plain
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
 _FAULTS = 50

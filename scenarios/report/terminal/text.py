@@ -31,19 +31,19 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Header
-from scenarios.report.announced import described, title_of
-from scenarios.report.formatting import count
-from scenarios.report.rounds import Round, stretches_of, waits_of
-from scenarios.report.sampling import (
+from scenarios.report.terminal.statement import privacy_report
+from scenarios.running.scenario import Finished, Scenario
+from scenarios.statement.sampling import (
     calibration_sentences,
     design_sentences,
     response_sentences,
 )
-from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
-from scenarios.report.terminal.plain import line, plain
-from scenarios.report.terminal.statement import privacy_report
-from scenarios.report.withstanding import withstood_in
-from scenarios.running.scenario import Finished, Scenario
+from scenarios.statement.verdicts import has_exact_sums, on_privacy
+from scenarios.watching.rounds import Round, stretches_of, waits_of
+from scenarios.wording.announced import described, title_of
+from scenarios.wording.formatting import count
+from scenarios.wording.plain import line, plain
+from scenarios.wording.withstanding import withstood_in
 
 if TYPE_CHECKING:
     from scenarios.running.tabulating import Tabulated

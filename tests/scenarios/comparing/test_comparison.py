@@ -15,9 +15,9 @@ from protocol.surveys.survey import Attribute, Survey
 from scenarios.comparing import comparison
 from scenarios.comparing.choosing import chosen, named
 from scenarios.comparing.comparison import Compared, Comparison, Figure, Measured, compare
-from scenarios.comparing.trying import Missed, Setup, missed_in, pieces_of
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import target_of
+from scenarios.designing.trying import Missed, Setup, missed_in, pieces_of
 from tests.tiers import thinned
 
 SURVEY = Survey(

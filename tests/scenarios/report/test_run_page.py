@@ -11,8 +11,8 @@ import pytest
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios import Finished, simulate
-from scenarios.report.formatting import MINUS
 from scenarios.report.page.run import run_page
+from scenarios.wording.formatting import MINUS
 from tests.pages import HOSTILE, Page, hostile_survey, run_page_of
 from tests.scenarios.command import Said, complaint, sottovoce
 

@@ -26,18 +26,18 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.datasets.town import town
-from scenarios.report.formatting import as_json, epsilon
-from scenarios.report.intervals import in_percent
 from scenarios.report.page.audit import audit_page
-from scenarios.report.statement.checks import bounded_beside_sums, changed, signed_by_aggregator
-from scenarios.report.statement.found import LARGEST, _share, coverage, found
-from scenarios.report.statement.statement import statement
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
-from scenarios.report.terminal.plain import line, plain, printed, wrapped
 from scenarios.report.terminal.statement import statement_report
 from scenarios.report.terminal.text import estimate_report, families_report
 from scenarios.report.values import judged_values
 from scenarios.running.loading import families
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.checks import bounded_beside_sums, changed, signed_by_aggregator
+from scenarios.statement.found import LARGEST, _share, coverage, found
+from scenarios.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
+from scenarios.wording.formatting import as_json, epsilon
+from scenarios.wording.intervals import in_percent
+from scenarios.wording.plain import line, plain, printed, wrapped
 from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded

@@ -25,8 +25,8 @@ from scenarios.cli.surveys.estimating import _figures, _rows
 from scenarios.errors import install_command
 from scenarios.files.parquet import parquet_of
 from scenarios.report.beside import write_synthetic
-from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
+from scenarios.wording.formatting import as_json
 from tests.scenarios.command import complaint, sottovoce
 
 

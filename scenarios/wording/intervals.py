@@ -9,7 +9,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import Intervals, Shown, decimals
 from protocol.estimators.tables import Table
-from scenarios.report.formatting import signed
+from scenarios.wording.formatting import signed
 
 
 def in_percent(shares: Collection[Shown]) -> Callable[[float], str]:

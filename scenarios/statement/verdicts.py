@@ -17,11 +17,11 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from protocol.sharing.graph import Withstood
-from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
-from scenarios.report.statement.coalitions import named
-from scenarios.report.statement.parts import State, some
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.statement.audits.coalitions import named
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.statement import State
+from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
+from scenarios.wording.withstanding import conspiracy_sentences
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""

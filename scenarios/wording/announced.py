@@ -8,8 +8,7 @@ from typing import Any
 from protocol.estimators.analysis import Analysis, AnnouncedTable
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import level_text
-from scenarios.report.formatting import count, cut
-from scenarios.report.statement.parts import some
+from scenarios.wording.formatting import count, cut, some
 
 _NAMES = 8
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding
-from scenarios.report.formatting import count, cut
-from scenarios.report.statement.checks import changed, checks_of, has_sum
-from scenarios.report.statement.coalitions import active_notes, coalition, how_found, linkage
-from scenarios.report.statement.found import Coverage, coverage, found
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check, Grid, Section, rest
-from scenarios.report.statement.privacy import claims, ledger, trail
-from scenarios.report.statement.record import analysis, findings, integrity, members
-from scenarios.report.statement.verdicts import PrivacyVerdict, Verdict, on_privacy, on_record
+from scenarios.statement.audits.checks import changed, checks_of, has_sum
+from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.privacy import claims, ledger, trail
+from scenarios.statement.audits.record import analysis, findings, integrity, members
+from scenarios.statement.found import Coverage, coverage, found
+from scenarios.statement.statement import Check, Grid, Section
+from scenarios.statement.verdicts import PrivacyVerdict, Verdict, on_privacy, on_record
+from scenarios.wording.formatting import count, cut, rest
 
 _REASONS = 3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -101,21 +101,3 @@ class Section:
     reasons: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     grids: tuple[Grid, ...] = ()
-
-
-def some(names: Iterable[str], total: int, at_most: int = 5) -> str:
-    """The first names, and how many more there are.
-
-    Args:
-        names: as many as are listed, or more.
-        total: how many there are.
-        at_most: how many are listed.
-    """
-    listed = [name for name, _ in zip(names, range(at_most), strict=False)]
-    more = total - len(listed)
-    return ", ".join(listed) + (f" and {more:,} more" if more > 0 else "")
-
-
-def rest(total: int, shown: int, what: str) -> str:
-    """The line below a list that was cut; empty if it was not."""
-    return f"and {total - shown:,} more {what}" if total > shown else ""

@@ -16,10 +16,10 @@ from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, count, cut
-from scenarios.report.intervals import decimal, in_percent
-from scenarios.report.rounds import waits_of
-from scenarios.report.statement.parts import Grid, rest, some
+from scenarios.statement.statement import Grid
+from scenarios.watching.rounds import waits_of
+from scenarios.wording.formatting import NONE, count, cut, rest, some
+from scenarios.wording.intervals import decimal, in_percent
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""

@@ -11,15 +11,15 @@ from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
 from protocol.estimators.analysis import Cell
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, sentences
-from scenarios.report.announced import title_of
-from scenarios.report.formatting import NONE, count, cut, upper
-from scenarios.report.intervals import in_percent
-from scenarios.report.rounds import waits_of
-from scenarios.report.sampling import calibration_sentences, design_sentences, response_sentences
-from scenarios.report.statement.checks import changed
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import SO_FAR, Grid, Section, rest, some
-from scenarios.report.statement.replays import records_unproved
+from scenarios.statement.audits.checks import changed
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.replays import records_unproved
+from scenarios.statement.sampling import calibration_sentences, design_sentences, response_sentences
+from scenarios.statement.statement import SO_FAR, Grid, Section
+from scenarios.watching.rounds import waits_of
+from scenarios.wording.announced import title_of
+from scenarios.wording.formatting import NONE, count, cut, rest, some, upper
+from scenarios.wording.intervals import in_percent
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 FAULTS, MEMBERS = 30, 12

@@ -16,10 +16,20 @@ from protocol.session.charter import Charter
 from protocol.sharing.graph import Withstood
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
-from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
-from scenarios.report.statement.parts import Grid, Section, rest, some
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import (
+    NONE,
+    TIMES,
+    count,
+    cut,
+    epsilon,
+    percent,
+    rest,
+    some,
+    upper,
+)
+from scenarios.wording.withstanding import conspiracy_sentences
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
