@@ -227,13 +227,14 @@ def audit(
         from scenarios.report.page.audit import BEGINS, audit_page
 
         write_whole(html, audit_page(judged, rounds, steps), private=replay, own=BEGINS)
-    if as_json:
-        from scenarios.report.values import judged_values
+    from scenarios.statement.audits.audit import statement
 
-        print_json(judged_values(judged))
+    if as_json:
+        from scenarios.report.values import statement_values
+
+        print_json(statement_values(statement(judged)))
     else:
         from scenarios.report.terminal.statement import statement_report
-        from scenarios.statement.audits.audit import statement
 
         print_report(statement_report(statement(judged)))
         if html is not None:

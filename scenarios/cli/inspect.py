@@ -90,7 +90,7 @@ def verify(
         deque(reader, maxlen=0)
         write_checkpoints(reader.notes[: verification.checkpoints], checkpoints)
     if as_json:
-        from scenarios.report.values import verification_values
+        from scenarios.statement.audits.values import verification_values
 
         print_json(verification_values(verification))
     else:

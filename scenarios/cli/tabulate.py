@@ -146,17 +146,18 @@ def tabulate_(
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
     done = replace(done, calibration=calibration, withheld=withheld)
-    values = done.values(projection, intervals)
-    text = json_text({"scenario": found.name, "parameters": parameters, **values})
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.runs import state_tabulation
+
+    said = state_tabulation(found.name, done, projection, intervals)
+    text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)
         remove_snapshot(out / COHORTS)
     if as_json:
         click.echo(text)
         return
-    from scenarios.report.terminal.text import tabulated_report
-
-    print_report(tabulated_report(found.name, done, projection, intervals), soft_wrap=False)
+    print_report(statement_report(said), soft_wrap=False)
     if out is not None:
         click.echo(f"written: {out / RESULT}")
 

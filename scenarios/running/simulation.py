@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import trio
@@ -232,12 +231,6 @@ async def _run_here(
             identities=setting.identities,
             budget=budget,
         )
-
-
-EXECUTORS: Mapping[str, Callable[..., Outcome[Variant]]] = MappingProxyType(
-    {name: functools.partial(simulate, transport=name) for name in TRANSPORTS}
-)
-"""``simulate`` on every transport, by name: for ``protocol.testing.contract``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from protocol.estimators.analysis import Analysis, AnnouncedTable
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.analysis import Analysis
 from protocol.estimators.inference.words import level_text
 from scenarios.wording.formatting import count, cut, some
 
@@ -26,31 +24,3 @@ def described(analysis: Analysis) -> str:
 def title_of(names: Iterable[str]) -> str:
     """A table's name: its attributes."""
     return " by ".join(map(cut, names))
-
-
-def announced_values(
-    analysis: Analysis, tables: Sequence[AnnouncedTable], estimate: Estimate | None
-) -> dict[str, Any]:
-    """An announced analysis beside what was published.
-
-    Args:
-        analysis: as announced.
-        tables: the announced tables as the result has them.
-        estimate: the result; None if there is none.
-    """
-    return {
-        "level": analysis.level,
-        "about": analysis.about,
-        "projection": analysis.projection,
-        "announced": analysis.tables,
-        "tables": [
-            {
-                "attributes": table.names,
-                "cells": [cell._asdict() for cell in table.cells],
-                "missing": table.why or None,
-                **({} if table.fit is None else {"fit": table.fit._asdict()}),
-            }
-            for table in tables
-        ],
-        "not_announced": () if estimate is None else analysis.not_announced(estimate),
-    }

@@ -38,6 +38,11 @@ def epsilon(value: float, *, least: bool = False) -> str:
     return "∞" if math.isinf(value) else f"{_rounded(value, 4, least=least):.4g}"
 
 
+def nats(value: float) -> str:
+    """A privacy loss, in nats, to six digits."""
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
+
+
 def _rounded(value: float, digits: int, *, least: bool = False) -> float:
     """A positive number with so many digits, never on the wrong side but for float noise."""
     if value <= 0:

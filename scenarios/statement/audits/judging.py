@@ -25,7 +25,7 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from scenarios.errors import UsageError, install_command
 from scenarios.files.transcripts import Transcript
-from scenarios.statement.audits.coalitions import aggregator_alone
+from scenarios.running.outcomes import aggregator_alone
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.compositions import seconded
 from scenarios.watching.rounds import Round, RoundWriter
