@@ -123,8 +123,9 @@ class Section:
     Args:
         key: its id.
         title: the heading.
-        lead: the answer.
+        lead: the answer, if there is one.
         notes: further sentences.
+        code: lines to be copied as they are.
         reasons: why the answer is what it is, as a list.
         facts: names and values, in pairs.
         grids: tables.
@@ -135,8 +136,9 @@ class Section:
 
     key: str
     title: str
-    lead: str
+    lead: str = ""
     notes: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     grids: tuple[Grid, ...] = ()

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Literal
 
 import numpy as np
 from rich.console import RenderableType
@@ -47,7 +48,7 @@ def statement_report(said: Statement) -> Iterator[RenderableType]:
         yield plain(said.title, style="bold")
     results = [section for section in said.sections if section.place == "result"]
     for section in results:
-        yield from _result(section)
+        yield from _result(section, titled=len(results) > 1)
     if said.found is not None and not results:
         yield from _found(said.found)
     for verdict in said.verdicts:
@@ -118,14 +119,20 @@ def _checks(checks: Iterable[Check]) -> Iterator[RenderableType]:
         yield line.append_text(plain(f"{check.about}. {check.says}", style="not bold default"))
 
 
-def _result(section: Section) -> Iterator[RenderableType]:
+def _result(section: Section, *, titled: bool) -> Iterator[RenderableType]:
     """A section as the first thing that a person sees: tables, then sentences."""
+    if titled:
+        yield plain("")
+        yield plain(section.title, style="bold")
     yield from panels_report(section)
     for grid in section.grids:
-        yield from _rows(grid, indent=0)
+        if not titled:
+            yield plain(f"{grid.caption}:")
+        yield _table(grid, fold=True)
         if grid.more:
             yield plain(grid.more)
     yield from map(plain, section.notes)
+    yield from _code(section)
 
 
 def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
@@ -134,8 +141,9 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
         return
     yield plain("")
     yield plain(section.title, style="underline")
-    for line in (*(() if answered else (section.lead,)), *section.notes):
+    for line in (*(() if answered or not section.lead else (section.lead,)), *section.notes):
         yield plain(f"  {line}")
+    yield from _code(section)
     for reason in section.reasons:
         yield plain(f"  - {reason}")
     for name, value in section.facts:
@@ -143,7 +151,7 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
     yield from panels_report(section)
     for grid in section.grids:
         yield plain(f"  {grid.caption}:")
-        yield from _rows(grid, indent=4)
+        yield from _rows(grid)
         if grid.more:
             yield plain(f"    {grid.more}")
 
@@ -201,23 +209,47 @@ def _figure(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else ""
 
 
-def _rows(grid: Grid, *, indent: int) -> Iterator[RenderableType]:
-    """A table without its bars; where a cell is long, a line for each row."""
-    kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
-    heads = [grid.heads[place] for place in kept]
-    rows = [[str(row[place]) for place in kept] for row in grid.rows]
+def _code(section: Section) -> Iterator[RenderableType]:
+    for content in section.code:
+        whole = plain(f"  {content}")
+        whole.no_wrap, whole.overflow = True, "ignore"
+        yield whole
+
+
+def _rows(grid: Grid) -> Iterator[RenderableType]:
+    """A table; where a cell is long, a line for each row."""
+    heads, rows = _without_bars(grid)
     if any(len(cell) > _SHORT for row in ([name for name, _ in heads], *rows) for cell in row):
         for first, *others in rows:
             named = zip(heads[1:], others, strict=True)
             more = "; ".join(f"{name}: {cell}" for (name, _), cell in named)
-            yield plain(f"{' ' * indent}{first}" + (f"; {more}" if more else ""))
+            yield plain(f"    {first}" + (f"; {more}" if more else ""))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, kind in heads:
-        table.add_column(plain(name), justify="right" if kind == "number" else "left")
+    yield Padding(_table(grid), (0, 0, 0, 4), expand=False)
+
+
+def _table(grid: Grid, *, fold: bool = False) -> Table:
+    """A table without its bars; texts but the first are folded where they are too long."""
+    heads, rows = _without_bars(grid)
+    table = Table(box=None, pad_edge=False, padding=(0, 2 - fold, 0, 0))
+    for place, (name, kind) in enumerate(heads):
+        justify: Literal["right", "left"] = "right" if kind == "number" else "left"
+        table.add_column(
+            plain(name),
+            justify=justify,
+            overflow="fold",
+            no_wrap=fold and (place == 0 or kind == "number"),
+        )
     for row in rows:
         table.add_row(*map(plain, row))
-    yield Padding(table, (0, 0, 0, indent), expand=False)
+    return table
+
+
+def _without_bars(grid: Grid) -> tuple[list[tuple[str, str]], list[list[str]]]:
+    """The heads and the rows of a table, but for columns of bars."""
+    kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
+    heads = [grid.heads[place] for place in kept]
+    return heads, [[str(row[place]) for place in kept] for row in grid.rows]
 
 
 def verification_report(verification: Verification) -> Iterator[RenderableType]:
