@@ -24,7 +24,7 @@ def _in_words(said: Statement) -> dict[str, Any]:
             {name: cell for (name, _), cell in zip(grid.heads, row, strict=True)}
             for row in grid.rows
         ],
-        **{verdict.about.lower(): _verdict_values(verdict) for verdict in said.verdicts},
+        **{verdict.key: _verdict_values(verdict) for verdict in said.verdicts},
         "coverage": [
             {
                 "of": each.of,

@@ -180,7 +180,7 @@ class Verdict:
     """An answer in a word.
 
     Args:
-        about: what it is on, in a word.
+        about: what it is on, in a word; empty if that need not be said.
         word: the verdict.
         state: how that is to be taken.
         says: why, in a sentence.
@@ -189,7 +189,7 @@ class Verdict:
             both.
     """
 
-    about: str
+    about: str = ""
     word: str
     state: State
     says: str
@@ -197,8 +197,13 @@ class Verdict:
     caveat: str = ""
 
     @property
+    def key(self) -> str:
+        """Its id."""
+        return (self.about or "verdict").lower()
+
+    @property
     def title(self) -> str:
-        """What it is on, in words that stand before the verdict."""
+        """What it is on, in words that stand before the verdict; empty if that is not said."""
         return f"{self.about} of the design" if self.caveat else self.about
 
     @property

@@ -87,9 +87,10 @@ def _found(found: Grid) -> Iterator[RenderableType]:
 def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
     """A verdict with its reasons, and the scale that it goes by."""
     style = _STYLES.get(verdict.state, "")
-    line = plain(f"{verdict.title}: ", style="bold")
+    line = plain(f"{verdict.title}: " if verdict.title else "", style="bold")
     line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
-    yield line.append_text(plain(f". {verdict.says}", style="not bold default"))
+    then = "." if verdict.title else ":"
+    yield line.append_text(plain(f"{then} {verdict.says}", style="not bold default"))
     if verdict.caveat:
         yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
     for reason in verdict.reasons:
