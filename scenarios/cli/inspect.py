@@ -89,14 +89,15 @@ def verify(
         reader = opened.entries()
         deque(reader, maxlen=0)
         write_checkpoints(reader.notes[: verification.checkpoints], checkpoints)
+    from scenarios.statement.audits.verified import state_verified
+
+    said = state_verified(verification)
     if as_json:
-        from scenarios.statement.audits.values import verification_values
-
-        print_json(verification_values(verification))
+        print_json(said.values)
     else:
-        from scenarios.report.terminal.statement import verification_report
+        from scenarios.report.terminal.statement import statement_report
 
-        print_report(verification_report(verification))
+        print_report(statement_report(said))
     if verification.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if verification.intact else 1

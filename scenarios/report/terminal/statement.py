@@ -14,8 +14,6 @@ from rich.padding import Padding
 from rich.table import Table
 
 from protocol.estimators.inference.words import bracketed, decimals
-from protocol.transcript.verification import Verification
-from scenarios.statement.audits.checks import checks_of_file, verdict_of_file
 from scenarios.statement.statement import (
     WORDS,
     Check,
@@ -27,11 +25,10 @@ from scenarios.statement.statement import (
     Statement,
     Verdict,
 )
-from scenarios.wording.formatting import TIMES, count
+from scenarios.wording.formatting import TIMES
 from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
-_FAULTS = 50
 _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
@@ -251,25 +248,3 @@ def _without_bars(grid: Grid) -> tuple[list[tuple[str, str]], list[list[str]]]:
     kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
     heads = [grid.heads[place] for place in kept]
     return heads, [[str(row[place]) for place in kept] for row in grid.rows]
-
-
-def verification_report(verification: Verification) -> Iterator[RenderableType]:
-    """The verdict on a file, and every fault."""
-    word, says = verdict_of_file(verification)
-    state: State = "good" if word == "sound" else "bad" if word == "broken" else "open"
-    yield from verdict_lines(Verdict(about="Record", word=word, state=state, says=says))
-    for fault in verification.faults[:_FAULTS]:
-        yield plain(f"fault: {fault}", style="red")
-    more = len(verification.faults) - _FAULTS + verification.faults_left_out
-    if more > 0:
-        yield plain(f"and {more:,} more faults; --json lists them", style="red")
-    if verification.digest is not None:
-        so_far = "" if verification.read_whole else "so far as it could be read: "
-        yield plain(
-            f"{so_far}{count(verification.entries, 'entry', 'entries')}, "
-            f"{count(verification.messages, 'message')} sent, "
-            f"{verification.undelivered:,} of them never delivered"
-        )
-        about = "" if verification.read_whole else "of what was read "
-        yield plain(f"digest {about}{verification.digest.hex()}")
-    yield from _checks(checks_of_file(verification))
