@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from scenarios.files.transcripts import Transcript, open_transcript
     from scenarios.own_data.plan_text import plan_text
     from scenarios.own_data.proposing import propose
+    from scenarios.report.audited import EXECUTORS, AuditedRun
+    from scenarios.report.page.page import statement_page
+    from scenarios.report.terminal.statement import statement_text
+    from scenarios.report.values import statement_values
     from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
     from scenarios.running.parameters import (
@@ -38,28 +42,37 @@ if TYPE_CHECKING:
     )
     from scenarios.running.reproduction import Reproduced, Row, Runs
     from scenarios.running.scenario import Context, Finished, Scenario
-    from scenarios.running.simulation import EXECUTORS, simulate, simulate_async
+    from scenarios.running.simulation import simulate, simulate_async
     from scenarios.running.tabulating import Tabulated, tabulate
+    from scenarios.statement.runs import state_run, state_tabulation
+    from scenarios.statement.statement import Check, Grid, Panel, Section, Statement, Verdict
     from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 __all__ = [
     "EXECUTORS",
+    "AuditedRun",
+    "Check",
     "Context",
     "DatasetError",
     "Fault",
     "Finished",
+    "Grid",
     "Intervals",
     "Outcome",
+    "Panel",
     "Part",
     "Positive",
     "Reproduced",
     "Row",
     "Runs",
     "Scenario",
+    "Section",
     "Share",
+    "Statement",
     "Tabulated",
     "Transcript",
     "UsageError",
+    "Verdict",
     "adult",
     "adult_with_age",
     "alarm_network",
@@ -85,6 +98,11 @@ __all__ = [
     "settable",
     "simulate",
     "simulate_async",
+    "state_run",
+    "state_tabulation",
+    "statement_page",
+    "statement_text",
+    "statement_values",
     "survey_network",
     "synthetic",
     "tabulate",
@@ -113,6 +131,22 @@ _HOMES = {
     "scenarios.errors": ("UsageError",),
     "scenarios.own_data.plan_text": ("plan_text",),
     "scenarios.own_data.proposing": ("propose",),
+    "scenarios.report.audited": ("EXECUTORS", "AuditedRun"),
+    "scenarios.report.page.page": ("statement_page",),
+    "scenarios.report.terminal.statement": ("statement_text",),
+    "scenarios.report.values": ("statement_values",),
+    "scenarios.statement.runs": (
+        "state_run",
+        "state_tabulation",
+    ),
+    "scenarios.statement.statement": (
+        "Check",
+        "Grid",
+        "Panel",
+        "Section",
+        "Statement",
+        "Verdict",
+    ),
     "scenarios.running.loading": ("find_scenario", "find_variant"),
     "scenarios.running.outcomes": ("Outcome",),
     "scenarios.running.reproduction": ("Reproduced", "Row", "Runs"),
@@ -125,7 +159,7 @@ _HOMES = {
         "settable",
     ),
     "scenarios.running.scenario": ("Context", "Finished", "Scenario"),
-    "scenarios.running.simulation": ("EXECUTORS", "simulate", "simulate_async"),
+    "scenarios.running.simulation": ("simulate", "simulate_async"),
     "scenarios.running.tabulating": ("Tabulated", "tabulate"),
     "transports.faults": ("Fault", "crash", "cut", "delay", "drop", "duplicate"),
 }

@@ -33,7 +33,6 @@ from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
-from scenarios.report.sampling import calibration_sentences
 from scenarios.running.parameters import (
     Positive,
     Spread,
@@ -44,6 +43,7 @@ from scenarios.running.parameters import (
 )
 from scenarios.running.queries import evaluate
 from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.statement.sampling import calibration_sentences
 from transports.faults import crash
 
 DEFAULT_P = 0.7

@@ -26,11 +26,11 @@ from protocol.variants.keyvalue.records import values_of
 from scenarios.datasets.key_populations import Synthetic, synthetic
 from scenarios.datasets.ratings import Ratings, clothing, movielens
 from scenarios.errors import UsageError
-from scenarios.report.formatting import cut
 from scenarios.report.pictures.shares import conditions, draw_intervals
 from scenarios.report.pictures.style import GREY, frame, literal
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.wording.formatting import cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

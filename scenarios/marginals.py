@@ -33,12 +33,12 @@ from scenarios.datasets.taxi import (
     taxi_trips,
 )
 from scenarios.errors import UsageError
-from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.shares import conditions
 from scenarios.report.pictures.style import COLOURS, GREY, frame, literal
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Part, Positive, Spread, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.wording.formatting import count, cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,7 +24,6 @@ from protocol.variants.rrba.blocks import Running, weights_of
 from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA, Block
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
-from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.shares import conditions
 from scenarios.report.pictures.style import COLOURS, frame, literal
 from scenarios.running.outcomes import Outcome
@@ -37,6 +36,7 @@ from scenarios.running.parameters import (
     settable,
 )
 from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.wording.formatting import count, cut
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

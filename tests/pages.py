@@ -23,10 +23,10 @@ from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
 from scenarios.datasets.town import town
 from scenarios.report.page.audit import audit_page
 from scenarios.report.page.run import run_page
-from scenarios.report.rounds import Round, rounds_of
-from scenarios.report.statement.judged import Judged
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context
+from scenarios.statement.audits.judged import Judged
+from scenarios.watching.rounds import Round, rounds_of
 from scenarios.watching.standings import StandingWriter
 from tests.recorded.runs import recorded
 

@@ -41,19 +41,37 @@ FORBIDDEN = {
     "transports": {"asyncio", "parties", "scenarios"},
     "scenarios": {"asyncio"},
 }
-FLOORS = (
-    {"errors", "messages"},
-    {"crypto", "wire"},
-    {"randomizers", "surveys"},
-    {"accounting", "estimators"},
-    {"session"},
-    {"sharing", "transcript"},
-    {"audit", "populations", "variants"},
-    {"simulation"},
-    {"attack"},
-    {"testing"},
-)
-"""The rooms of ``protocol``, ground up: each imports from the floors below its own, and itself."""
+FLOORS = {
+    "protocol": (
+        {"errors", "messages"},
+        {"crypto", "wire"},
+        {"randomizers", "surveys"},
+        {"accounting", "estimators"},
+        {"session"},
+        {"sharing", "transcript"},
+        {"audit", "populations", "variants"},
+        {"simulation"},
+        {"attack"},
+        {"testing"},
+    ),
+    "scenarios": (
+        {"streams"},
+        {"errors"},
+        {"wording"},
+        {"files"},
+        {"datasets", "engines", "operation", "own_data"},
+        {"running"},
+        {"deployment", "designing", "watching"},
+        {"comparing", "witnessing"},
+        {"statement"},
+        {"report"},
+        {"reproductions"},
+        {"cli"},
+        {"adult_surveys", "keyvalue", "marginals", "quickstart", "rrba", "town_means"},
+        {"__main__"},
+    ),
+}
+"""The rooms of a package, ground up: each imports from the floors below its own, and itself."""
 
 FACE = PROJECT / "protocol" / "__init__.py"
 """What users import from. It imports a room when it is asked, and no room uses it."""
@@ -130,21 +148,19 @@ def test_every_module_says_what_lives_there(package: str) -> None:
     assert silent == []
 
 
-def room_of(name: str) -> str | None:
-    """The room of ``protocol`` that the full name of a module, or of something in it, lies in."""
+def room_of(package: str, name: str) -> str | None:
+    """The room of a package that the full name of a module, or of something in it, lies in."""
     parts = name.split(".")
-    return parts[1] if parts[0] == "protocol" and len(parts) > 1 else None
+    return parts[1] if parts[0] == package and len(parts) > 1 else None
 
 
-def upward(room: str, source: str) -> list[str]:
+def upward(package: str, room: str, source: str) -> list[str]:
     """What a module in a room imports from its own floor, from above or from the face."""
-    floors = {name: floor for floor, rooms in enumerate(FLOORS) for name in rooms}
+    floors = {name: floor for floor, rooms in enumerate(FLOORS[package]) for name in rooms}
     names = {name for name, _ in imported(parsed(source))}
-    others = {name: room_of(name) for name in names}
+    others = {name: room_of(package, name) for name in names}
     face = {
-        name
-        for name, other in others.items()
-        if name == "protocol" or (other and other not in floors)
+        name for name, other in others.items() if name == package or (other and other not in floors)
     }
     return sorted(face) + [
         name
@@ -153,35 +169,62 @@ def upward(room: str, source: str) -> list[str]:
     ]
 
 
-def test_rooms_import_from_below() -> None:
+@pytest.mark.parametrize("package", FLOORS)
+def test_rooms_import_from_below(package: str) -> None:
     found = {}
-    for path in set(modules_of("protocol")) - {FACE}:
-        room = room_of(".".join(path.relative_to(PROJECT).with_suffix("").parts))
+    for path in set(modules_of(package)) - {PROJECT / package / "__init__.py"}:
+        room = room_of(package, ".".join(path.relative_to(PROJECT).with_suffix("").parts))
         assert room is not None
-        found[shown(path)] = upward(room, text_of(path))
+        found[shown(path)] = upward(package, room, text_of(path))
     assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(
-    ("room", "source", "found"),
+    ("package", "room", "source", "found"),
     [
-        ("wire", "from protocol.session.roles import Me", ["protocol.session.roles.Me"]),
-        ("wire", "from protocol.crypto.merkle import Tree", ["protocol.crypto.merkle.Tree"]),
-        ("wire", "import protocol.audit", ["protocol.audit"]),
-        ("wire", "from protocol import testing", ["protocol.testing"]),
-        ("testing", "from protocol import Variant", ["protocol.Variant"]),
-        ("testing", "from protocol import *", ["protocol.*"]),
-        ("testing", "import protocol", ["protocol"]),
-        ("wire", "from protocol.wire.arrays import unpack\nfrom protocol.messages import Left", []),
+        (
+            "protocol",
+            "wire",
+            "from protocol.session.roles import Me",
+            ["protocol.session.roles.Me"],
+        ),
+        (
+            "protocol",
+            "wire",
+            "from protocol.crypto.merkle import Tree",
+            ["protocol.crypto.merkle.Tree"],
+        ),
+        ("protocol", "wire", "import protocol.audit", ["protocol.audit"]),
+        ("protocol", "wire", "from protocol import testing", ["protocol.testing"]),
+        ("protocol", "testing", "from protocol import Variant", ["protocol.Variant"]),
+        ("protocol", "testing", "from protocol import *", ["protocol.*"]),
+        ("protocol", "testing", "import protocol", ["protocol"]),
+        (
+            "protocol",
+            "wire",
+            "from protocol.wire.arrays import unpack\nfrom protocol.messages import Left",
+            [],
+        ),
+        (
+            "scenarios",
+            "running",
+            "def f():\n    from scenarios.report.values import x",
+            ["scenarios.report.values.x"],
+        ),
+        ("scenarios", "running", "from scenarios import report", ["scenarios.report"]),
+        ("scenarios", "running", "from scenarios import simulate", ["scenarios.simulate"]),
+        ("scenarios", "report", "from scenarios.statement.runs import x", []),
     ],
 )
-def test_imports_from_above_are_seen(room: str, source: str, found: list[str]) -> None:
-    assert upward(room, source) == found
+def test_imports_from_above_are_seen(
+    package: str, room: str, source: str, found: list[str]
+) -> None:
+    assert upward(package, room, source) == found
 
 
 def test_rooms_are_few_and_small() -> None:
     at_the_root = {path.stem for path in (PROJECT / "protocol").glob("*.py")} - {"__init__"}
-    assert at_the_root == FLOORS[0]
+    assert at_the_root == FLOORS["protocol"][0]
     for package in (*PACKAGES, "tests"):
         for folder in (PROJECT / package, *(PROJECT / package).rglob("*/")):
             # Python's own folder of compiled modules has files of old ones, too.

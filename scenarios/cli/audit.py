@@ -35,9 +35,9 @@ from scenarios.deployment.disclosures import disclosures
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.report.judging import DELTA, judge
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
+from scenarios.statement.audits.judging import DELTA, judge
 from scenarios.watching.reading import reading
 from scenarios.watching.standings import StandingWriter
 
@@ -227,12 +227,13 @@ def audit(
         from scenarios.report.page.audit import BEGINS, audit_page
 
         write_whole(html, audit_page(judged, rounds, steps), private=replay, own=BEGINS)
-    if as_json:
-        from scenarios.report.values import judged_values
+    from scenarios.statement.audits.audit import statement
 
-        print_json(judged_values(judged))
+    if as_json:
+        from scenarios.report.values import statement_values
+
+        print_json(statement_values(statement(judged)))
     else:
-        from scenarios.report.statement.statement import statement
         from scenarios.report.terminal.statement import statement_report
 
         print_report(statement_report(statement(judged)))

@@ -46,7 +46,8 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     """
     from protocol.accounting.composition import Composition, ExactAccountant, composition
     from protocol.accounting.pld import opinion
-    from scenarios.report.terminal.privacy import figure_values, figures_report, seconded
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.compositions import figure_values, seconded, state_figures
 
     if len(mechanisms) > _MOST_MECHANISMS:
         raise UsageError(f"{len(mechanisms)} mechanisms: expected at most {_MOST_MECHANISMS}")
@@ -64,31 +65,32 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     else:
         second = seconded(exact, found)
         bracket = {**figure_values(second), "lower": found.lower, "interval": found.interval}
+    values = {
+        "pure": pure.epsilon,
+        "exact": exact.epsilon,
+        "pld": None if isinstance(second, str) else second.epsilon,
+        "delta": delta,
+        "times": times,
+        "mechanisms": [{"k": k.size, "p": k.keep, "epsilon": k.epsilon} for k in keeps],
+        "figures": {
+            "pure": figure_values(pure),
+            "exact": {**figure_values(exact), "tight": exact.tight},
+            "pld": bracket,
+        },
+    }
     if as_json:
-        values = {
-            "pure": pure.epsilon,
-            "exact": exact.epsilon,
-            "pld": None if isinstance(second, str) else second.epsilon,
-            "delta": delta,
-            "times": times,
-            "mechanisms": [{"k": k.size, "p": k.keep, "epsilon": k.epsilon} for k in keeps],
-            "figures": {
-                "pure": figure_values(pure),
-                "exact": {**figure_values(exact), "tight": exact.tight},
-                "pld": bracket,
-            },
-        }
         print_json(values)
         return
     counted = Counter(keeps)
-    for keep, count in list(counted.items())[:_LISTED]:
-        click.echo(
-            f"{count * times:,} x randomized response over {keep.size:,} categories, "
-            f"epsilon {keep.epsilon:.6g}, keeping the answer with probability {keep.keep:.6g}"
-        )
+    composed = [
+        f"{count * times:,} x randomized response over {keep.size:,} categories, "
+        f"epsilon {keep.epsilon:.6g}, keeping the answer with probability {keep.keep:.6g}"
+        for keep, count in list(counted.items())[:_LISTED]
+    ]
     if len(counted) > _LISTED:
-        click.echo(f"and {len(counted) - _LISTED:,} more mechanisms")
-    print_report(figures_report({"pure": pure, "exact": exact, "pld": second}))
+        composed.append(f"and {len(counted) - _LISTED:,} more mechanisms")
+    figures = {"pure": pure, "exact": exact, "pld": second}
+    print_report(statement_report(state_figures(composed, figures, values)))
 
 
 @click.command()
@@ -113,7 +115,8 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
     response.
     """
     from protocol.accounting.shuffling import any_randomizer, randomized_response
-    from scenarios.report.terminal.privacy import figure_values, figures_report
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.compositions import figure_values, state_figures
 
     try:
         every = any_randomizer(epsilon, n=n, delta=delta)
@@ -121,26 +124,26 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
     except ValueError as error:
         raise UsageError(str(error)) from error
     own = None if keep is None else randomized_response(keep, n=n, delta=delta)
+    values = {
+        "any_randomizer": every.epsilon,
+        "krr": None if own is None else own.epsilon,
+        "delta": every.delta,
+        "n": every.n,
+        "epsilon": every.local,
+        "k": k,
+        "figures": {
+            "any_randomizer": figure_values(every),
+            "krr": None if own is None else figure_values(own),
+        },
+    }
     if as_json:
-        values = {
-            "any_randomizer": every.epsilon,
-            "krr": None if own is None else own.epsilon,
-            "delta": every.delta,
-            "n": every.n,
-            "epsilon": every.local,
-            "k": k,
-            "figures": {
-                "any_randomizer": figure_values(every),
-                "krr": None if own is None else figure_values(own),
-            },
-        }
         print_json(values)
         return
-    click.echo(f"{every.n:,} respondents, each with a randomizer of epsilon {every.local:.6g}")
+    whom = f"{every.n:,} respondents, each with a randomizer of epsilon {every.local:.6g}"
     figures = {"any randomizer": every}
     if own is not None:
         figures[f"randomized response over {k:,} categories"] = own
-    print_report(figures_report(figures))
+    print_report(statement_report(state_figures([whom], figures, values)))
 
 
 def _mechanism(text: str) -> KeepUniform:

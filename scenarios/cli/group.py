@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from scenarios.errors import UsageError
-from scenarios.running.names import did_you_mean
+from scenarios.wording.hints import did_you_mean
 
 
 class Place(NamedTuple):

@@ -39,9 +39,9 @@ from scenarios.files.checkpoints import (
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import check_new_folder, whole_folder
-from scenarios.report.formatting import count
 from scenarios.running.loading import variant_of
 from scenarios.watching.reading import reading
+from scenarios.wording.formatting import count
 
 
 @click.command()
@@ -89,14 +89,15 @@ def verify(
         reader = opened.entries()
         deque(reader, maxlen=0)
         write_checkpoints(reader.notes[: verification.checkpoints], checkpoints)
+    from scenarios.statement.audits.verified import state_verified
+
+    said = state_verified(verification)
     if as_json:
-        from scenarios.report.values import verification_values
-
-        print_json(verification_values(verification))
+        print_json(said.values)
     else:
-        from scenarios.report.terminal.statement import verification_report
+        from scenarios.report.terminal.statement import statement_report
 
-        print_report(verification_report(verification))
+        print_report(statement_report(said))
     if verification.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
@@ -180,8 +181,8 @@ def show(transcript: Path) -> int:
 
     Exit 1, after what can be shown, if the transcript cannot be read to its end.
     """
-    from scenarios.report.rounds import rounds_of
     from scenarios.report.terminal.text import header_report, rounds_report
+    from scenarios.watching.rounds import rounds_of
 
     with reading(transcript) as opened:
         reader = reader_of(opened, transcript)

@@ -29,9 +29,7 @@ from scenarios.cli.paths import (
     WrittenFolder,
 )
 from scenarios.errors import UsageError, printable, say
-from scenarios.files.checkpoints import checkpoint_note
-from scenarios.files.toml import read_toml
-from scenarios.running.budget import (
+from scenarios.files.budget import (
     BYTES_PER_BYTE,
     BYTES_PER_SECOND,
     MEGABYTES,
@@ -41,6 +39,8 @@ from scenarios.running.budget import (
     usual_budget,
     within_budget,
 )
+from scenarios.files.checkpoints import checkpoint_note
+from scenarios.files.toml import read_toml
 from scenarios.running.calibrating import Calibration
 
 if TYPE_CHECKING:
@@ -375,7 +375,7 @@ def values_in(config: Path) -> dict[str, Any]:
 
 def json_text(values: object) -> str:
     """Values as the text that commands print and write, a row of numbers on a line."""
-    from scenarios.report.formatting import as_json
+    from scenarios.wording.formatting import as_json
 
     indented = json.dumps(as_json(values), indent=1)
     return _NUMBERS.sub(lambda row: _BREAK.sub(" ", row[1]), indented)
@@ -397,7 +397,7 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     """
     from rich.console import Console
 
-    from scenarios.report.terminal.plain import wrapped
+    from scenarios.wording.plain import wrapped
 
     console = Console(soft_wrap=soft_wrap)
     if console.is_terminal:

@@ -51,9 +51,9 @@ from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
-from scenarios.report.formatting import count
 from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
+from scenarios.wording.formatting import count
 
 if TYPE_CHECKING:
     from scenarios.deployment.preflight import Fact

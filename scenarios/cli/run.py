@@ -153,7 +153,8 @@ def run(
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    from scenarios.own_data.trial import cost_of, scenario_or_trial
+    from scenarios.deployment.trial import cost_of, scenario_or_trial
+    from scenarios.statement.runs import state_run
 
     found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
     seed = (secrets.randbits(64) if withheld else 1) if seed is None else seed
@@ -247,9 +248,8 @@ def run(
             text = json_text(done.result())
         else:
             done = done.calibrated(calibration)
-            text = json_text(
-                {"scenario": found.name, "parameters": parameters, **done.values(intervals)}
-            )
+            said = state_run(found.name, done, intervals)
+            text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
         if out is not None:
             recorded = out / TRANSCRIPT
             write_result(recorded, text + "\n", recorded=done.outcome is not None)
@@ -262,12 +262,12 @@ def run(
         click.echo(text)
     else:
         from scenarios.report.terminal.reproduction import reproduction_report
-        from scenarios.report.terminal.text import outcome_report
+        from scenarios.report.terminal.statement import statement_report
 
         parts = (
             reproduction_report(done, seconds=seconds)
             if isinstance(done, Reproduced)
-            else outcome_report(found.name, done, intervals)
+            else statement_report(said)
         )
         print_report(parts, soft_wrap=False)
     written += beside.write(found.name, done, intervals)

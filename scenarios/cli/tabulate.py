@@ -32,12 +32,11 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.deployment.trial import scenario_or_trial
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
 from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT, write_result
 from scenarios.files.writing import make_folder
-from scenarios.own_data.trial import scenario_or_trial
-from scenarios.report.formatting import count
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (
@@ -49,6 +48,7 @@ from scenarios.running.tabulating import (
     tabulate,
 )
 from scenarios.watching.bars import ongoing
+from scenarios.wording.formatting import count
 
 
 @click.command("tabulate")
@@ -146,17 +146,18 @@ def tabulate_(
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
     done = replace(done, calibration=calibration, withheld=withheld)
-    values = done.values(projection, intervals)
-    text = json_text({"scenario": found.name, "parameters": parameters, **values})
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.runs import state_tabulation
+
+    said = state_tabulation(found.name, done, projection, intervals)
+    text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)
         remove_snapshot(out / COHORTS)
     if as_json:
         click.echo(text)
         return
-    from scenarios.report.terminal.text import tabulated_report
-
-    print_report(tabulated_report(found.name, done, projection, intervals), soft_wrap=False)
+    print_report(statement_report(said), soft_wrap=False)
     if out is not None:
         click.echo(f"written: {out / RESULT}")
 

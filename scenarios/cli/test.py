@@ -84,7 +84,7 @@ def test(
     from protocol.testing import check_under_faults, check_variant
     from scenarios.cli.example_variants import example, read_survey
     from scenarios.engines.sweep import about_of
-    from scenarios.running.simulation import EXECUTORS
+    from scenarios.report.audited import EXECUTORS
 
     cls = find_variant(variant)
     survey = read_survey(survey_file) if survey_file is not None else None

@@ -13,7 +13,7 @@ from protocol.variants.oracles.names import ORACLES
 from scenarios.designing.candidates import Candidate, Wanted, of_variant, own_candidate
 from scenarios.errors import UsageError
 from scenarios.running.loading import find_variant, split_path
-from scenarios.running.names import did_you_mean, name_hint
+from scenarios.wording.hints import did_you_mean, name_hint
 
 
 class Named(NamedTuple):

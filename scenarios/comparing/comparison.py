@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.inference.laws import LEVEL
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
 from protocol.surveys.records import Records
-from scenarios.comparing.trying import (
-    JUDGED,
+from scenarios.designing.assumed import Given
+from scenarios.designing.candidates import Candidate
+from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.targets import Target
+from scenarios.designing.trying import (
     Missed,
     Piece,
     Setup,
@@ -24,15 +26,7 @@ from scenarios.comparing.trying import (
     missed_in,
     pieces_of,
 )
-from scenarios.designing.assumed import Given
-from scenarios.designing.candidates import Candidate
-from scenarios.designing.predicting import NotEstimatedError, predicted
-from scenarios.designing.targets import Target
 from scenarios.errors import UsageError
-from scenarios.files.comma_separated import CsvText, csv_text
-from scenarios.report.formatting import as_json, count
-from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
-from scenarios.report.pictures.drawing import Plot
 
 EXACT_RUNS = 3
 """How many runs there are of a variant that is predicted to have no error."""
@@ -128,36 +122,6 @@ class Measured(NamedTuple):
         """How its surveys were simulated; empty if there were none."""
         return "" if self.why else "by law" if self.by_law else "by messages"
 
-    def values(self, target: Target) -> dict[str, Any]:
-        """One row of the CSV, and of the JSON."""
-        raw, projected, held = (
-            figure or (None, None) for figure in (self.raw, self.projected, self.held)
-        )
-        row: dict[str, Any] = as_json(
-            {
-                "variant": self.variant,
-                "epsilon": self.epsilon,
-                "chosen": self.chosen,
-                "target": target.says,
-                "simulated": self.simulated,
-                "runs": self.runs,
-                "failed": self.failed,
-                "measured": raw[0],
-                "measured_error": raw[1],
-                "predicted": self.predicted,
-                "ratio": self.ratio,
-                "apart": self.apart,
-                "differs": self.differs,
-                "projected": projected[0],
-                "projected_error": projected[1],
-                "held": held[0],
-                "held_error": held[1],
-                "unknown": None if self.raw is None else self.unknown,
-                "why_not": self.why,
-            }
-        )
-        return row
-
 
 class Comparison(NamedTuple):
     """What came of a comparison.
@@ -175,79 +139,6 @@ class Comparison(NamedTuple):
     target: Target
     setup: Setup
     measured: tuple[Measured, ...]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A mapping for each variant and epsilon, all with the same keys."""
-        return [each.values(self.target) for each in self.measured]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of the figures."""
-        setup = self.setup
-        notes = [
-            "measured: root mean squared error of the raw shares over all cells of the target, "
-            "about those who answered, ± its Monte Carlo error; predicted: the same by the "
-            "variant's own closed form, for the shares of these records",
-            f"held: how many {LEVEL:.0%} intervals held the true share, in {self._judged} runs",
-        ]
-        sent = self._of("by messages")
-        if sent:
-            dealt = "" if setup.dropout else f", dealt by lot to {setup.parties:,} parties"
-            notes.append(f"by messages{dealt}: {sent}; others by the law of their reports")
-        if setup.dropout:
-            notes.append(
-                f"in every run each of {setup.parties:,} parties vanishes before it answers, with "
-                f"probability {setup.dropout:g}"
-            )
-        for each in self.measured:
-            if each.failed:
-                notes.append(
-                    f"{each.variant} at epsilon {each.epsilon:g}: {each.failed:,} of {each.runs:,} "
-                    "runs gave no estimate, for too few answered; they are left out"
-                )
-        few = dict.fromkeys(each.variant for each in self.measured if each.is_exact)
-        if few:
-            notes.append(f"without error, and run {EXACT_RUNS} times at most: {', '.join(few)}")
-        if any(each.differs for each in self.measured):
-            notes.append(
-                "* measured and predicted are further apart than chance explains in 999 of "
-                "1,000 cases"
-            )
-        notes.append(
-            "This was a trial: one program held all answers. These figures, and a choice made by "
-            "them, tell about the records."
-        )
-        return tuple(notes)
-
-    @property
-    def _judged(self) -> str:
-        """In how many runs intervals were judged."""
-        runs = max((each.runs for each in self.measured), default=0)
-        return f"about {JUDGED} of the" if runs > 1.5 * JUDGED else "all"
-
-    def _of(self, simulated: str) -> str:
-        """The names of those simulated so."""
-        names = (each.variant for each in self.measured if each.simulated == simulated)
-        return ", ".join(dict.fromkeys(names))
-
-    def values(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "survey": self.title,
-            "respondents": self.respondents,
-            "target": self.target.says,
-            "parties": self.setup.parties,
-            "dropout": self.setup.dropout,
-            "projection": self.setup.projection,
-            "level": LEVEL,
-            "rows": self.rows,
-            "notes": list(self.notes),
-        }
-
-    def csv(self) -> CsvText:
-        """The rows as comma-separated text; what is unknown is empty."""
-        return csv_text(self.rows[0], (row.values() for row in self.rows))
 
 
 class Compared(NamedTuple):
@@ -393,24 +284,3 @@ def _root(squares: Sequence[float]) -> Figure | None:
         return None
     value = math.sqrt(found.value)
     return Figure(value, found.error / (2 * value) if value else found.error)
-
-
-def plot_comparison(done: Comparison) -> Plot:
-    """Measured errors with their Monte Carlo errors as points, predicted ones as lines."""
-    names = dict.fromkeys(each.variant for each in done.measured if each.raw is not None)
-    curves = []
-    for name in names:
-        of_it = [each for each in done.measured if each.variant == name]
-        curves.append(
-            Curve(
-                name,
-                [(each.epsilon, each.predicted) for each in of_it if each.predicted is not None],
-                [Point(each.epsilon, *each.raw) for each in of_it if each.raw is not None],
-            )
-        )
-    return plot_curves(
-        curves,
-        title=f"{done.title}: {leader(curves)}",
-        label="root mean squared error of a share",
-        notes=(done.target.says, count(done.respondents, "respondent")),
-    )

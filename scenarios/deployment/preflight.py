@@ -23,9 +23,9 @@ from scenarios.deployment.respondents import Respondents, coding_for, read_respo
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
 from scenarios.files.writing import naming
-from scenarios.report.announced import described
-from scenarios.report.formatting import count, epsilon
-from scenarios.report.withstanding import sums_sentences, sums_sentences_by_size
+from scenarios.wording.announced import described
+from scenarios.wording.formatting import count, epsilon
+from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0

@@ -45,8 +45,8 @@ from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.names import ORACLES
 from scenarios.designing.targets import Names, Target
 from scenarios.errors import UsageError
-from scenarios.report.formatting import count
 from scenarios.running.making import make_variant, shorthands
+from scenarios.wording.formatting import count
 
 MOST_TABLES = 2**20
 """The most cells of the tables that a candidate's result is made of."""

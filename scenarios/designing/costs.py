@@ -25,7 +25,7 @@ from protocol.variants.reports.one_report import OneReport
 from protocol.variants.reports.reports import Blockwise
 from protocol.variants.sums.tallies import Tallied
 from scenarios.designing.assumed import Shares
-from scenarios.report.formatting import count
+from scenarios.wording.formatting import count
 
 RECORDS = (32, 64)
 """How many respondents parties speak for in two small runs from which more are reckoned."""

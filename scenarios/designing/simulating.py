@@ -8,11 +8,11 @@ import numpy as np
 
 from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
-from scenarios.comparing.trying import Piece, is_by_law, missed_in
-from scenarios.comparing.trying import Setup as Held
 from scenarios.designing.assumed import Shares
 from scenarios.designing.predicting import NotEstimatedError, Prediction, sampling_variances
 from scenarios.designing.targets import Target
+from scenarios.designing.trying import Piece, is_by_law, missed_in
+from scenarios.designing.trying import Setup as Held
 from scenarios.errors import UsageError
 
 RUNS = 4

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from protocol.errors import SurveyError
 from protocol.surveys.survey import Survey, shown
 from scenarios.errors import UsageError
-from scenarios.running.names import name_hint
+from scenarios.wording.hints import name_hint
 
 Names = tuple[str, ...]
 

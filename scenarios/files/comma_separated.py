@@ -15,7 +15,7 @@ from protocol.surveys.formulas import escape_formula
 from protocol.surveys.records import Records
 from scenarios.errors import say
 from scenarios.files.writing import write_whole
-from scenarios.report.formatting import count
+from scenarios.wording.formatting import count
 
 
 class CsvText(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenarios.errors import UsageError, install_command
-from scenarios.report.formatting import as_json
+from scenarios.wording.formatting import as_json
 
 NAMESPACE = "sottovoce."
 """What the keys of a file's metadata begin with."""

@@ -27,7 +27,7 @@ from scenarios.files.writing import (
     naming,
     open_private,
 )
-from scenarios.report.formatting import as_json
+from scenarios.wording.formatting import as_json
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from scenarios.errors import UsageError
-from scenarios.running.budget import within_usual_budget
+from scenarios.files.budget import within_usual_budget
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from protocol.transcript.receipts import Receipt
 from protocol.transcript.signatures import Checks
 from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
+from scenarios.files.collecting import collector_paused
 from scenarios.files.writing import naming
-from scenarios.running.collecting import collector_paused
 
 CHUNK = 1 << 17
 """The bytes that are read at once."""

@@ -19,10 +19,10 @@ from protocol.surveys.dataframes import Cell, number_text, text_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.errors import UsageError
+from scenarios.files.collecting import collector_paused
 from scenarios.own_data.opening import open_sheet
 from scenarios.own_data.sheets import Format, Source, tidied
-from scenarios.running.collecting import collector_paused
-from scenarios.running.names import did_you_mean
+from scenarios.wording.hints import did_you_mean
 
 _THOUSANDS = {
     ".": re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?"),

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from protocol.surveys.dataframes import Cell
+from scenarios.files.collecting import collector_paused
 from scenarios.own_data.sheets import Sheet
-from scenarios.running.collecting import collector_paused
 
 _MOST_CELLS = 1_500_000
 """How many distinct cells are counted at one time. One column may have more."""

@@ -21,7 +21,7 @@ from scenarios.own_data.coding import Question, alike, named_bins, number_in
 from scenarios.own_data.counting import counted, sampled
 from scenarios.own_data.opening import open_sheet
 from scenarios.own_data.sheets import Format, Source, tidied
-from scenarios.report.formatting import count
+from scenarios.wording.formatting import count
 
 MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
 """Cells that stand for no answer, beside an empty one, in small or capital letters."""

@@ -12,7 +12,7 @@ from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
 from scenarios.errors import UsageError
 from scenarios.own_data.sheets import BLOCK, Format, Sheet, sheet_of
-from scenarios.report.formatting import count
+from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")
 """What is tried between fields, in this order."""

@@ -16,8 +16,8 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute
-from scenarios.report.formatting import count, epsilon, odds
 from scenarios.report.page.svg import element, picture, text
+from scenarios.wording.formatting import count, epsilon, odds
 
 WIDTH = 1000.0
 

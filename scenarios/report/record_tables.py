@@ -19,8 +19,8 @@ from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
 from scenarios.files.transcripts import Transcript
-from scenarios.report.formatting import as_json
-from scenarios.report.rounds import RoundCounter
+from scenarios.watching.rounds import RoundCounter
+from scenarios.wording.formatting import as_json
 
 Kind = Literal["integer", "number", "flag", "text", "bytes"]
 

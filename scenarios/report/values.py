@@ -1,84 +1,21 @@
-"""An audit as values, which ``as_json`` takes: the statement, and the figures it is about."""
+"""A statement as values of JSON."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protocol.audit.claims import ClaimCheck
-from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
-from protocol.audit.ledger import Account, Ledger
-from protocol.audit.linkage import Linkage
-from protocol.audit.replay import Replay
-from protocol.estimators.estimate import Estimate
-from protocol.messages import PartyId
-from protocol.session.variant import Claim
-from protocol.transcript.cosignatures import Cosigned
-from protocol.transcript.verification import Verification
-from scenarios.report.announced import announced_values
-from scenarios.report.intervals import interval_values
-from scenarios.report.sampling import calibration_values, design_values, response_values
-from scenarios.report.statement.checks import checks_of_file, has_sum, verdict_of_file
-from scenarios.report.statement.coalitions import active_notes
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.statement.statement import Statement, statement
-from scenarios.report.statement.verdicts import SCALE, Verdict
-
-EXAMPLES = 5
-LISTED_NAMES = 50
-LISTED_SETS = 100
-"""The most names of a set, and the most sets, that values give; all are counted."""
-
-
-def judged_values(judged: Judged) -> dict[str, Any]:
-    """An audit as ``audit --json`` prints it."""
-    said = statement(judged)
-    audit = judged.audit
-    privacy = {
-        "observer": audit.ledger.observer,
-        **privacy_values(audit.ledger, partial=audit.partial),
-        "claims": [_claim_values(check) for check in audit.checks],
-        "accounts": _accounts_values(audit.ledger.accounts.values()),
-    }
-    worst = judged.worst_respondent
-    if worst is not None:
-        privacy["at_delta"] = {
-            "party": worst.party,
-            "everybody": worst.everybody,
-            "exact": worst.composition,
-            "others": judged.second_opinions,
-        }
-    elif judged.no_delta:
-        privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
-    values = {
-        "statement": statement_values(said),
-        "verdict": said.record.word,
-        **_audit_values(judged),
-        "privacy": privacy,
-        "linkage": linkage_values(judged.linkage),
-    }
-    if (analysis := audit.charter.analysis) is not None:
-        values["analysis"] = announced_values(analysis, judged.announced, audit.estimate)
-    if judged.coalition is not None:
-        values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
-    if (found := judged.worst) is not None:
-        active = active_notes(found, judged.withstands) if has_sum(found.finding) else ()
-        values["worst"] = {
-            "exact": found.exact,
-            "search": found.search,
-            "withstands": judged.withstands,
-            **coalition_values(found.finding, notes=(*active, *judged.worst_notes)),
-        }
-    if judged.account is not None:
-        values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
-    return values
+from scenarios.statement.statement import Statement, Verdict
+from scenarios.wording.formatting import as_json
 
 
 def statement_values(said: Statement) -> dict[str, Any]:
-    """A statement without the sections: what was found, the verdicts, who was counted, checks."""
+    """What is stated in words, then the figures; nothing of the sections beside these."""
+    plain: dict[str, Any] = as_json({"statement": _in_words(said), **said.values})
+    return plain
+
+
+def _in_words(said: Statement) -> dict[str, Any]:
+    """What was found, the verdicts, who was counted, and the checks."""
     grid = said.found
     return {
         "found": None
@@ -87,268 +24,27 @@ def statement_values(said: Statement) -> dict[str, Any]:
             {name: cell for (name, _), cell in zip(grid.heads, row, strict=True)}
             for row in grid.rows
         ],
-        "record": _verdict_values(said.record),
-        "privacy": {
-            **_verdict_values(said.privacy),
-            **_picked(said.privacy, "caveat", "observer", "epsilon", "crowd", "withstands"),
-            "scale": [step._asdict() for step in SCALE],
-        },
-        "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],
-        "checks": _checks_values(said.checks),
+        **{verdict.key: _verdict_values(verdict) for verdict in said.verdicts},
+        "coverage": [
+            {
+                "of": each.of,
+                "about": each.about,
+                "counted": each.counted,
+                "awaited": each.awaited,
+            }
+            for each in said.coverage
+        ],
+        "checks": [
+            {"about": check.about, "state": check.state, "says": check.says}
+            for check in said.checks
+        ],
     }
 
 
 def _verdict_values(verdict: Verdict) -> dict[str, Any]:
-    return {"verdict": verdict.word, "says": verdict.says, "reasons": verdict.reasons}
-
-
-def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    return [_picked(check, "about", "state", "says") for check in checks]
-
-
-def _claim_values(check: ClaimCheck) -> dict[str, Any]:
-    """A claim beside what the record shows.
-
-    ``factor`` is the record's figure as a multiple of the claim's; None if there is no such number.
-    """
     return {
-        **claims_values([check.claim])[0],
-        "about": check.about,
-        "record": check.record,
-        "factor": check.factor,
-        "unbounded": math.isinf(check.record),
+        "verdict": verdict.word,
+        "says": verdict.says,
+        "reasons": verdict.reasons,
+        **verdict.values,
     }
-
-
-def _accounts_values(accounts: Iterable[Account]) -> list[dict[str, Any]]:
-    """All accounts, those that are alike but for the party's name together."""
-    groups: dict[tuple[object, ...], list[Account]] = {}
-    for account in accounts:
-        key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
-        groups.setdefault(key, []).append(account)
-    return [
-        {
-            "parties": len(alike),
-            "examples": [account.party for account in alike[:EXAMPLES]],
-            **_account_values(alike[0]),
-        }
-        for alike in groups.values()
-    ]
-
-
-def _account_values(account: Account) -> dict[str, Any]:
-    return {
-        "record_epsilon": account.loss.record,
-        "attribute_epsilon": account.loss.attributes,
-        "trail": [
-            {
-                "seq": charge.seq,
-                "kind": charge.kind,
-                "record_epsilon": charge.loss.record,
-                "attributes": charge.loss.attributes,
-            }
-            for charge in account.trail
-        ],
-    }
-
-
-def _replay_values(replay: Replay) -> dict[str, Any]:
-    names = "member", "follows", "compared", "tolerated", "differences", "unsaid"
-    return {**_picked(replay, *names), "why": replay.why or None}
-
-
-def _audit_values(judged: Judged) -> dict[str, Any]:
-    audit, intervals, estimate = judged.audit, judged.intervals, judged.estimate
-    replay = audit.replay
-    return {
-        "simulated": audit.simulated,
-        "trial": audit.trial,
-        "attempt": audit.charter.attempt,
-        "findings": audit.findings,
-        "remarks": audit.remarks,
-        "verification": verification_values(audit.verification),
-        "completeness": audit.completeness,
-        "response": response_values(audit.completeness.response),
-        **design_values(audit.design, audit.no_design),
-        "replay": {
-            "aggregator": None if replay is None else _replay_values(replay),
-            "parties": len(audit.replays),
-            "follow": sum(other.follows is True for other in audit.replays),
-            "others": [
-                _replay_values(other)
-                for other in audit.replays
-                if other.follows is not True or other.unsaid or other.tolerated
-            ],
-        },
-        "result": {
-            "published": replay is not None,
-            "follows": None if replay is None else replay.follows,
-            "respondents": None if estimate is None else estimate.n,
-            "marginals": None
-            if estimate is None
-            else {
-                name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
-                for name, table in estimate.marginals().items()
-            },
-            "intervals": None
-            if estimate is None
-            else interval_values(estimate, intervals, estimate.marginals().values()),
-            **(
-                {"means": means_values(estimate)}
-                if estimate is not None and estimate.attribute_means()
-                else {}
-            ),
-            **(
-                {}
-                if judged.calibrated is None
-                else {"calibration": calibration_values(judged.calibrated)}
-            ),
-        },
-    }
-
-
-def means_values(estimate: Estimate) -> dict[str, Any]:
-    """The means of attributes that are numbers; an error is None where it is unknown."""
-    return {
-        name: {"mean": found.value, "standard_error": found.standard_error}
-        for name, found in estimate.attribute_means().items()
-    }
-
-
-def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
-    """A ledger's figures; what is unbounded is None, with the reasons beside it.
-
-    Args:
-        partial: the ledger may lack something, so that no figure of its bounds anything.
-    """
-    record = ledger.record_epsilon
-    reasons = list(ledger.unbounded)
-    if partial:
-        reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
-    apart = _unsigned_values(ledger)
-    if reasons:
-        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons, **apart}
-    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon, **apart}
-
-
-def _unsigned_values(ledger: Ledger) -> dict[str, Any]:
-    """The parties that have signed nothing, where that matters; empty if there are none."""
-    if not ledger.unsigned:
-        return {}
-    epsilon = ledger.unsigned_epsilon
-    bound = epsilon if math.isfinite(epsilon) else None
-    return {"unsigned": {"parties": len(ledger.unsigned), "record_epsilon": bound}}
-
-
-def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
-    """What a variant's authors claim; None where they claim no bound."""
-    return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]
-
-
-def verification_values(verification: Verification) -> dict[str, Any]:
-    """What verifying found."""
-    digest = verification.digest
-    word, says = verdict_of_file(verification)
-    names = "complete", "torn", "unopened", "compared", "published"
-    return {
-        "verdict": word,
-        "says": says,
-        **_picked(verification, *names, "entries", "messages", "undelivered"),
-        "checks": _checks_values(checks_of_file(verification)),
-        "digest": digest.hex() if digest else None,
-        "signed": {
-            "parties": verification.signed,
-            "by": len(verification.signed_by),
-            "of": len(verification.signed_by) + len(verification.unsigned),
-            "unsigned": verification.unsigned,
-            "checkpoints": verification.checkpoints,
-            "at_the_end": verification.final is not None,
-        },
-        "extends_checkpoint": verification.extends,
-        "equivocation": verification.equivocation is not None,
-        **_witness_values(verification),
-        "faults": verification.faults,
-    }
-
-
-def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
-    names = "cosigned", "first_cosigned"
-    found = ((name, getattr(verification, name)) for name in names)
-    return {name: _cosigned_values(each) for name, each in found if each is not None}
-
-
-def _cosigned_values(found: Cosigned) -> dict[str, Any]:
-    return {
-        "enough": found.enough,
-        **_picked(found, "needed", "missing", "invalid"),
-        "by": [{"name": name, "time": time} for name, time in found.by],
-    }
-
-
-def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
-    """What a coalition knows, as JSON has it.
-
-    Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
-    ``LISTED_SETS`` beside their number.
-
-    Args:
-        notes: what a reader has to know of what was asked.
-    """
-    return {
-        **_picked(finding.coalition, "members", "taps", "keys"),
-        **_picked(finding, "smallest", "searched", "whole", "remarks"),
-        "exposed": _set_values(finding.exposed),
-        "determined": _sets_values(finding.determined),
-        "mixed": _sets_values(finding.mixed),
-        "pairs": {"count": len(finding.pairs), "listed": finding.pairs[:LISTED_SETS]},
-        "sums": [_sum_values(found) for found in finding.sums],
-        **_picked(finding.ledger, "record_epsilon", "unbounded"),
-        **_unsigned_values(finding.ledger),
-        "notes": list(notes),
-    }
-
-
-def _sum_values(found: SumFinding) -> dict[str, Any]:
-    parts = sorted(found.components, key=lambda part: len(part.parties))
-    listed = [
-        {
-            **_set_values(part.parties),
-            "determined": part.determined,
-            "hidden_by": part.hidden_by or None,
-        }
-        for part in parts[:LISTED_SETS]
-    ]
-    return {
-        **_picked(found, "profile", "contributed", "honest", "uploads_seen", "total_known"),
-        **_picked(found, "unknown_masks", "masks", "smallest_component", "entries"),
-        "exact_counts": is_exact(found.event),
-        "opened": _set_values(found.opened),
-        "components": {"count": len(parts), "listed": listed},
-    }
-
-
-def linkage_values(linkage: Linkage) -> dict[str, Any]:
-    """What can be linked, as JSON has it; of many groups the largest, beside their number."""
-    return {
-        "observer": linkage.observer,
-        "count": len(linkage.groups),
-        "groups": [
-            {**_set_values(group.parties), **_picked(group, "linked", "unlinked", "repeated")}
-            for group in linkage.groups[:LISTED_SETS]
-        ],
-    }
-
-
-def _sets_values(sets: Sequence[tuple[PartyId, ...]]) -> dict[str, Any]:
-    ordered = sorted(sets, key=len)
-    return {"count": len(sets), "listed": [_set_values(s) for s in ordered[:LISTED_SETS]]}
-
-
-def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
-    return {"size": len(parties), "parties": parties[:LISTED_NAMES]}
-
-
-def _picked(found: object, *names: str) -> dict[str, Any]:
-    """Some of what was found, under its own names."""
-    return {name: getattr(found, name) for name in names}

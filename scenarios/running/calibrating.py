@@ -10,7 +10,7 @@ from protocol.estimators.calibration.methods import Method, calibrate
 from protocol.estimators.estimate import Estimate
 from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
-from scenarios.files.margins import read_margins
+from scenarios.own_data.margins import read_margins
 
 
 class Calibration(NamedTuple):

@@ -19,7 +19,8 @@ from protocol.variants import BUILT_IN
 from protocol.variants.oracles.names import ORACLES
 from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
-from scenarios.running.names import MODULES, SCENARIOS, did_you_mean
+from scenarios.running.names import MODULES, SCENARIOS
+from scenarios.wording.hints import did_you_mean
 
 if TYPE_CHECKING:
     from scenarios.running.scenario import Scenario

@@ -10,8 +10,8 @@ import msgspec
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
-from scenarios.running.names import parameter_hint
 from scenarios.running.parameters import parameters_checked
+from scenarios.wording.hints import parameter_hint
 
 MAKERS: Mapping[str, str] = {"p": "with_keep", "epsilon": "with_epsilon"}
 """Parameters that a constructor turns into randomizers, if the class has it and no such field."""

@@ -1,8 +1,8 @@
-"""Names of scenarios, without importing them, and hints on mistyped names."""
+"""Names of scenarios, without importing them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "scenarios.quickstart": ("quickstart",),
@@ -77,24 +77,3 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 
 SCENARIOS: Mapping[str, str] = {name: module for module in MODULES for name in MODULES[module]}
 """The module that defines a scenario, by the scenario's name."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or an empty text."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def name_hint(name: str, known: Iterable[str]) -> str:
-    """The same about one of several names in a text, which may have been divided by semicolons."""
-    if ";" in name:
-        return "; expected commas between names, not semicolons."
-    return did_you_mean(name, known)
-
-
-def parameter_hint(name: str, known: Sequence[str]) -> str:
-    """The end of an error about an unknown parameter: the nearest known one, if any, and all."""
-    near = did_you_mean(name, known)
-    return f"{near} It has {', '.join(known)}" if near else f"; it has {', '.join(known)}"

@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from protocol.session.variant import Variant
 from scenarios.files.comma_separated import CsvText, csv_text
-from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
+from scenarios.wording.formatting import as_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

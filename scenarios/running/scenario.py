@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
@@ -21,14 +21,12 @@ from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
-from scenarios.report.formatting import as_json
-from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
-from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs
 from scenarios.running.simulation import TransportName, Watch, simulate
+from scenarios.wording.hints import parameter_hint
 from transports.faults import Fault, crash
 
 if TYPE_CHECKING:
@@ -159,6 +157,7 @@ class Finished:
     Args:
         projection: applied to the tables that are reported.
         estimate: what to report instead of the outcome's own, if it is worked over.
+        agreed: whether it was made to agree with known margins, and how is to be said.
         rows: what a reader is shown instead of every attribute's table, the same keys in each.
         extra: the scenario's own keys of ``result.json``.
         error: further keys of its ``error``.
@@ -169,6 +168,7 @@ class Finished:
     outcome: Outcome[Variant]
     projection: Projection = "none"
     estimate: Estimate | None = None
+    agreed: bool = False
     rows: Sequence[Mapping[str, str | float | None]] = ()
     extra: Mapping[str, object] = field(default_factory=dict)
     error: Mapping[str, object] = field(default_factory=dict)
@@ -188,25 +188,7 @@ class Finished:
         """
         if not calibration.files:
             return self
-        found = calibration.of(self.reported)
-        return replace(
-            self,
-            estimate=found,
-            notes=(*self.notes, *calibration_sentences(found)),
-            extra={**self.extra, "calibration": calibration_values(found)},
-        )
-
-    def values(self, intervals: Intervals = USUAL) -> dict[str, Any]:
-        """Everything of ``result.json`` but the scenario's name and parameters.
-
-        Args:
-            intervals: their level, and what they are about.
-        """
-        values = self.outcome.summary(self.reported, self.projection, intervals)
-        if self.error:
-            values["error"] = {**values.get("error", {}), **self.error}
-        plain: dict[str, Any] = as_json({**values, **self.extra})
-        return plain
+        return replace(self, estimate=calibration.of(self.reported), agreed=True)
 
 
 class _Spread(msgspec.Struct, frozen=True, kw_only=True):

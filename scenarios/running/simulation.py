@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import trio
@@ -30,9 +29,9 @@ from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
 from scenarios.errors import UsageError
+from scenarios.files.collecting import collector_paused
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
-from scenarios.running.collecting import collector_paused
 from scenarios.running.credentials import issuer_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.workers import engine_for, keys_by, run_in_workers
@@ -232,12 +231,6 @@ async def _run_here(
             identities=setting.identities,
             budget=budget,
         )
-
-
-EXECUTORS: Mapping[str, Callable[..., Outcome[Variant]]] = MappingProxyType(
-    {name: functools.partial(simulate, transport=name) for name in TRANSPORTS}
-)
-"""``simulate`` on every transport, by name: for ``protocol.testing.contract``."""
 
 
 @dataclass(frozen=True, slots=True)

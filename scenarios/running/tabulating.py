@@ -22,7 +22,6 @@ from protocol.crypto.merkle import Tree
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
-from protocol.estimators.projection import Projection
 from protocol.messages import Message
 from protocol.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
 from protocol.populations.population import Population, Resampled
@@ -30,7 +29,6 @@ from protocol.populations.tally import Tally
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import V, Variant, parameters_of
 from protocol.surveys.records import Records
-from protocol.transcript.entries import WITHHELD
 from scenarios.engines.carrying import own_files, packed, unpacked
 from scenarios.engines.engine import Engine, EngineName, completed
 from scenarios.engines.opening import open_engine
@@ -43,12 +41,10 @@ from scenarios.files.cohorts_done import (
     sole,
     write_snapshot,
 )
-from scenarios.report.formatting import as_json, count
-from scenarios.report.sampling import calibration_values
-from scenarios.report.values import claims_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
-from scenarios.running.outcomes import Outcome, V_co, WithEstimate, reported_values
+from scenarios.running.outcomes import Outcome, V_co, WithEstimate
 from scenarios.running.scenario import Context, Scenario
+from scenarios.wording.formatting import count
 from transports.faults import Fault
 
 E = TypeVar("E", bound=Estimate)
@@ -152,44 +148,6 @@ class Tabulated(Generic[V_co]):
             f"{self.population.says}: nobody was live, no message was sent, and nothing was "
             "recorded."
         )
-
-    def values(
-        self, projection: Projection = "none", intervals: Intervals = ABOUT_POPULATION
-    ) -> dict[str, Any]:
-        """Everything of ``result.json`` but the scenario's name and parameters.
-
-        Args:
-            projection: applied to the tables.
-            intervals: their level, and what they are about.
-        """
-        estimate, loss, records = self.reported, self.loss, self.population.records
-        privacy: dict[str, Any] = {
-            "record_epsilon": None if loss.unbounded else loss.record,
-            "attribute_epsilon": None if loss.unbounded else self.attribute_epsilon,
-            **({"unbounded": list(loss.unbounded)} if loss.unbounded else {}),
-            "claims": claims_values(self.variant.claims()),
-        }
-        plain: dict[str, Any] = as_json(
-            {
-                "variant": self.variant.name,
-                "seed": WITHHELD if self.withheld else self.seed,
-                "by_law": {
-                    "says": self.sentence,
-                    "population": self.population.says,
-                    "cohort": self.cohort,
-                    "cohorts": self.cohorts,
-                    "stages": self.stages,
-                    "engine": self.engine,
-                },
-                "respondents": self.n,
-                **reported_values(estimate, records, projection, intervals, respondents=self.n),
-                **({"calibration": calibration_values(estimate)} if self.calibration.files else {}),
-                "digest": self.digest.hex(),
-                "privacy": privacy,
-                "seconds": round(self.seconds, 3),
-            }
-        )
-        return plain
 
 
 def tabulate(

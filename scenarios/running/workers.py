@@ -28,7 +28,7 @@ from protocol.simulation.setting import PublicKeys, Setting, public_keys, simula
 from protocol.surveys.records import Records
 from scenarios.engines.engine import Engine, Lost, in_order
 from scenarios.errors import UsageError
-from scenarios.running.collecting import collector_paused
+from scenarios.files.collecting import collector_paused
 from scenarios.running.credentials import Credentials, issuer_of
 from transports.background import running
 from transports.base import Limits

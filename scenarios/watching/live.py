@@ -13,11 +13,11 @@ from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import printable
-from scenarios.report.formatting import count, cut
 from scenarios.running.simulation import Watch
 from scenarios.watching.bars import Ongoing, ongoing, terminal
 from scenarios.watching.standings import Following, Line, Standing
 from scenarios.watching.words import about, basis, event, figure, lost, sentence, spent
+from scenarios.wording.formatting import count, cut
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -173,7 +173,7 @@ class Drawing:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table
 
-        from scenarios.report.terminal.plain import plain
+        from scenarios.wording.plain import plain
 
         standing = self._standing
         yield plain(f"round {standing.round:,}: {event(standing)}; {lost(standing)}")

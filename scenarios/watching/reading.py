@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from scenarios.errors import printable
 from scenarios.files.transcripts import Transcript, open_transcript
-from scenarios.report.formatting import size
 from scenarios.watching.bars import ongoing
+from scenarios.wording.formatting import size
 
 LONG = 2**20
 """The bytes from which on a transcript takes seconds to read."""

@@ -33,7 +33,7 @@ from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.rounds import Ended, RoundCounter
+from scenarios.watching.rounds import Ended, RoundCounter
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""

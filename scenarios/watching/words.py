@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from protocol.estimators.inference.words import Intervals, Shown, bracketed
-from scenarios.report.formatting import NONE, count, cut, epsilon
-from scenarios.report.intervals import decimal, in_percent
 from scenarios.watching.standings import Line, Standing
+from scenarios.wording.formatting import NONE, count, cut, epsilon
+from scenarios.wording.intervals import decimal, in_percent
 
 
 def event(standing: Standing) -> str:

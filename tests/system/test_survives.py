@@ -11,6 +11,8 @@ from parties.session import LINGER
 from protocol.messages import AGGREGATOR
 from protocol.variants import BUILT_IN
 from scenarios.files.kept_records import PARTIAL, TRANSCRIPT
+from scenarios.running.scenario import Finished
+from scenarios.statement.runs import run_values
 from tests.scenarios.command import ROOT
 from tests.system import disk
 from tests.system.__main__ import failures_of
@@ -48,7 +50,7 @@ def test_without_faults_everybody_is_counted(name: str) -> None:
     assert broken_in(course) == []
     [life] = course.lives_of("aggregator")
     assert life.outcome is not None
-    assert life.outcome.summary()["counted"] == PARTIES
+    assert run_values(Finished(outcome=life.outcome))["counted"] == PARTIES
     assert {one.said for one in course.lives} == {"done", "published"}
 
 

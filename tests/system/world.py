@@ -43,6 +43,8 @@ from scenarios.files.writing import write_whole
 from scenarios.operation import operation
 from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Finished
+from scenarios.statement.runs import run_values
 from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching
 from tests.system.hosts import HOST, Host, Moments, receiving
@@ -541,7 +543,9 @@ async def aggregate(
             joining=JOINING,
             listening=lambda where: None,
         )
-        write_whole(out / RESULT, json_text(outcome.summary()) + "\n", private=True)
+        write_whole(
+            out / RESULT, json_text(run_values(Finished(outcome=outcome))) + "\n", private=True
+        )
     return outcome
 
 

@@ -89,16 +89,17 @@ def attacked_actively(text: str, options: Options) -> int:
     Args:
         text: a variant as a person names it, or ``EVERY``.
     """
-    from scenarios.report.terminal.active import active_report, active_values, every_verdict
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.attacks import active_values, state_active, state_every
 
     if text != EVERY:
         started = time.perf_counter()
         found, written = _attacked(find_variant(text), options, options.out)
+        said = state_active(text, found, written, seconds=time.perf_counter() - started)
         if options.as_json:
-            print_json(active_values(found))
+            print_json(said.values)
         else:
-            seconds = time.perf_counter() - started
-            print_report(active_report(text, found, written, seconds=seconds))
+            print_report(statement_report(said))
         return 1 if found.accused else 0
     if options.settings or options.survey_file is not None:
         raise UsageError("--set and --survey are for one variant, not for all")
@@ -111,10 +112,11 @@ def attacked_actively(text: str, options: Options) -> int:
     if options.as_json:
         print_json([active_values(found) for _, found, _, _ in every])
     else:
-        print_report([every_verdict([found for _, found, _, _ in every])])
+        print_report(statement_report(state_every([found for _, found, _, _ in every])))
         for name, found, written, seconds in every:
             click.echo()
-            print_report(active_report(name, found, written, seconds=seconds))
+            said = state_active(name, found, written, seconds=seconds)
+            print_report(statement_report(said))
     return 1 if any(found.accused for _, found, _, _ in every) else 0
 
 
@@ -126,7 +128,7 @@ def _attacked(
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import example, read_survey
     from scenarios.engines.sweep import about_of
-    from scenarios.report.terminal.active import active_values
+    from scenarios.statement.attacks import active_values
 
     survey = read_survey(options.survey_file) if options.survey_file is not None else None
     made, records = example(cls, options.settings, survey)
@@ -194,7 +196,8 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     from protocol.attack.active.script import Script
     from protocol.session.variant import build
     from scenarios.cli.example_variants import respondents_of
-    from scenarios.report.terminal.active import finding_values, replay_report
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.attacks import finding_values, state_replayed
 
     cls, kept = find_variant(text), read_script(path)
     if kept.variant != cls.name:
@@ -223,7 +226,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     if as_json:
         print_json([finding_values(one) for one in found])
     else:
-        print_report(replay_report(script, found))
+        print_report(statement_report(state_replayed(script, found)))
     return 1 if found else 0
 
 

@@ -257,16 +257,15 @@ def attack(
         raise UsageError(
             f"{given or '--trials'}: takes more memory than there is; give a smaller number"
         ) from error
+    from scenarios.statement.attacks import state_attack
+
+    said = state_attack(variant, result, seconds=time.perf_counter() - started)
     if as_json:
-        from scenarios.report.terminal.attack import attack_values
-
-        print_json(attack_values(variant, result))
+        print_json(said.values)
     else:
-        from scenarios.report.terminal.attack import attack_report, figures_report
+        from scenarios.report.terminal.statement import statement_report
 
-        print_report(attack_report(variant, result))
-        seconds = time.perf_counter() - started
-        print_report(figures_report(result, seconds=seconds), soft_wrap=False)
+        print_report(statement_report(said))
     return 1 if result.accused else 0
 
 
@@ -284,7 +283,7 @@ def _variant_attacked(
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES, example, read_survey
     from scenarios.engines.sweep import about_of
-    from scenarios.report.terminal.attack import attack_values
+    from scenarios.statement.attacks import attack_values
 
     survey = read_survey(survey_file) if survey_file is not None else None
     made, records = example(cls, settings, survey)

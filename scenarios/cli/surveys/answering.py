@@ -18,9 +18,9 @@ from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
 from scenarios.deployment.receipts import Kept
 from scenarios.errors import printable, say
-from scenarios.report.announced import described
-from scenarios.report.withstanding import sums_sentences
-from scenarios.running.budget import within_usual_budget
+from scenarios.files.budget import within_usual_budget
+from scenarios.wording.announced import described
+from scenarios.wording.withstanding import sums_sentences
 from transports.lasting.link import PATIENCE
 
 folder_argument = click.argument("folder", type=READ_FOLDER)

@@ -25,7 +25,7 @@ from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, Written
 from scenarios.engines.carrying import own_files
 from scenarios.engines.sweep import code_of
 from scenarios.errors import UsageError
-from scenarios.files.comma_separated import write_csv
+from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import prepare_output, write_whole
 
@@ -146,10 +146,11 @@ def compare(
     from scenarios.comparing.comparison import Compared
     from scenarios.comparing.comparison import compare as compared
     from scenarios.deployment.survey_plan import read_questions
+    from scenarios.deployment.trial import LIVE
     from scenarios.designing.candidates import Wanted
     from scenarios.designing.targets import target_of
-    from scenarios.own_data.trial import LIVE
-    from scenarios.report.terminal.comparison import comparison_report
+    from scenarios.report.terminal.statement import statement_report
+    from scenarios.statement.comparisons import state_comparison
 
     if plot is not None:
         from scenarios.report.pictures.drawing import check_plot
@@ -194,15 +195,17 @@ def compare(
             projection=project,
             carried=sweep,
         )
-        text = json_text(done.values())
+        said = state_comparison(done)
+        rows = said.values["rows"]
+        text = json_text(said.values)
         written = []
         if out is not None:
-            write_csv(out / CSV, done.csv(), private=True)
+            write_csv(out / CSV, csv_text(rows[0], (row.values() for row in rows)), private=True)
             write_whole(out / JSON, text + "\n", private=True)
             written = [out / CSV, out / JSON]
             sweep.finish()
         if plot is not None:
-            from scenarios.comparing.comparison import plot_comparison
+            from scenarios.report.pictures.comparisons import plot_comparison
             from scenarios.report.pictures.drawing import rendered
 
             write_whole(plot, rendered(plot_comparison(done), plot.suffix))
@@ -210,7 +213,7 @@ def compare(
     if as_json:
         click.echo(text)
         return
-    print_report(comparison_report(done), soft_wrap=False)
+    print_report(statement_report(said), soft_wrap=False)
     if written:
         click.echo(f"written: {', '.join(map(str, written))}")
 

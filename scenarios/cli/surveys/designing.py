@@ -27,18 +27,13 @@ from scenarios.designing.designing import Designed, Maker, Setup, designed
 from scenarios.designing.needing import Needed, epsilon_needed, respondents_needed, ways_of
 from scenarios.designing.simulating import RUNS
 from scenarios.designing.targets import target_of
-from scenarios.designing.values import (
-    Values,
-    designed_values,
-    needed_values,
-    row_values,
-)
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.report.formatting import count
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
+from scenarios.statement.designs import Values, row_values, state_designs, state_needed
+from scenarios.wording.formatting import count
 
 _OF_RANKING = {
     "own": "--variant",
@@ -256,12 +251,13 @@ def _design(
         write_csv(out, _csv(map(row_values, found.rows), setup))
     if plot is not None:
         _draw(found, plot)
+    said = state_designs(found, every=every)
     if as_json:
-        print_json(designed_values(found))
+        print_json(said.values)
         return
-    from scenarios.report.terminal.designs import designed_report
+    from scenarios.report.terminal.statement import statement_report
 
-    print_report(designed_report(found, every=every), soft_wrap=False)
+    print_report(statement_report(said), soft_wrap=False)
     for path in filter(None, (out, plot)):
         click.echo(printable(f"written: {path}"))
 
@@ -307,15 +303,15 @@ def _need(
         raise UsageError(f"no variant with a closed form estimates {setup.target.says} so well")
     needed.sort(key=lambda one: (one.epsilon, one.respondents))
     without = [name for name, each in found.items() if not each]
-    values = needed_values(setup, error, level, needed)
+    said = state_needed(setup, error, level, needed, without)
     if out is not None:
-        write_csv(out, _csv(values["needed"], setup))
+        write_csv(out, _csv(said.values["needed"], setup))
     if as_json:
-        print_json(values)
+        print_json(said.values)
         return
-    from scenarios.report.terminal.designs import needed_report
+    from scenarios.report.terminal.statement import statement_report
 
-    print_report(needed_report(setup, error, level, needed, without), soft_wrap=False)
+    print_report(statement_report(said), soft_wrap=False)
     if out is not None:
         click.echo(printable(f"written: {out}"))
 

@@ -33,10 +33,10 @@ from scenarios.deployment.enrolment.organising import seal as sealed_by
 from scenarios.deployment.preflight import Fact, what_is_asked
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError, printable
-from scenarios.report.announced import described
-from scenarios.report.formatting import count as counted
-from scenarios.report.withstanding import sums_sentences
-from scenarios.running.budget import within_usual_budget
+from scenarios.files.budget import within_usual_budget
+from scenarios.wording.announced import described
+from scenarios.wording.formatting import count as counted
+from scenarios.wording.withstanding import sums_sentences
 
 _LARGEST_LIST = 1 << 24
 

@@ -16,14 +16,7 @@ from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import Interval
-from protocol.estimators.inference.words import (
-    Intervals,
-    bracketed,
-    decimals,
-    figures_of,
-    sentences,
-)
+from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
@@ -51,11 +44,12 @@ from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.own_data.sheets import tidied
 from scenarios.report.beside import Beside, write_synthetic
-from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
-from scenarios.running.names import did_you_mean, name_hint
+from scenarios.statement.sampling import calibration_sentences, calibration_values
+from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
 from scenarios.watching.reading import reading
+from scenarios.wording.hints import did_you_mean, name_hint
 
 ENDINGS = (".csv", ".parquet", ".json")
 
@@ -65,15 +59,6 @@ TABLE = "table"
 ABOUT = ("level", "about", "source")
 """What is in every row of a file: the level of the interval, whom it is about, and whether the
 record is that of a survey among people, of a simulation or of a trial."""
-
-_SHOWN = 200
-_MADE = {
-    "simulation": "The record is that of a simulation, which protects nobody: its seed is in it.",
-    "trial": "The record is that of a trial, in which one program held all answers.",
-}
-
-Columns = dict[str, NDArray[Any]]
-"""Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""
 
 
 @click.command()
@@ -197,12 +182,17 @@ def estimate(
     if synthetic is not None:
         write_synthetic(synthetic, found, digest)
     written = [path for path in (out, synthetic) if path is not None]
-    if as_json:
-        print_json({**about, "rows": _rows(columns)})
-    elif out is None and tested:
-        _print_tests(columns, about)
-    elif out is None:
-        _print(columns, intervals, project, about, notes)
+    if as_json or out is None:
+        if tested:
+            said = state_tests(columns, about)
+        else:
+            said = state_table(columns, intervals, project, about, notes)
+        if as_json:
+            print_json(said.values)
+        else:
+            from scenarios.report.terminal.statement import statement_report
+
+            print_report(statement_report(said), soft_wrap=False)
     for path in [] if as_json else written:
         click.echo(printable(f"written: {path}"))
     return 0
@@ -287,24 +277,6 @@ def _tests(found: Estimate, tested: Sequence[str]) -> Columns:
     }
 
 
-def _print_tests(columns: Columns, about: Mapping[str, Any]) -> None:
-    from scenarios.report.terminal.plain import plain
-    from scenarios.report.terminal.text import rows_table
-
-    rows = [
-        [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
-        for row in zip(*(column.tolist() for column in columns.values()), strict=True)
-    ]
-    names = ["first", "second", "test", "statistic", "degrees", "p-value", "p-value, Holm"]
-    said = (
-        f"from {about['respondents']:,} respondents",
-        "A small p-value says that the two attributes depend on each other in the population; the "
-        "tests know of the randomization. Holm's is corrected for all pairs that were asked for.",
-        *([_MADE[about["source"]]] if about["source"] in _MADE else []),
-    )
-    print_report([rows_table(names, rows), *map(plain, said)], soft_wrap=False)
-
-
 def _means(found: Estimate, intervals: Intervals) -> Columns:
     return _stacked(
         [
@@ -361,16 +333,11 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _rows(columns: Columns) -> list[dict[str, Any]]:
-    cells = (column.tolist() for column in columns.values())
-    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
-
-
 def _write(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
     """Write a file of the format that its name ends in."""
     ending = path.suffix.lower()
     if ending == ".json":
-        write_whole(path, json_text({**about, "rows": _rows(columns)}) + "\n")
+        write_whole(path, json_text(rows_values(columns, about)) + "\n")
         return
     size = len(next(iter(columns.values())))
     level, *texts = (np.full(size, about[name]) for name in ABOUT)
@@ -381,39 +348,3 @@ def _write(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
         return
     rows = zip(*(each.tolist() for each in whole.values()), strict=True)
     write_csv(path, csv_text(whole, rows))
-
-
-def _print(
-    columns: Columns,
-    intervals: Intervals,
-    project: Projection,
-    about: Mapping[str, Any],
-    notes: Sequence[str],
-) -> None:
-    from scenarios.report.terminal.plain import plain
-    from scenarios.report.terminal.text import rows_table
-
-    figures = figures_of(columns["value"], Interval(columns["low"], columns["high"]))
-    # Of people one decimal is enough.
-    digits = decimals(figures, least=1 if max(abs(cell.value) for cell in figures) > 1 else 4)
-
-    def figure(value: float) -> str:
-        return f"{value:.{digits}f}"
-
-    said = [name for name in columns if name not in FIGURES]
-    texts = zip(*(columns[name][:_SHOWN].tolist() for name in said), strict=True)
-    printed = [
-        [
-            *(text or "" for text in row),
-            figure(cell.value),
-            bracketed(cell, figure),
-        ]
-        for row, cell in zip(texts, figures, strict=False)
-    ]
-    parts = [rows_table([*said, "estimate", intervals.name], printed)]
-    if len(figures) > _SHOWN:
-        parts.append(plain(f"and {len(figures) - _SHOWN:,} more rows: --out FILE has all"))
-    parts.append(plain(f"from {about['respondents']:,} respondents"))
-    parts += map(plain, (*notes, *sentences(intervals, figures, project)))
-    parts += [plain(_MADE[about["source"]])] if about["source"] in _MADE else []
-    print_report(parts, soft_wrap=False)

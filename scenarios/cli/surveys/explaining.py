@@ -36,7 +36,6 @@ from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.report.formatting import count
 from scenarios.report.one_respondent import (
     BEGINS,
     Proof,
@@ -47,6 +46,7 @@ from scenarios.report.one_respondent import (
 )
 from scenarios.running.loading import variant_of
 from scenarios.watching.reading import reading
+from scenarios.wording.formatting import count
 
 MOST_CELLS = 2**16
 """The most combinations of answers whose joint distribution is estimated."""

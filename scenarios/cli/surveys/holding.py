@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -46,12 +45,14 @@ from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating
 from scenarios.report.beside import Beside
-from scenarios.report.statement.parts import some
-from scenarios.report.withstanding import sums_sentences
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
+from scenarios.statement.runs import state_run
+from scenarios.statement.statement import Statement
 from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
+from scenarios.wording.formatting import nats, some
+from scenarios.wording.withstanding import sums_sentences
 
 _NAMED = 20
 """How many parties are named that have answered in an attempt that is abandoned."""
@@ -148,12 +149,12 @@ def aggregate(
         clear(out, force=force)
 
     done: Finished | None = None
-    values: dict[str, Any] = {}
+    stated = Statement()
 
     def publish(outcome: Outcome[Variant]) -> None:
-        nonlocal done, values
-        done, values = reported(outcome, project, intervals, calibration)
-        write_whole(out / RESULT, json_text(values) + "\n", private=True)
+        nonlocal done, stated
+        done, stated = reported(outcome, project, intervals, calibration)
+        write_whole(out / RESULT, json_text(stated.values) + "\n", private=True)
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
             say(f"witness {answer.witness.key.name} {said}")
@@ -189,11 +190,11 @@ def aggregate(
         )
     assert done is not None, "a survey that was held is published"
     if as_json:
-        print_json(values)
+        print_json(stated.values)
     else:
-        from scenarios.report.terminal.text import outcome_report
+        from scenarios.report.terminal.statement import statement_report
 
-        print_report(outcome_report("survey", done, intervals), soft_wrap=False)
+        print_report(statement_report(stated), soft_wrap=False)
     for path in beside.write("survey", done, intervals):
         say(f"written: {path}")
 
@@ -203,8 +204,8 @@ def reported(
     project: Projection,
     intervals: Intervals,
     calibration: Calibration = UNCALIBRATED,
-) -> tuple[Finished, dict[str, Any]]:
-    """A survey that was held, as it is published, and its ``result.json``.
+) -> tuple[Finished, Statement]:
+    """A survey that was held, as it is published, and what is stated of it.
 
     Where the estimate cannot be calibrated or projected so, that is said, and it stays as it is or
     its shares stay raw: it is published in any case.
@@ -215,7 +216,7 @@ def reported(
     except UsageError as error:
         say(f"{error}; the estimate is not calibrated")
     try:
-        return done, done.values(intervals)
+        return done, state_run("survey", done, intervals)
     except (ProtocolError, ValueError) as error:
         if project == "none":
             raise
@@ -268,7 +269,6 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
 
 
 def _cost_of(attempt: int, member: Member) -> str:
-    from scenarios.report.terminal.text import nats
 
     return (
         f"attempt {attempt}: whoever answered an earlier one pays again, epsilon "

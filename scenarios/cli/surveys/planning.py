@@ -12,8 +12,8 @@ from scenarios.errors import UsageError, printable
 from scenarios.files.writing import write_whole
 from scenarios.own_data.plan_text import plan_text
 from scenarios.own_data.proposing import BINS, MOST, RARE, propose
-from scenarios.report.formatting import count
 from scenarios.streams import lossless
+from scenarios.wording.formatting import count
 
 
 @click.command(context_settings={"allow_extra_args": True})

@@ -23,11 +23,11 @@ from protocol.estimators.inference.words import Intervals, Shown, bracketed, fig
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
-from scenarios.report.formatting import NONE, count, cut, signed
-from scenarios.report.intervals import in_percent
 from scenarios.report.page.svg import element, picture, text, width_of
 from scenarios.report.pictures.triangle import left_out, outline
-from scenarios.report.statement.parts import Grid, Section
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import NONE, count, cut, signed
+from scenarios.wording.intervals import in_percent
 
 PAIRS, CELLS = 6, 100
 """So many pairs at most are opened, of at most so many cells each."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from scenarios.report.formatting import cut
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
-from scenarios.report.page.estimate import estimate
-from scenarios.report.page.page import report
+from scenarios.report.page.page import facts_of, kind_of, statement_page
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
-from scenarios.report.rounds import Round
-from scenarios.report.sampling import calibration_sentences
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.statement import statement
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.estimates import estimated
+from scenarios.statement.sampling import calibration_sentences
+from scenarios.statement.statement import Section
+from scenarios.watching.rounds import Round
 from scenarios.watching.standings import StandingWriter
+from scenarios.wording.formatting import cut
 
 BEGINS = b"<!doctype html>"
 """How such a file begins."""
@@ -34,13 +36,18 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
     """
     stated, survey = statement(judged), judged.audit.charter.variant.survey
     said, flows = traffic(judged.audit, rounds)
-    published, drawn = estimate(
-        judged.estimate,
-        judged.intervals,
-        notes=() if judged.calibrated is None else calibration_sentences(judged.calibrated),
+    estimate = judged.estimate
+    published = (
+        Section(key="estimate", title="The published estimate", lead="There is none to show.")
+        if estimate is None
+        else estimated(
+            estimate,
+            judged.intervals,
+            notes=() if judged.calibrated is None else calibration_sentences(judged.calibrated),
+        )
     )
-    together = association(judged.estimate, judged.intervals)
-    extras = {said.key: flows, published.key: drawn}
+    together = association(estimate, judged.intervals)
+    extras = {said.key: flows}
     if together is not None:
         extras["association"] = together[1]
     if judged.coalition is not None:
@@ -54,13 +61,12 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
     found, *others, integrity = stated.sections
     agreed = terms(judged.header, survey)
     wrong = [found] if found.grids else []
-    return report(
-        "audit.html",
-        judged,
-        stated,
-        rounds,
-        [*wrong, *shown, *others, said, agreed, integrity],
-        extras,
+    sections = (*wrong, *shown, *others, said, agreed, integrity)
+    return statement_page(
+        replace(stated, title=survey.title, facts=facts_of(judged, rounds), sections=sections),
+        kind=kind_of(judged.audit),
+        template="audit.html",
+        extras=extras,
         script="replay.js" if extras.get("replay") else "",
         source=(
             ("Variant", cut(judged.header.variant)),

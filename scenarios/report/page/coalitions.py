@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from protocol.audit.coalition.finding import CoalitionFinding, Component
-from scenarios.report.formatting import count
 from scenarios.report.page.svg import element, picture, text
+from scenarios.wording.formatting import count
 
 DRAWN = 48
 """Up to so many parties are drawn one by one, more as groups; and so many groups at most."""

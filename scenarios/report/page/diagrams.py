@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.report.formatting import MINUS, TIMES, count
 from scenarios.report.page.svg import element, picture, text, width_of
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict
+from scenarios.statement.statement import Verdict
+from scenarios.wording.formatting import MINUS, TIMES, count
 
 _SCALE = 100.0
 """The least width of a scale between labels and words."""
@@ -48,33 +48,36 @@ def bars(shares: Sequence[float | None]) -> Markup:
     )
 
 
-def ruler(verdict: PrivacyVerdict) -> Markup:
-    """The scale of privacy as a ruler, the verdict's step filled, and a mark where it stands."""
+def ruler(verdict: Verdict) -> Markup:
+    """Its scale as a ruler, the verdict's step filled, and a mark where it stands."""
+    scale = verdict.scale
+    if scale is None:
+        return Markup()
     width, height, top = 400.0, 22.0, 12.0
-    step_width = width / len(SCALE)
+    step_width = width / len(scale.steps)
     parts = []
-    for place, step in enumerate(SCALE):
+    for place, step in enumerate(scale.steps):
         x, here = place * step_width, step.name == verdict.word
         room = step_width - 2
         class_ = verdict.state if here else None
         parts.append(element("rect", x=x, y=top, width=room, height=height, rx=3, class_=class_))
         middle = x + room / 2
         parts.append(text(middle, top + 15.5, step.name, "here middle" if here else "middle"))
-        if place + 1 < len(SCALE):
-            edge = f"{TIMES}{step.odds:,.0f}"
+        if place + 1 < len(scale.steps):
+            edge = f"{TIMES}{step.edge:,.0f}"
             parts.append(text(x + step_width - 1, top + height + 14, edge, "tick middle"))
-    parts.append(text(0, top + height + 14, "odds", "tick"))
+    parts.append(text(0, top + height + 14, scale.measure, "tick"))
     parts.append(text(width, top + height + 14, "no limit", "tick end"))
-    if verdict.word != "unknown":
-        x = verdict.place * width
+    if scale.place is not None:
+        x = scale.place * width
         points = f"{x:.1f},{top - 1:.1f} {x - 6:.1f},{top - 11:.1f} {x + 6:.1f},{top - 11:.1f}"
         parts.append(element("polygon", points=points))
     steps = ", ".join(
-        f"{step.name} up to {step.odds:,.0f}" if math.isfinite(step.odds) else f"{step.name} beyond"
-        for step in SCALE
+        f"{step.name} up to {step.edge:,.0f}" if math.isfinite(step.edge) else f"{step.name} beyond"
+        for step in scale.steps
     )
-    description = f"The scale, by how far odds can change: {steps}. The verdict: {verdict.word}."
-    title = "Where this stands on the scale of privacy"
+    description = f"The scale, {scale.goes_by}: {steps}. The verdict: {verdict.word}."
+    title = f"Where this stands on the scale of {scale.of}"
     return picture("ruler", title, description, (width, top + height + 18), parts, class_="ruler")
 
 

@@ -13,21 +13,21 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from math import isinf
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from protocol.audit.audit import Audit
 from scenarios.errors import printable
-from scenarios.report.formatting import NONE, count, cut, epsilon, size
 from scenarios.report.page import diagrams
-from scenarios.report.rounds import Round
-from scenarios.report.statement.checks import bounded_beside_sums
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import WORDS, Bar, Section
-from scenarios.report.statement.statement import Statement
-from scenarios.report.statement.verdicts import SCALE_SAYS
+from scenarios.report.page.panels import panels
+from scenarios.statement.audits.checks import bounded_beside_sums
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.statement import WORDS, Bar, Fact, Statement
+from scenarios.watching.rounds import Round
+from scenarios.wording.formatting import NONE, count, cut, epsilon, size
 
 TEMPLATES = files("scenarios.report.page") / "templates"
 """The templates, style sheets and scripts of pages."""
@@ -35,61 +35,52 @@ TEMPLATES = files("scenarios.report.page") / "templates"
 _INTERVAL = re.compile(r"\[([^\[\], ]+), ([^\[\], ]+)\]")
 
 
-class Fact(NamedTuple):
-    """One figure at the top: what it is, the figure, and what stands below it."""
-
-    name: str
-    value: str
-    note: str
-
-
-def report(
-    template: str,
-    judged: Judged,
-    statement: Statement,
-    rounds: Sequence[Round],
-    sections: Sequence[Section],
-    extras: Mapping[str, Mapping[str, object]],
+def statement_page(
+    said: Statement,
     *,
+    kind: str,
+    template: str = "report.html",
+    extras: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    source: Sequence[tuple[str, str]] = (),
     script: str = "",
     **values: object,
 ) -> str:
-    """A page about a transcript: what its template says first, then some sections.
+    """A statement as a page: what was found, the verdicts, the checks, then its sections.
 
     Args:
-        template: the name of its file.
-        judged: what was found in the transcript.
-        statement: what is said of it.
-        rounds: as from ``rounds_of``.
-        sections: in their order.
+        said: the statement.
+        kind: what it is of, in a few words.
+        template: the name of its file, if it is of a kind that says more.
         extras: what is drawn besides, by the section's key.
+        source: where it is from, as names and values.
         script: the file of the only one that the page runs; by default none.
         values: what else the template takes.
     """
+    drawn = {section.key: panels(section) for section in said.sections if section.panels}
+    scales = [verdict.scale for verdict in said.verdicts]
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    source = (TEMPLATES / script).read_text(encoding="utf-8") if script else ""
+    code = (TEMPLATES / script).read_text(encoding="utf-8") if script else ""
     rendered: str = (
         environment()
         .get_template(template)
         .render(
-            title=cut(judged.audit.charter.variant.survey.title, 120),
+            title=cut(said.title, 120),
             style=Markup(style),
-            script=Markup(source),
-            policy=_policy(style, source),
-            facts=_facts(judged, rounds),
-            statement=statement,
-            ruler=diagrams.ruler(statement.privacy),
-            scale=SCALE_SAYS,
-            kind=kind_of(judged.audit),
-            sections=sections,
-            extras=extras,
+            script=Markup(code),
+            policy=_policy(style, code),
+            statement=said,
+            scales=" ".join(scale.says for scale in scales if scale is not None),
+            kind=kind,
+            source=source,
+            extras={**drawn, **extras},
             **values,
         )
     )
     return rendered
 
 
-def _facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
+def facts_of(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
+    """The figures at the top of a page about a transcript."""
     audit = judged.audit
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
@@ -123,6 +114,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.globals["words"] = WORDS
+    made.globals["ruler"] = diagrams.ruler
     made.filters["unbroken"] = _unbroken
     return made
 

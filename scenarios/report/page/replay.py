@@ -11,13 +11,12 @@ from markupsafe import Markup
 
 from protocol.audit.ledger import Ledger
 from protocol.estimators.inference.words import Intervals
-from scenarios.report.formatting import NONE, count, cut, epsilon
 from scenarios.report.page.diagrams import Mark, axis, ticks
-from scenarios.report.page.page import Fact
 from scenarios.report.page.svg import element, text, width_of
-from scenarios.report.statement.parts import Grid, Section, rest
+from scenarios.statement.statement import Fact, Grid, Section
 from scenarios.watching.standings import Line, Standing, StandingWriter
 from scenarios.watching.words import event, figure
+from scenarios.wording.formatting import NONE, count, cut, epsilon, rest
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
 

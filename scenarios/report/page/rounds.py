@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
-from scenarios.report.formatting import NONE, count, cut, size
 from scenarios.report.page.svg import element, picture, text
-from scenarios.report.rounds import Flow, Round, added, stretches_of
-from scenarios.report.statement.parts import Bar, Cell, Grid, Section, rest
+from scenarios.statement.statement import Bar, Cell, Grid, Section
+from scenarios.watching.rounds import Flow, Round, added, stretches_of
+from scenarios.wording.formatting import NONE, count, cut, rest, size
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20
 

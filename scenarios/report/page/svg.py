@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from scenarios.errors import printable
-from scenarios.report.formatting import cut
+from scenarios.wording.formatting import cut
 
 _GLYPH = 0.58
 """The width of a letter, in sizes of its font, so that texts can be cut to fit."""

@@ -9,8 +9,8 @@ from typing import Any
 from protocol.crypto.randomness import WORDS
 from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Header
-from scenarios.report.formatting import count, cut
-from scenarios.report.statement.parts import Grid, Section, rest, some
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import count, cut, rest, some
 
 PARAMETERS, NAMED = 40, 12
 _DEPTH = 2

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from protocol.estimators.inference.laws import LEVEL, critical
 from protocol.estimators.inference.words import level_text
-from scenarios.report.formatting import count
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.rows import finding, named
 from scenarios.report.pictures.style import COLOURS, GREY, frame, style
 from scenarios.running.reproduction import Compared, Picture, Row
+from scenarios.wording.formatting import count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.laws import LEVEL, critical
 from protocol.estimators.inference.words import level_text
-from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import (
     COLOURS,
@@ -27,6 +26,7 @@ from scenarios.report.pictures.style import (
 )
 from scenarios.report.pictures.tables import Table, draw_table
 from scenarios.running.reproduction import Compared, Picture, Row
+from scenarios.wording.formatting import count, cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,12 +20,12 @@ from protocol.estimators.inference.words import (
 )
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
-from scenarios.report.formatting import MINUS, count, cut, epsilon
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame, literal
 from scenarios.report.pictures.triangle import draw_triangle, notes_of, width_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
+from scenarios.wording.formatting import MINUS, count, cut, epsilon
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

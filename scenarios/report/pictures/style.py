@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scenarios.errors import printable
-from scenarios.report.formatting import cut
+from scenarios.wording.formatting import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

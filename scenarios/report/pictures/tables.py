@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.report.formatting import cut
 from scenarios.report.pictures.style import literal
+from scenarios.wording.formatting import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from protocol.estimators.dependence.glance import CELLS, Glance
-from scenarios.report.formatting import count, cut
 from scenarios.report.pictures.style import COLOURS, GREY, literal
+from scenarios.wording.formatting import count, cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.report.terminal.plain import plain
 from scenarios.running.reproduction import Compared, Row
+from scenarios.wording.plain import plain
 
 MOST_LINES = 60
 """More lines of rows than these are shown as pivots."""

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.report.terminal.pivot import MOST_LINES, largest_error, pivots
-from scenarios.report.terminal.plain import plain
 from scenarios.running.reproduction import TOLERANCE, Compared, Reproduced, Row
+from scenarios.wording.plain import plain
 
 MARK = "*"
 """Stands beside a figure that differs from the printed one, for terminals without colours too."""

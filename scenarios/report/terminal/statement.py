@@ -2,40 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Literal
 
+import numpy as np
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from protocol.transcript.verification import Verification
-from scenarios.report.formatting import TIMES, count
-from scenarios.report.statement.checks import checks_of_file, verdict_of_file
-from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
-from scenarios.report.statement.statement import Statement
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, Verdict
-from scenarios.report.terminal.plain import plain
+from protocol.estimators.inference.words import bracketed, decimals
+from scenarios.statement.statement import (
+    WORDS,
+    Check,
+    Coverage,
+    Grid,
+    Panel,
+    Section,
+    State,
+    Statement,
+    Verdict,
+)
+from scenarios.wording.formatting import TIMES
+from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
-_FAULTS = 50
 _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
+PANELS = 60
+"""The most panels of a section that a table lists."""
+
+CATEGORIES, LARGEST = 40, 20
+"""Of a panel with more figures, so many of the largest are listed."""
+
 
 def statement_report(said: Statement) -> Iterator[RenderableType]:
-    """What was found and the verdicts first, then what they rest on."""
-    if said.found is not None:
-        yield from found_report(said.found)
-    yield from verdicts_report(said)
-    yield plain("")
-    yield from checks_report(said.checks)
+    """Results or what was found first, then the verdicts and what they rest on."""
+    if said.title:
+        yield plain(said.title, style="bold")
+    results = [section for section in said.sections if section.place == "result"]
+    for section in results:
+        yield from _result(section, titled=len(results) > 1)
+    if said.found is not None and not results:
+        yield from _found(said.found)
+    for verdict in said.verdicts:
+        yield from verdict_lines(verdict)
+    if said.coverage:
+        yield from _coverage(said.coverage)
+    for fact in said.facts:
+        yield plain(f"{fact.name}: {fact.value}{f' ({fact.note})' if fact.note else ''}")
+    if said.checks:
+        yield plain("")
+        yield from _checks(said.checks)
     answers = {check.says for check in said.checks}
     for section in said.sections:
-        if section.notes or section.reasons or section.facts or section.grids:
+        if section.place == "body":
             yield from _section(section, answered=section.lead in answers)
 
 
-def found_report(found: Grid) -> Iterator[RenderableType]:
+def statement_text(said: Statement, *, width: int = 100) -> str:
+    """A statement as a terminal without colours shows it."""
+    return printed(statement_report(said), width=width)
+
+
+def _found(found: Grid) -> Iterator[RenderableType]:
     """The first figures of what was found, a line for each."""
     yield plain("Found: ", style="bold").append_text(plain(found.caption, style="not bold"))
     heads = [name for name, _ in found.heads[1:]]
@@ -48,11 +81,27 @@ def found_report(found: Grid) -> Iterator[RenderableType]:
         yield plain(f"  {found.more}")
 
 
-def verdicts_report(said: Statement) -> Iterator[RenderableType]:
-    """Both verdicts, and who was counted."""
-    yield from verdict_lines(said.record)
-    yield from privacy_report(said.privacy)
-    first, *others = said.coverage
+def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
+    """A verdict with its reasons, and the scale that it goes by."""
+    style = _STYLES.get(verdict.state, "")
+    line = plain(f"{verdict.title}: " if verdict.title else "", style="bold")
+    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
+    then = "." if verdict.title else ":"
+    yield line.append_text(plain(f"{then} {verdict.says}", style="not bold default"))
+    if verdict.caveat:
+        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
+    for reason in verdict.reasons:
+        yield plain(f"  {reason}")
+    if (scale := verdict.scale) is not None:
+        steps = [f"[{name}]" if name == verdict.word else name for name, _ in scale.steps]
+        edges = [f" {TIMES}{edge:,.0f} " for _, edge in scale.steps[:-1]]
+        ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
+        yield plain(f"  Scale, {scale.goes_by}: {ruler}", style="dim")
+
+
+def _coverage(coverage: Sequence[Coverage]) -> Iterator[RenderableType]:
+    """Who was counted."""
+    first, *others = coverage
     yield plain("Counted: ", style="bold").append_text(
         plain(f"{first.says}, for {first.of}", style="not bold")
     )
@@ -61,48 +110,43 @@ def verdicts_report(said: Statement) -> Iterator[RenderableType]:
         yield plain(f"  {each.of}: {each.says}{about}")
 
 
-def privacy_report(verdict: PrivacyVerdict) -> Iterator[RenderableType]:
-    """The verdict on privacy, and the scale that it goes by."""
-    yield from verdict_lines(verdict)
-    yield _scale(verdict)
-
-
-def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
-    """A verdict with its reasons."""
-    style = _STYLES.get(verdict.state, "")
-    line = plain(f"{verdict.title}: ", style="bold")
-    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
-    yield line.append_text(plain(f". {verdict.says}", style="not bold default"))
-    if verdict.caveat:
-        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
-    for reason in verdict.reasons:
-        yield plain(f"  {reason}")
-
-
-def _scale(verdict: PrivacyVerdict) -> RenderableType:
-    """The scale in a line, with the verdict marked."""
-    steps = [f"[{step.name}]" if step.name == verdict.word else step.name for step in SCALE]
-    edges = [f" {TIMES}{step.odds:,.0f} " for step in SCALE[:-1]]
-    ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
-    return plain(f"  Scale, by how far odds can change: {ruler}", style="dim")
-
-
-def checks_report(checks: Iterable[Check]) -> Iterator[RenderableType]:
+def _checks(checks: Iterable[Check]) -> Iterator[RenderableType]:
     """Every check in a line."""
     for check in checks:
         line = plain(f"  {WORDS[check.state]:<9}", style=_STYLES.get(check.state, ""))
         yield line.append_text(plain(f"{check.about}. {check.says}", style="not bold default"))
 
 
+def _result(section: Section, *, titled: bool) -> Iterator[RenderableType]:
+    """A section as the first thing that a person sees: tables, then sentences."""
+    if titled:
+        yield plain("")
+        yield plain(section.title, style="bold")
+    yield from panels_report(section)
+    for grid in section.grids:
+        if not titled:
+            yield plain(f"{grid.caption}:")
+        yield _table(grid, fold=True)
+        if grid.more:
+            yield plain(grid.more)
+    yield from map(plain, section.notes)
+    yield from _code(section)
+
+
 def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
+    found = section.notes, section.reasons, section.facts, section.grids, section.panels
+    if not any(found) and answered:
+        return
     yield plain("")
     yield plain(section.title, style="underline")
-    for line in (*(() if answered else (section.lead,)), *section.notes):
+    for line in (*(() if answered or not section.lead else (section.lead,)), *section.notes):
         yield plain(f"  {line}")
+    yield from _code(section)
     for reason in section.reasons:
         yield plain(f"  - {reason}")
     for name, value in section.facts:
         yield plain(f"  {name}: {value}")
+    yield from panels_report(section)
     for grid in section.grids:
         yield plain(f"  {grid.caption}:")
         yield from _rows(grid)
@@ -110,42 +154,97 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
             yield plain(f"    {grid.more}")
 
 
+def panels_report(section: Section) -> Iterator[RenderableType]:
+    """A table for all neighbouring panels of one kind, and how many more there are."""
+    shown = section.panels[:PANELS]
+    for _, alike in groupby(shown, key=lambda panel: (panel.heads, bool(panel.truth))):
+        yield _panels(tuple(alike))
+    more = max(section.total, len(section.panels)) - len(shown)
+    if more:
+        yield plain(f"and {more:,} more, in the JSON report")
+
+
+def _panels(panels: Sequence[Panel]) -> RenderableType:
+    """Figures beside the truth, the largest of those that are many."""
+    (label, head), intervals = panels[0].heads, panels[0].intervals
+    labelled = any(len(panel.labels) > 1 for panel in panels)
+    table = Table()
+    for column in ("", *((label.lower(),) if labelled else ())):
+        table.add_column(column)
+    beside = bool(panels[0].truth)
+    for column in (*(("truth",) if beside else ()), head.lower(), intervals.name):
+        table.add_column(column, justify="right")
+    for panel in panels:
+        shares = panel.limits is None
+        digits = decimals(panel.figures, **({} if shares else {"least": 0, "digits": 3}))
+        figure = functools.partial(_figure, digits=digits)
+        places = list(range(len(panel.figures)))
+        if len(places) > CATEGORIES:
+            values = [each.value for each in panel.figures]
+            order = np.argsort(-np.nan_to_num(values, nan=-math.inf), kind="stable")
+            places = order[:LARGEST].tolist()
+        name = panel.name
+        for place in places:
+            found = panel.figures[place]
+            true = panel.truth[place] if place < len(panel.truth) else math.nan
+            table.add_row(
+                plain(name),
+                *((plain(panel.labels[place]),) if labelled else ()),
+                *((figure(true),) if beside else ()),
+                figure(found.value),
+                bracketed(found, figure),
+            )
+            name = ""
+        if more := len(panel.figures) - len(places):
+            table.add_row("", plain(f"and {more:,} more, all smaller"))
+        if labelled:
+            table.add_section()
+    return table
+
+
+def _figure(value: float, digits: int = 4) -> str:
+    """So many decimals, or nothing where there is no estimate."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
+
+
+def _code(section: Section) -> Iterator[RenderableType]:
+    for content in section.code:
+        whole = plain(f"  {content}")
+        whole.no_wrap, whole.overflow = True, "ignore"
+        yield whole
+
+
 def _rows(grid: Grid) -> Iterator[RenderableType]:
-    """A table without its bars; where a cell is long, a line for each row."""
-    kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
-    heads = [grid.heads[place] for place in kept]
-    rows = [[str(row[place]) for place in kept] for row in grid.rows]
+    """A table; where a cell is long, a line for each row."""
+    heads, rows = _without_bars(grid)
     if any(len(cell) > _SHORT for row in ([name for name, _ in heads], *rows) for cell in row):
         for first, *others in rows:
             named = zip(heads[1:], others, strict=True)
             more = "; ".join(f"{name}: {cell}" for (name, _), cell in named)
             yield plain(f"    {first}" + (f"; {more}" if more else ""))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, kind in heads:
-        table.add_column(plain(name), justify="right" if kind == "number" else "left")
+    yield Padding(_table(grid), (0, 0, 0, 4), expand=False)
+
+
+def _table(grid: Grid, *, fold: bool = False) -> Table:
+    """A table without its bars; texts but the first are folded where they are too long."""
+    heads, rows = _without_bars(grid)
+    table = Table(box=None, pad_edge=False, padding=(0, 2 - fold, 0, 0))
+    for place, (name, kind) in enumerate(heads):
+        justify: Literal["right", "left"] = "right" if kind == "number" else "left"
+        table.add_column(
+            plain(name),
+            justify=justify,
+            overflow="fold",
+            no_wrap=fold and (place == 0 or kind == "number"),
+        )
     for row in rows:
         table.add_row(*map(plain, row))
-    yield Padding(table, (0, 0, 0, 4), expand=False)
+    return table
 
 
-def verification_report(verification: Verification) -> Iterator[RenderableType]:
-    """The verdict on a file, and every fault."""
-    word, says = verdict_of_file(verification)
-    state: State = "good" if word == "sound" else "bad" if word == "broken" else "open"
-    yield from verdict_lines(Verdict(about="Record", word=word, state=state, says=says))
-    for fault in verification.faults[:_FAULTS]:
-        yield plain(f"fault: {fault}", style="red")
-    more = len(verification.faults) - _FAULTS + verification.faults_left_out
-    if more > 0:
-        yield plain(f"and {more:,} more faults; --json lists them", style="red")
-    if verification.digest is not None:
-        so_far = "" if verification.read_whole else "so far as it could be read: "
-        yield plain(
-            f"{so_far}{count(verification.entries, 'entry', 'entries')}, "
-            f"{count(verification.messages, 'message')} sent, "
-            f"{verification.undelivered:,} of them never delivered"
-        )
-        about = "" if verification.read_whole else "of what was read "
-        yield plain(f"digest {about}{verification.digest.hex()}")
-    yield from checks_report(checks_of_file(verification))
+def _without_bars(grid: Grid) -> tuple[list[tuple[str, str]], list[list[str]]]:
+    """The heads and the rows of a table, but for columns of bars."""
+    kept = [place for place, (_, kind) in enumerate(grid.heads) if kind != "picture"]
+    heads = [grid.heads[place] for place in kept]
+    return heads, [[str(row[place]) for place in kept] for row in grid.rows]

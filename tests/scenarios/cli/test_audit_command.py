@@ -21,6 +21,8 @@ from scenarios.deployment.enrolment.agreed import Agreed
 from scenarios.deployment.enrolment.folders import files_of, new_authority, write_folder
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
+from scenarios.running.scenario import Finished
+from scenarios.statement.runs import run_values
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery
@@ -47,7 +49,7 @@ def recorded(folder: Path, variant: Variant, *, n: int = PARTIES, **options: Any
     path, csv = folder / "transcript.svt", folder / "records.csv"
     csv.write_text(records.to_csv(), encoding="utf-8")
     outcome = simulate(variant, records, transport="local", parties=PARTIES, path=path, **options)
-    return Recorded(path, csv, outcome.summary())
+    return Recorded(path, csv, run_values(Finished(outcome=outcome)))
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from scenarios.cli.surveys.comparing import CSV, JSON
-from scenarios.comparing import comparison, trying
-from scenarios.comparing.trying import Piece
+from scenarios.comparing import comparison
+from scenarios.designing import trying
 from scenarios.designing.predicting import Prediction, predicted
+from scenarios.designing.trying import Piece
 from scenarios.files.pieces import PIECES
 from tests.scenarios.command import OWN, complaint, sottovoce
 

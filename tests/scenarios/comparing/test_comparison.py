@@ -15,9 +15,10 @@ from protocol.surveys.survey import Attribute, Survey
 from scenarios.comparing import comparison
 from scenarios.comparing.choosing import chosen, named
 from scenarios.comparing.comparison import Compared, Comparison, Figure, Measured, compare
-from scenarios.comparing.trying import Missed, Setup, missed_in, pieces_of
 from scenarios.designing.candidates import Wanted
 from scenarios.designing.targets import target_of
+from scenarios.designing.trying import Missed, Setup, missed_in, pieces_of
+from scenarios.statement.comparisons import state_comparison
 from tests.tiers import thinned
 
 SURVEY = Survey(
@@ -101,7 +102,9 @@ def test_exact_sums_have_no_error_about_those_who_answered() -> None:
     assert found.apart == 0
     assert found.held is not None
     assert found.held.value == 1
-    assert any("each of 10 parties vanishes" in note for note in done.notes)
+    assert any(
+        "each of 10 parties vanishes" in note for note in state_comparison(done).values["notes"]
+    )
 
 
 @pytest.mark.parametrize(("names", "dropout"), [("rr-joint", 0.5), ("pair-rr", 0.2)])
@@ -111,7 +114,7 @@ def test_runs_without_enough_answers_are_left_out_and_told(names: str, dropout: 
     assert 0 < found.failed < found.runs == 8
     assert found.raw is not None
     said = f"{names} at epsilon 1: {found.failed} of 8 runs gave no estimate"
-    assert any(note.startswith(said) for note in done.notes)
+    assert any(note.startswith(said) for note in state_comparison(done).values["notes"])
 
 
 def test_what_is_the_same_at_each_epsilon_is_run_once() -> None:

@@ -33,7 +33,7 @@ from scenarios.deployment.enrolment.letters import (
 from scenarios.deployment.enrolment.organising import seal
 from scenarios.deployment.members import read_member
 from scenarios.files import writing
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (

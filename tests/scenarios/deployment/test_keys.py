@@ -12,7 +12,7 @@ import pytest
 from protocol.estimators.analysis import Analysis
 from protocol.sharing.sums import SecureSum
 from scenarios.deployment.members import read_member
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (

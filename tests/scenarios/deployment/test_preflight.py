@@ -17,7 +17,7 @@ from protocol.variants import BUILT_IN
 from scenarios.deployment.attempts import open_account
 from scenarios.deployment.members import read_member
 from scenarios.deployment.purse import PAID, Purse, Release
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.test_plans import own_plan
 from tests.scenarios.survey_folders import (

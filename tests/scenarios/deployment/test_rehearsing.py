@@ -305,8 +305,9 @@ def test_a_survey_is_published_raw_where_it_cannot_be_projected(
     plan, records = read_plan(plan_file(tmp_path, PLANS["inp-rr"])), tmp_path / "records.csv"
     records.write_text(RECORDS["inp-rr"])
     outcome = simulate(plan.variant, plan.coding.records(records))
-    done, values = reported(outcome, "em", Intervals(0.8))
+    done, said = reported(outcome, "em", Intervals(0.8))
+    values = said.values
     assert capsys.readouterr().err.startswith("--project em: no EM: ")
     assert (done.projection, values["estimate"]["projection"]) == ("none", "none")
     assert values["estimate"]["intervals"]["level"] == 0.8
-    assert reported(outcome, "clip", Intervals())[1]["estimate"]["projection"] == "clip"
+    assert reported(outcome, "clip", Intervals())[1].values["estimate"]["projection"] == "clip"

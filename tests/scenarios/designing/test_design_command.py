@@ -52,7 +52,7 @@ def test_a_plan_without_a_variant_is_ranked(plan: Path, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     assert "epsilon 1" in said.out
     assert "epsilon 4" in said.out
-    assert "not applicable:" in said.out
+    assert "Not applicable" in said.out
     assert "privkv" in said.out
     assert "if all combinations of answers are equally" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= 100

@@ -26,9 +26,9 @@ from scenarios.datasets.town import town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
 from scenarios.report.pictures.triangle import notes_of
-from scenarios.report.statement.parts import Section
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
+from scenarios.statement.statement import Section
 
 
 def finished(records: Records, keep: float = 0.7, parties: int = 5) -> Finished:

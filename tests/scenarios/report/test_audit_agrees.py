@@ -29,9 +29,9 @@ from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate, Report
-from scenarios.report.statement import checks
-from scenarios.report.statement.checks import OF_THE_AUDIT, OF_THE_FILE
-from scenarios.report.statement.parts import WORDS
+from scenarios.statement.audits import checks
+from scenarios.statement.audits.checks import OF_THE_AUDIT, OF_THE_FILE
+from scenarios.statement.statement import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of

@@ -19,11 +19,11 @@ from protocol.sharing.sums import SecureSum
 from protocol.transcript.entries import Entry
 from protocol.variants import PairRR, RRClusters, RRIndependent
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from scenarios.report.formatting import as_json, epsilon
-from scenarios.report.statement.checks import known
-from scenarios.report.statement.coalitions import alike, coalition, how_found, linkage
-from scenarios.report.statement.parts import Section
-from scenarios.report.values import LISTED_NAMES, coalition_values, linkage_values
+from scenarios.statement.audits.checks import known
+from scenarios.statement.audits.coalitions import alike, coalition, how_found, linkage
+from scenarios.statement.audits.values import LISTED_NAMES, coalition_values, linkage_values
+from scenarios.statement.statement import Section
+from scenarios.wording.formatting import as_json, epsilon
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed, roster_of
 from tests.protocol.sharing.test_sums import vanishing
 

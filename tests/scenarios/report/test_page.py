@@ -26,9 +26,9 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
-from scenarios.report.formatting import cut, epsilon, odds, percent, signed
-from scenarios.report.rounds import Flow, Round
-from scenarios.report.statement.verdicts import SIMULATED
+from scenarios.statement.verdicts import SIMULATED
+from scenarios.watching.rounds import Flow, Round
+from scenarios.wording.formatting import cut, epsilon, odds, percent, signed
 from tests.pages import (
     HOSTILE,
     Page,

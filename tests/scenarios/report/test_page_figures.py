@@ -10,9 +10,9 @@ import pytest
 
 from protocol.audit.coalition.finding import Component
 from protocol.messages import PartyId
-from scenarios.report.formatting import count, cut, epsilon, odds, percent, ratio, size
 from scenarios.report.page.coalitions import around, masks
 from scenarios.report.page.diagrams import Mark, intervals
+from scenarios.wording.formatting import count, cut, epsilon, odds, percent, ratio, size
 from tests.pages import Page, independent, page_of, style_of
 
 

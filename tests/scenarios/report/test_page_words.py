@@ -21,8 +21,8 @@ from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, epsilon, signed
-from scenarios.report.statement.found import LARGEST
+from scenarios.statement.found import LARGEST
+from scenarios.wording.formatting import NONE, epsilon, signed
 from tests.every_variant import BITS, examples
 from tests.pages import Page, audited, independent, page_of, summed, worst_of
 from tests.recorded.runs import recorded

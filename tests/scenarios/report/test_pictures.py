@@ -23,7 +23,6 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.errors import UsageError
-from scenarios.report.formatting import MINUS
 from scenarios.report.pictures.drawing import drawn, rendered
 from scenarios.report.pictures.results import plot_of
 from scenarios.report.pictures.rows import finding, plot_rows
@@ -31,6 +30,7 @@ from scenarios.report.pictures.shares import draw_intervals, plot_finished
 from scenarios.report.pictures.style import DPI, spread
 from scenarios.running.reproduction import Picture, Reproduced, Row
 from scenarios.running.scenario import Context, Finished
+from scenarios.wording.formatting import MINUS
 from tests.scenarios.pictures import faults
 from tests.tiers import slow
 

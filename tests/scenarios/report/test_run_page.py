@@ -11,8 +11,8 @@ import pytest
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
 from scenarios import Finished, simulate
-from scenarios.report.formatting import MINUS
 from scenarios.report.page.run import run_page
+from scenarios.wording.formatting import MINUS
 from tests.pages import HOSTILE, Page, hostile_survey, run_page_of
 from tests.scenarios.command import Said, complaint, sottovoce
 
@@ -55,7 +55,7 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
     read = Page(text)
     assert "A simulation" in read.said
     assert "Scenario quickstart File transcript.svt" in read.said
-    assert "80 respondents in 8 parties, over memory" in read.said
+    assert "estimated from 8 of 8 parties, 80 respondents, over memory" in read.said
     assert "A short upright line marks the truth" in read.said
     assert "whoever has the file can undo every randomization" in read.said
     assert f"at most ε = {result['privacy']['record_epsilon']:.4g}"[:18] in read.said

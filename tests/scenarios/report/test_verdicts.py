@@ -26,18 +26,21 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.datasets.town import town
-from scenarios.report.formatting import as_json, epsilon
-from scenarios.report.intervals import in_percent
 from scenarios.report.page.audit import audit_page
-from scenarios.report.statement.checks import bounded_beside_sums, changed, signed_by_aggregator
-from scenarios.report.statement.found import LARGEST, _share, coverage, found
-from scenarios.report.statement.statement import statement
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
-from scenarios.report.terminal.plain import line, plain, printed, wrapped
-from scenarios.report.terminal.statement import statement_report
-from scenarios.report.terminal.text import estimate_report, families_report
-from scenarios.report.values import judged_values
+from scenarios.report.terminal.statement import panels_report, statement_report
+from scenarios.report.terminal.text import families_report
+from scenarios.report.values import statement_values
 from scenarios.running.loading import families
+from scenarios.running.scenario import Finished
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.checks import bounded_beside_sums, changed, signed_by_aggregator
+from scenarios.statement.estimates import estimated
+from scenarios.statement.found import LARGEST, _share, coverage, found
+from scenarios.statement.runs import run_values
+from scenarios.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
+from scenarios.wording.formatting import as_json, epsilon
+from scenarios.wording.intervals import in_percent
+from scenarios.wording.plain import line, plain, printed, wrapped
 from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
@@ -210,7 +213,7 @@ def test_a_headline_names_who_was_asked_about_where_nothing_is_summed() -> None:
     verdict = statement(judged).privacy
     assert "It is no lower against aggregator, party-02 together." in verdict.reasons
     assert verdict.withstands is None
-    assert judged_values(judged)["statement"]["privacy"]["withstands"] is None
+    assert statement_values(statement(judged))["statement"]["privacy"]["withstands"] is None
 
 
 WITHSTANDS = (
@@ -227,7 +230,7 @@ def test_a_headline_says_how_many_may_conspire() -> None:
     assert WITHSTANDS in printed(statement_report(said)).replace("\n", " ")
     assert WITHSTANDS in Page(audit_page(judged, [])).said
     figures = {"parties": 12, "colluders": 9, "adaptive": 9, "honest": 2, "missing": 1}
-    values = as_json(judged_values(judged))
+    values = as_json(statement_values(statement(judged)))
     assert values["statement"]["privacy"]["withstands"] == figures
     assert "worst" not in values
     # Of a record that is not whole, nothing is said to be protected.
@@ -256,7 +259,7 @@ def test_a_search_is_passive_and_says_what_is_withstood(size: int) -> None:
         assert active in shown.replace("\n", " ")
     # A sum over three is weak, over two it protects nobody.
     assert said.privacy.word == ("none" if size > 9 else "weak")
-    found = as_json(judged_values(judged))["worst"]
+    found = as_json(statement_values(statement(judged)))["worst"]
     assert (found["withstands"]["colluders"], found["withstands"]["honest"]) == (9, 2)
     assert passive.removesuffix(".").lower() in [note.lower() for note in found["notes"]]
 
@@ -264,7 +267,7 @@ def test_a_search_is_passive_and_says_what_is_withstood(size: int) -> None:
 def test_a_search_without_a_sum_has_nothing_to_add() -> None:
     content = independent()
     worst = worst_coalition(audited(content).charter, TranscriptReader([content]), 2)
-    found = as_json(judged_values(judged_of(content, worst=worst)))["worst"]
+    found = as_json(statement_values(statement(judged_of(content, worst=worst))))["worst"]
     assert (found["withstands"], found["notes"]) == (None, [])
 
 
@@ -290,7 +293,7 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     records = town(60, seed=3)
     variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05)
     ran = simulate(variant, records, parties=12)
-    protection = ran.summary()["privacy"]["verdict"]
+    protection = run_values(Finished(outcome=ran))["privacy"]["verdict"]
     content = b"".join(ran.transcript.chunks())
     alone = judge_coalition(ran.charter, TranscriptReader([content]), Coalition((AGGREGATOR,)))
     said = statement(judged_of(content, alone=alone))
@@ -393,7 +396,8 @@ def test_exact_figures_are_exact_whatever_their_categories_are_called() -> None:
 
 
 def test_who_was_counted_is_said_wait_by_wait() -> None:
-    first, *waits = coverage(audited(independent()))
+    judged = audited(independent())
+    first, *waits = coverage(judged.completeness, judged.charter.codec)
     assert (first.of, first.says) == ("the estimate", "60 of 60 parties")
     [report] = waits
     assert (report.of, report.about) == (
@@ -405,7 +409,7 @@ def test_who_was_counted_is_said_wait_by_wait() -> None:
 def test_who_was_awaited_twice_is_not_two_parties() -> None:
     judged = audited(independent())
     often = msgspec.structs.replace(judged.completeness, closings=judged.completeness.closings * 10)
-    first, wait = coverage(msgspec.structs.replace(judged, completeness=often))
+    first, wait = coverage(often, judged.charter.codec)
     assert (first.says, wait.says) == ("60 of 60 parties", "600 of 600 answers")
 
 
@@ -461,7 +465,7 @@ def test_of_many_categories_the_largest_are_listed() -> None:
         recorded(RRIndependent.with_keep(survey, 0.9), 300, parties=3, signed=True).content
     ).estimate
     assert estimate is not None
-    said = printed(estimate_report("wide", estimate, "none", USUAL, truth=None))
+    said = printed(panels_report(estimated(estimate, USUAL)))
     listed = re.findall(r"│ (\d+) +│ +-?0\.\d+", said)
     shares = estimate.marginals()["code"].values
     assert sorted(map(int, listed)) == sorted(np.argsort(-shares, kind="stable")[:20].tolist())

@@ -10,7 +10,7 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from protocol.wire.codec import Kind
-from scenarios.report.withstanding import (
+from scenarios.wording.withstanding import (
     NOT_KNOWN,
     conspiracy_sentences,
     sums_sentences,

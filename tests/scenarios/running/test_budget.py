@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.running.budget
+import scenarios.files.budget
 import scenarios.watching.reading
 from scenarios.cli import CRASHED
 from scenarios.cli.options import print_json, print_report
 from scenarios.errors import CANNOT_FINISH, CannotFinishError, UsageError
-from scenarios.files.toml import read_toml
-from scenarios.running.budget import (
+from scenarios.files.budget import (
     BYTES_PER_BYTE,
     MEGABYTES,
     SECONDS,
@@ -29,6 +28,7 @@ from scenarios.running.budget import (
     within_budget,
     within_usual_budget,
 )
+from scenarios.files.toml import read_toml
 from tests.recorded.forgeries import Forgery, wrapped
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
@@ -98,8 +98,8 @@ def test_the_usual_budget_grows_with_the_files(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_budget_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is looked at, nothing is raised while the block is left, or after it."""
-    monkeypatch.setattr(scenarios.running.budget, "_TICK", 1e-5)
-    monkeypatch.setattr(scenarios.running.budget, "_AGAIN", 0.02)
+    monkeypatch.setattr(scenarios.files.budget, "_TICK", 1e-5)
+    monkeypatch.setattr(scenarios.files.budget, "_AGAIN", 0.02)
 
     def forever() -> None:
         with within_budget(1e-4, 1000):
@@ -119,7 +119,7 @@ def test_a_budget_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_budget_holds_where_something_swallows_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenarios.running.budget, "_AGAIN", 0.05)
+    monkeypatch.setattr(scenarios.files.budget, "_AGAIN", 0.05)
 
     def careless() -> None:
         with within_budget(1e-3, 1000):
@@ -177,7 +177,7 @@ def test_what_is_said_is_said_whole(
 
 
 def test_reading_has_the_usual_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenarios.running.budget, "SECONDS", 0.05)
+    monkeypatch.setattr(scenarios.files.budget, "SECONDS", 0.05)
     plan = tmp_path / "plan.toml"
     plan.write_text("a = 1\n" * 4 + "[" * 1000 + "]" * 1000)
     with pytest.raises(UsageError, match=r"plan.toml: (not valid TOML|nested)"):

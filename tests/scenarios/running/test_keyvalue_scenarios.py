@@ -16,6 +16,7 @@ from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
+from scenarios.statement.runs import run_values
 from tests.raw_data import RAW, needs
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
@@ -36,7 +37,7 @@ def finished(name: str, *, data: Path | None = None, **given: Any) -> Finished:
 @pytest.mark.parametrize("protocol", ["privkv", "privkvm"])
 def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
     found = finished(name, protocol=protocol, **SMALL)
-    values = json.loads(json.dumps(found.values(), allow_nan=False))
+    values = json.loads(json.dumps(run_values(found), allow_nan=False))
     assert [row["key"] for row in values["keys"]] == [f"key {i}" for i in range(1, 51)]
     assert sum(row["reports"] for row in values["keys"]) == 2000
     assert values["variant"] == protocol
@@ -53,7 +54,7 @@ def test_every_key_has_a_row_with_the_truth(name: str, protocol: str) -> None:
 @pytest.mark.parametrize("estimator", thinned(["moment", "debiased", "em", "likelihood"], 3))
 def test_an_error_of_one_report_is_unknown(estimator: str) -> None:
     found = finished("kv-linear", n=60, parties=60, estimator=estimator)
-    values = json.loads(json.dumps(found.values(), allow_nan=False))
+    values = json.loads(json.dumps(run_values(found), allow_nan=False))
     alone = [i for i, row in enumerate(values["keys"]) if row["reports"] == 1]
     assert len(alone) > 5
     for i in alone:
@@ -89,7 +90,7 @@ def test_movielens_is_read_from_a_given_folder(tmp_path: Path) -> None:
     found = finished("movielens", data=tmp_path, keys=3)
     assert found.outcome.records is not None
     assert len(found.outcome.records) == 30
-    values = found.values()
+    values = run_values(found)
     assert [row["key"] for row in values["keys"]] == ["item 1", "item 2", "item 3"]
     assert values["keys"][0]["true_frequency"] == 1.0
     assert values["keys"][0]["true_mean"] == pytest.approx(2 * (3 - 0.5) / 4.5 - 1)
@@ -113,7 +114,7 @@ def test_clothing_from_the_command_line(tmp_path: Path) -> None:
 @needs("movielens/ratings.csv")
 def test_movielens_with_every_movie() -> None:
     found = finished("movielens", data=RAW, keys=9724, parties=61)
-    values = json.loads(json.dumps(found.values(), allow_nan=False))
+    values = json.loads(json.dumps(run_values(found), allow_nan=False))
     unheard = [row for row in values["keys"] if row["reports"] == 0]
     assert len(unheard) > 9000
     assert all(row["frequency"] is None and row["mean_error"] is None for row in unheard)

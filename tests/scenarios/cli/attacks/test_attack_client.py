@@ -45,7 +45,7 @@ def coin(tmp_path: Path) -> Path:
 def test_a_client_that_keeps_its_word(coin: Path) -> None:
     said = sottovoce("attack", f"{coin}:client", "--inputs", "0,1", "--claims", CLAIM)
     assert said.code == 0
-    verdict, client, event, *_ = said.out.splitlines()
+    verdict, _, _, client, event, *_ = map(str.strip, said.out.splitlines())
     assert verdict.startswith("Not accused: nothing that was tried exceeds the claimed 1.0986; ")
     assert client.startswith(f"{coin}:client; probability of a false accusation at most 1e-09")
     assert event.startswith("event: report: 0 for the first input")

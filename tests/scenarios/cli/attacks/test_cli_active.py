@@ -35,7 +35,7 @@ def test_help_says_how_many_scripts_there_are() -> None:
 def test_a_variant_that_keeps_its_word() -> None:
     said = sottovoce("attack", "rr-joint", *FEW)
     assert said.code == 0
-    verdict, about, charged, *_ = said.out.splitlines()
+    verdict, _, _, about, charged, *_ = map(str.strip, said.out.splitlines())
     assert verdict.startswith("Not accused: whatever party-1 was sent, it did nothing that its ")
     assert verdict.endswith("; this does not show that nothing leaks.")
     assert about.startswith("rr-joint; party-1's record differs; 48 scripts, ")
@@ -46,12 +46,13 @@ def test_a_variant_that_keeps_its_word() -> None:
 def test_a_variant_that_does_not(out: Path) -> None:
     said = sottovoce("attack", UNWORRIED, *FEW)
     assert said.code == 1
-    verdict, _, finding, move, *rest = said.out.splitlines()
+    verdict, *rest = said.out.splitlines()
+    finding, move, *_ = rest[rest.index("", 1) + 1 :]
     changed = r"(smokes: no or yes|drinks: \w+ or \w+): it says "
     assert re.match(f"Accused: {changed}", verdict)
     assert re.match(f"1\\. outward: {changed}", finding)
-    assert re.match(r"   (insert|rewrite) Ask 0 ", move)
-    assert "   --out DIR writes these scripts, for --replay" in rest
+    assert re.match(r"  (insert|rewrite) Ask 0 ", move)
+    assert "  --out DIR writes these scripts, for --replay" in rest
     written = sorted(path.name for path in out.iterdir())
     assert written[0] == "active.json"
     assert written[1:] == [f"script-{i}.json" for i in range(1, len(written))]
@@ -65,7 +66,7 @@ def test_a_script_replays(out: Path) -> None:
     assert said.code == 1
     kept = json.loads(path.read_text(encoding="utf-8"))
     assert said.out.startswith(f"Accused: {kept['what']}")
-    assert re.search(r"^   (insert|rewrite) Ask 0 ", said.out, re.MULTILINE)
+    assert re.search(r"^  (insert|rewrite) Ask 0 ", said.out, re.MULTILINE)
     found = json.loads(sottovoce("attack", UNWORRIED, "--active", "--replay", path, "--json").out)
     assert (found[0]["rule"], found[0]["what"]) == (kept["rule"], kept["what"])
     assert found[0]["script"] == kept["script"]

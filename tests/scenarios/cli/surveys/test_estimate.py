@@ -21,12 +21,13 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRBA, RRIndependent
 from scenarios import simulate, town
-from scenarios.cli.surveys.estimating import _figures, _rows
+from scenarios.cli.surveys.estimating import _figures
 from scenarios.errors import install_command
 from scenarios.files.parquet import parquet_of
 from scenarios.report.beside import write_synthetic
-from scenarios.report.formatting import as_json
 from scenarios.running.outcomes import Outcome
+from scenarios.statement.tables import rows_values
+from scenarios.wording.formatting import as_json
 from tests.scenarios.command import complaint, sottovoce
 
 
@@ -262,7 +263,7 @@ def test_means_of_numbers(tmp_path: Path) -> None:
 
 
 def test_an_unknown_interval_of_a_number_is_empty_as_that_of_a_cell() -> None:
-    [row] = as_json(_rows(_figures(Estimated(0.5, None), Intervals())))
+    [row] = as_json(rows_values(_figures(Estimated(0.5, None), Intervals()), {})["rows"])
     assert row == {"value": 0.5, "standard_error": None, "low": None, "high": None}
 
 

@@ -23,6 +23,8 @@ from scenarios.errors import UsageError
 from scenarios.files.checkpoints import first_checkpoint_path
 from scenarios.files.kept_records import GrowingTranscript, partial_path
 from scenarios.operation.operation import Operation
+from scenarios.running.scenario import Finished
+from scenarios.statement.runs import run_values
 from tests.scenarios.survey_folders import ROWS, make_folders, table
 
 WHO = ("anna", "bert", "carl")
@@ -90,7 +92,7 @@ def publish(member: Member, transcript: Path, operation: Operation | None = None
         resume=True,
         operation=operation,
     )
-    counted: int = outcome.summary()["counted"]
+    counted: int = run_values(Finished(outcome=outcome))["counted"]
     return counted
 
 

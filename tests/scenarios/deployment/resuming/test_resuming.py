@@ -38,6 +38,8 @@ from scenarios.files.checkpoints import checkpoint_path, read_checkpoint
 from scenarios.files.kept_records import partial_path
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Finished
+from scenarios.statement.runs import run_values
 from tests.scenarios.deployment.test_attempts import Signing
 from tests.scenarios.survey_folders import PLAN, PLANS, ROWS, make_folders, table
 from transports.lasting.link import connect_lasting
@@ -241,7 +243,7 @@ class Survey:
 
     def check(self, outcome: Outcome, signing: Signing) -> None:
         """One accepted record, with everybody in it; nothing signed twice."""
-        assert outcome.summary()["counted"] == len(WHO)
+        assert run_values(Finished(outcome=outcome))["counted"] == len(WHO)
         assert set(outcome.endings.values()) == {DONE}
         assert self.endings == dict.fromkeys(WHO, DONE)
         assert self.acknowledged == set(WHO)

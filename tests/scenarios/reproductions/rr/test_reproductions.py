@@ -18,13 +18,14 @@ from protocol.messages import Message
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import TOWN, town
 from scenarios.errors import UsageError
-from scenarios.report.terminal.text import outcome_report
+from scenarios.report.terminal.statement import statement_report
 from scenarios.reproductions.printed import printed
 from scenarios.reproductions.rr import evaluation, statements
 from scenarios.reproductions.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished
 from scenarios.running.simulation import simulate
+from scenarios.statement.runs import run_values, state_run
 from tests.scenarios.command import write_adult
 from tests.scenarios.reproduced import measured, reproduce
 
@@ -204,11 +205,11 @@ class AdjustedReports(RRIndependent, frozen=True):
 
 def test_an_outcome_reports_an_estimate_without_standard_errors() -> None:
     outcome = simulate(AdjustedReports.with_keep(TOWN, 0.6), town(200, seed=1))
-    summary = outcome.summary()
+    summary = run_values(Finished(outcome=outcome))
     assert set(summary["estimate"]["standard_errors"].values()) == {None}
     json.dumps(summary, allow_nan=False)
     console = Console(record=True, width=120, file=io.StringIO())
-    for part in outcome_report("town", Finished(outcome=outcome)):
+    for part in statement_report(state_run("town", Finished(outcome=outcome))):
         console.print(part)
     said = console.export_text()
     assert said.count(" unknown │") == 13

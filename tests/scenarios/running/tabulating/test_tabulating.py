@@ -24,6 +24,7 @@ from scenarios.engines.engine import Engine
 from scenarios.engines.here import Here
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
+from scenarios.statement.runs import state_tabulation
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT, environment
@@ -95,7 +96,7 @@ def test_what_it_says() -> None:
         "10,500 people by law, drawn from a joint distribution: nobody was live, no message was "
         "sent, and nothing was recorded."
     )
-    values = WHOLE.values("simplex")
+    values = state_tabulation("town", WHOLE, "simplex").values
     assert values["digest"] == WHOLE.digest.hex()
     assert values["respondents"] == values["estimate"]["respondents"] == N
     assert values["estimate"]["projection"] == "simplex"
@@ -103,7 +104,7 @@ def test_what_it_says() -> None:
     assert values["privacy"]["record_epsilon"] == pytest.approx(VARIANT.most())
     assert set(values["privacy"]["attribute_epsilon"]) == set(BITS.names)
     assert "truth" not in values
-    assert "truth" in tabulate(VARIANT, answers(BITS, 8), n=10).values()
+    assert "truth" in state_tabulation("bits", tabulate(VARIANT, answers(BITS, 8), n=10)).values
     assert WHOLE.estimate_as(type(WHOLE.estimate)).n == N
     with pytest.raises(TypeError, match="expected int"):
         WHOLE.estimate_as(int)

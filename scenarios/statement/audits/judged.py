@@ -15,7 +15,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.sharing.graph import Withstood
 from protocol.transcript.entries import Header
-from scenarios.report.withstanding import withstood_in
+from scenarios.wording.withstanding import withstood_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

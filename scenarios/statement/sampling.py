@@ -14,7 +14,7 @@ from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.response import Response
 from protocol.session.variant import Variant
-from scenarios.report.formatting import count, cut
+from scenarios.wording.formatting import count, cut
 
 
 def response_values(response: Response) -> dict[str, Any]:

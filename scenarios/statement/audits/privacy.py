@@ -9,10 +9,10 @@ from heapq import nsmallest
 
 from protocol.accounting.composition import Composition
 from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
-from scenarios.report.formatting import NONE, cut, epsilon, odds, ratio
-from scenarios.report.statement.checks import observer_of
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Bar, Grid, Section, rest, some
+from scenarios.statement.audits.checks import observer_of
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.statement import Bar, Grid, Section
+from scenarios.wording.formatting import NONE, cut, epsilon, odds, ratio, rest, some
 
 ATTRIBUTES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
-from protocol.estimators.analysis import Cell
-from protocol.estimators.inference.words import Intervals, Shown, bracketed, sentences
-from scenarios.report.announced import title_of
-from scenarios.report.formatting import NONE, count, cut, upper
-from scenarios.report.intervals import in_percent
-from scenarios.report.rounds import waits_of
-from scenarios.report.sampling import calibration_sentences, design_sentences, response_sentences
-from scenarios.report.statement.checks import changed
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import SO_FAR, Grid, Section, rest, some
-from scenarios.report.statement.replays import records_unproved
+from scenarios.statement.audits.checks import changed
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.replays import records_unproved
+from scenarios.statement.sampling import calibration_sentences, design_sentences, response_sentences
+from scenarios.statement.statement import SO_FAR, Grid, Section
+from scenarios.watching.rounds import waits_of
+from scenarios.wording.formatting import NONE, count, cut, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 FAULTS, MEMBERS = 30, 12
-TABLES, CELLS = 12, 60
 
 
 def findings(judged: Judged) -> Section:
@@ -75,51 +69,6 @@ def _found(key: str, caption: str, found: Sequence[Finding]) -> Iterator[Grid]:
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             more=rest(len(found), FINDINGS, "in the JSON report"),
         )
-
-
-def analysis(judged: Judged, lead: str) -> Section:
-    """The announced tables as the published result has them."""
-    announced, tables = judged.audit.charter.analysis, judged.announced
-    said: tuple[str, ...] = ()
-    name = ""
-    if announced is not None and any(table.cells for table in tables):
-        intervals = Intervals(announced.level, announced.about)
-        cells = [Shown(*cell[1:]) for table in tables for cell in table.cells]
-        said = tuple(
-            sentences(intervals, cells, announced.projection, [table.fit for table in tables])
-        )
-        name = f"#{intervals.name}"
-    return Section(
-        key="analysis",
-        title="The announced analysis",
-        lead=lead,
-        notes=said,
-        reasons=tuple(
-            f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 160)}"
-            for table in tables
-            if not table.cells
-        ),
-        grids=tuple(
-            Grid(
-                key=f"announced-{place}",
-                caption=f"{title_of(table.names)}, as announced",
-                columns=("Categories", "#Share", name),
-                rows=tuple(_announced(table.cells[:CELLS])),
-                more=rest(len(table.cells), CELLS, "cells in the JSON report"),
-            )
-            for place, table in enumerate(tables[:TABLES])
-            if table.cells
-        ),
-    )
-
-
-def _announced(cells: Sequence[Cell]) -> Iterator[tuple[str, str, str]]:
-    """The rows of an announced table, in percent."""
-    shares = [Shown(*cell[1:]) for cell in cells]
-    figure = in_percent(shares)
-    for cell, ends in zip(cells, shares, strict=True):
-        share = f"{figure(cell.value)} %" if math.isfinite(cell.value) else NONE
-        yield ", ".join(map(cut, cell.categories)), share, bracketed(ends, figure, " %")
 
 
 def members(judged: Judged, lead: str) -> Section:

@@ -25,9 +25,10 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from scenarios.errors import UsageError, install_command
 from scenarios.files.transcripts import Transcript
-from scenarios.report.rounds import Round, RoundWriter
-from scenarios.report.statement.coalitions import aggregator_alone
-from scenarios.report.statement.judged import Judged
+from scenarios.running.outcomes import aggregator_alone
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.compositions import seconded
+from scenarios.watching.rounds import Round, RoundWriter
 
 DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""
@@ -162,7 +163,6 @@ def _second_opinions(worst: WorstRespondent | None, delta: float) -> tuple[Compo
         UsageError: it is not installed, or cannot be asked at this delta.
     """
     from protocol.accounting.pld import opinion
-    from scenarios.report.terminal.privacy import seconded
 
     if worst is None:
         return ()

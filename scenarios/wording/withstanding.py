@@ -7,7 +7,7 @@ from contextlib import suppress
 from protocol.session.variant import Variant
 from protocol.sharing.graph import COMPLETE, Withstood
 from protocol.sharing.sums import is_summed, sums_of
-from scenarios.report.formatting import count, upper
+from scenarios.wording.formatting import count, upper
 
 NOT_KNOWN = (
     "How many may conspire with the aggregator is not known: the variant sums, and has no "

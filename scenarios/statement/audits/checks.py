@@ -13,12 +13,12 @@ from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.transcript.verification import Published, Verification
-from scenarios.report.announced import described, title_of
-from scenarios.report.formatting import count, cut, epsilon, moment, odds, ratio, upper
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import SO_FAR, Check, State, some
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.statement.verdicts import beside_sums, has_exact_sums
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.statement import SO_FAR, Check, State
+from scenarios.statement.verdicts import beside_sums, has_exact_sums
+from scenarios.wording.announced import described, title_of
+from scenarios.wording.formatting import count, cut, epsilon, moment, odds, ratio, some, upper
 
 Answer: TypeAlias = tuple[State, str]
 

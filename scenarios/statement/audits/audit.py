@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import cast
 
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding
-from scenarios.report.formatting import count, cut
-from scenarios.report.statement.checks import changed, checks_of, has_sum
-from scenarios.report.statement.coalitions import active_notes, coalition, how_found, linkage
-from scenarios.report.statement.found import Coverage, coverage, found
-from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check, Grid, Section, rest
-from scenarios.report.statement.privacy import claims, ledger, trail
-from scenarios.report.statement.record import analysis, findings, integrity, members
-from scenarios.report.statement.verdicts import PrivacyVerdict, Verdict, on_privacy, on_record
+from scenarios.statement.audits.checks import changed, checks_of, has_sum
+from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.privacy import claims, ledger, trail
+from scenarios.statement.audits.record import findings, integrity, members
+from scenarios.statement.audits.values import audit_values
+from scenarios.statement.estimates import announced
+from scenarios.statement.found import coverage, found
+from scenarios.statement.statement import Section, Statement, Verdict
+from scenarios.statement.verdicts import PrivacyVerdict, on_privacy, on_record
+from scenarios.wording.formatting import count, cut, rest
 
 _REASONS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """What an audit says.
+class AuditStatement(Statement):
+    """What an audit says, with its two verdicts by name."""
 
-    Args:
-        found: the largest figures of the published result; None if there is none.
-        record: whether the record is what was recorded, and its result follows from it.
-        privacy: how well people were protected.
-        coverage: who was counted, for the estimate and in each wait.
-        checks: every question that was put to the record, with its answer.
-        sections: what the answers rest on.
-    """
-
-    found: Grid | None
-    record: Verdict
-    privacy: PrivacyVerdict
-    coverage: tuple[Coverage, ...]
-    checks: tuple[Check, ...]
-    sections: tuple[Section, ...]
+    __slots__ = ()
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
-        """Both of them."""
-        return self.record, self.privacy
+    def record(self) -> Verdict:
+        """Whether the record is what was recorded, and its result follows from it."""
+        return self.verdicts[0]
+
+    @property
+    def privacy(self) -> PrivacyVerdict:
+        """How well people were protected."""
+        return cast(PrivacyVerdict, self.verdicts[1])
 
 
-def statement(judged: Judged) -> Statement:
+def statement(judged: Judged) -> AuditStatement:
     """What an audit says; the same of the same audit."""
     audit, checks = judged.audit, checks_of(judged)
     answers = {check.about: check.says for check in checks}
     sections = [
         findings(judged),
         members(judged, answers["The count"]),
-        analysis(judged, answers["The analysis"]),
+        announced(audit.charter.analysis, judged.announced, answers["The analysis"]),
         ledger(judged, answers["Privacy"]),
         claims(judged, answers["Claims"]),
     ]
@@ -84,22 +76,25 @@ def statement(judged: Judged) -> Statement:
     if judged.account is not None:
         sections.append(trail(judged.account))
     sections.append(integrity(judged, answers["The record"]))
-    return Statement(
+    return AuditStatement(
         found=found(judged.estimate, judged.intervals),
-        record=on_record(audit, *_of_the_record(audit)),
-        privacy=on_privacy(
-            audit.passed,
-            alone=judged.alone,
-            checks=audit.checks,
-            conspiring=_conspiring(judged),
-            withstands=judged.withstands,
-            doubt=_doubt(audit),
-            simulated=audit.simulated,
-            trial=audit.trial,
+        verdicts=(
+            on_record(audit, *_of_the_record(audit)),
+            on_privacy(
+                audit.passed,
+                alone=judged.alone,
+                checks=audit.checks,
+                conspiring=_conspiring(judged),
+                withstands=judged.withstands,
+                doubt=_doubt(audit),
+                simulated=audit.simulated,
+                trial=audit.trial,
+            ),
         ),
-        coverage=coverage(audit),
+        coverage=coverage(audit.completeness, audit.charter.codec),
         checks=checks,
         sections=tuple(sections),
+        values=audit_values(judged),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,6 +36,11 @@ def epsilon(value: float, *, least: bool = False) -> str:
         least: it is what was learned at least, and rounded down.
     """
     return "∞" if math.isinf(value) else f"{_rounded(value, 4, least=least):.4g}"
+
+
+def nats(value: float) -> str:
+    """A privacy loss, in nats, to six digits."""
+    return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 
 def _rounded(value: float, digits: int, *, least: bool = False) -> float:
@@ -110,6 +115,24 @@ def percent(value: float) -> str:
 def upper(text: str) -> str:
     """A text with a capital at its beginning, the rest as it is."""
     return text[:1].upper() + text[1:]
+
+
+def some(names: Iterable[str], total: int, at_most: int = 5) -> str:
+    """The first names, and how many more there are.
+
+    Args:
+        names: as many as are listed, or more.
+        total: how many there are.
+        at_most: how many are listed.
+    """
+    listed = [name for name, _ in zip(names, range(at_most), strict=False)]
+    more = total - len(listed)
+    return ", ".join(listed) + (f" and {more:,} more" if more > 0 else "")
+
+
+def rest(total: int, shown: int, what: str) -> str:
+    """The line below a list that was cut; empty if it was not."""
+    return f"and {total - shown:,} more {what}" if total > shown else ""
 
 
 def as_json(values: object) -> Any:

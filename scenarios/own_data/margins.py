@@ -8,9 +8,9 @@ from protocol.errors import SurveyError
 from protocol.estimators.calibration.margins import MAX_CELLS, Margin, margins_of_rows
 from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
+from scenarios.files.budget import within_usual_budget
 from scenarios.own_data.opening import open_sheet
 from scenarios.own_data.sheets import tidied_cells
-from scenarios.running.budget import within_usual_budget
 
 
 def read_margins(path: Path, survey: Survey) -> tuple[Margin, ...]:

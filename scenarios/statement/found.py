@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from protocol.audit.audit import Audit
+from protocol.audit.completeness import Completeness
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.report.formatting import NONE, count, cut
-from scenarios.report.intervals import decimal, in_percent
-from scenarios.report.rounds import waits_of
-from scenarios.report.statement.parts import Grid, rest, some
+from protocol.wire.codec import Codec
+from scenarios.statement.statement import Coverage, Grid
+from scenarios.watching.rounds import waits_of
+from scenarios.wording.formatting import NONE, count, cut, rest, some
+from scenarios.wording.intervals import decimal, in_percent
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""
@@ -28,32 +28,8 @@ VAGUE = 0.9
 """The interval of a share that is at least so wide says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How many of those who were awaited were counted.
-
-    Args:
-        of: what was awaited: a kind of message, or all that the estimate is made of.
-        about: what that is, where its name alone does not say it.
-        counted, awaited: how many parties.
-        each: what is counted: parties, or their answers where they were awaited repeatedly.
-    """
-
-    of: str
-    about: str
-    counted: int
-    awaited: int
-    each: tuple[str, str] = ("party", "parties")
-
-    @property
-    def says(self) -> str:
-        """The two figures in words."""
-        return f"{self.counted:,} of {count(self.awaited, *self.each)}"
-
-
-def coverage(audit: Audit) -> tuple[Coverage, ...]:
+def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     """Who was counted: for the estimate, then in each wait of the aggregator."""
-    complete, codec = audit.completeness, audit.charter.codec
     found = [Coverage("the estimate", "", complete.counted, complete.parties)]
     explained: set[str] = set()
     for name, alike in waits_of(complete.closings, at_most=WAITS):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
@@ -17,11 +17,12 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from protocol.sharing.graph import Withstood
-from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
-from scenarios.report.statement.coalitions import named
-from scenarios.report.statement.parts import State, some
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.statement.audits.coalitions import named
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.statement import Scale, State, Verdict
+from scenarios.statement.statement import Step as Edge
+from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
+from scenarios.wording.withstanding import conspiracy_sentences
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""
@@ -89,38 +90,6 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One of the two verdicts.
-
-    Args:
-        about: what it is on, in a word.
-        word: the verdict.
-        state: how that is to be taken.
-        says: why, in a sentence.
-        reasons: what a reader has to know beside it, in sentences.
-        caveat: why it is of the design and not of this record, in a sentence; empty if it is of
-            both.
-    """
-
-    about: Literal["Record", "Privacy"]
-    word: Soundness | Protection
-    state: State
-    says: str
-    reasons: tuple[str, ...] = ()
-    caveat: str = ""
-
-    @property
-    def title(self) -> str:
-        """What it is on, in words that stand before the verdict."""
-        return f"{self.about} of the design" if self.caveat else self.about
-
-    @property
-    def means(self) -> str:
-        """What it means, in one short sentence."""
-        return self.says
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyVerdict(Verdict):
     """The verdict on privacy, and the figures that it follows from.
 
@@ -155,6 +124,29 @@ class PrivacyVerdict(Verdict):
         if at < len(edges) - 1 and level_of(self.epsilon) == at:
             within = (self.epsilon - edges[at]) / (edges[at + 1] - edges[at])
         return (at + min(max(within, 0.04), 0.96)) / len(SCALE)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of privacy, with the place of the verdict."""
+        return Scale(
+            of="privacy",
+            measure="odds",
+            goes_by="by how far odds can change",
+            steps=tuple(Edge(step.name, step.odds) for step in SCALE),
+            says=SCALE_SAYS,
+            place=None if self.word == "unknown" else self.place,
+        )
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        return {
+            "caveat": self.caveat,
+            "observer": self.observer,
+            "epsilon": self.epsilon,
+            "crowd": self.crowd,
+            "withstands": self.withstands,
+            "scale": [step._asdict() for step in SCALE],
+        }
 
 
 def on_record(audit: Audit, says: str, reasons: tuple[str, ...]) -> Verdict:

@@ -9,17 +9,23 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
-from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.linkage import Linkage, Linked, Repeated
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.charter import Charter
+from protocol.messages import PartyId
 from protocol.sharing.graph import Withstood
-from protocol.sharing.messages import Partial, Upload
-from protocol.surveys.limits import UNLIMITED, Held
-from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
-from scenarios.report.statement.parts import Grid, Section, rest, some
-from scenarios.report.statement.replays import is_exact
-from scenarios.report.withstanding import conspiracy_sentences
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.statement import Grid, Section
+from scenarios.wording.formatting import (
+    NONE,
+    TIMES,
+    count,
+    cut,
+    epsilon,
+    percent,
+    rest,
+    some,
+    upper,
+)
+from scenarios.wording.withstanding import conspiracy_sentences
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
@@ -267,10 +273,3 @@ def _tallied(kinds: Sequence[str]) -> str:
     tally = Counter(kind or "refused at the switch" for kind in kinds)
     shown = (f"{n:,} {TIMES} {cut(kind, 24)}" for kind, n in tally.items())
     return some(shown, len(tally), 4) or "none"
-
-
-def aggregator_alone(charter: Charter, held: Held = UNLIMITED) -> CoalitionReading | None:
-    """Reads what the aggregator alone knows of secure sums; None if the variant has none."""
-    if {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
-        return None
-    return CoalitionReading(charter, Coalition((AGGREGATOR,)), held)

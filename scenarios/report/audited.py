@@ -1,0 +1,109 @@
+"""Runs that can be audited in every form, as the contract of a variant asks of its executors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal
+
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.disclosure import Disclosure, disclosed_by_seed
+from protocol.errors import SurveyError
+from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from scenarios.report.page.audit import audit_page
+from scenarios.report.terminal.statement import statement_text
+from scenarios.report.values import statement_values
+from scenarios.running.outcomes import Outcome
+from scenarios.running.simulation import TRANSPORTS, TransportName, simulate
+from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.judging import DELTA, judge
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedRun:
+    """A run, and what an audit says of it."""
+
+    outcome: Outcome[Variant]
+
+    @property
+    def digest(self) -> bytes:
+        """The canonical digest of the transcript."""
+        return self.outcome.digest
+
+    @property
+    def result(self) -> Message:
+        """What the aggregator published."""
+        return self.outcome.result
+
+    def audit_reports(
+        self,
+        *,
+        forms: Sequence[Literal["text", "json", "page"]] = ("text", "json", "page"),
+        observer: PartyId = AGGREGATOR,
+        trail: PartyId | None = None,
+        coalition: Coalition | None = None,
+        worst: int | None = None,
+        delta: float = DELTA,
+        replay: bool = False,
+        intervals: Intervals = USUAL,
+    ) -> dict[str, str]:
+        """What an audit of the transcript says, in each of these forms.
+
+        Args:
+            forms: as the terminal shows it, as JSON, and as a page of HTML.
+            observer: whose knowledge to account for.
+            trail: the party whose messages are to be shown one by one.
+            coalition: who conspires.
+            worst: how many parties conspire with the aggregator in the most damaging coalition.
+            delta: the probability with which the tighter epsilon may not hold.
+            replay: whether all parties are replayed, with the records of the simulation.
+            intervals: of the estimate: their level, and what they are about.
+
+        Raises:
+            SurveyError: somebody named is not on the roster, or there is nothing to replay.
+        """
+        outcome = self.outcome
+        disclosed: Iterable[Disclosure] = ()
+        if replay:
+            if outcome.records is None or outcome.seed is None:
+                raise SurveyError("only a simulation can be replayed without its members")
+            disclosed = disclosed_by_seed(outcome.charter, outcome.seed, outcome.records)
+        judged, rounds = judge(
+            outcome.transcript,
+            type(outcome.variant),
+            file="transcript.svt",
+            observer=observer,
+            trail=trail,
+            coalition=coalition,
+            worst=worst,
+            delta=delta,
+            digest=outcome.digest,
+            disclosed=disclosed,
+            intervals=intervals,
+            with_rounds=True,
+        )
+        said = statement(judged)
+        makes: dict[str, Callable[[], str]] = {
+            "text": lambda: statement_text(said),
+            "json": lambda: json.dumps(statement_values(said)),
+            "page": lambda: audit_page(judged, rounds),
+        }
+        return {form: makes[form]() for form in forms}
+
+
+def _executed(
+    transport: TransportName, variant: Variant, records: Records, **options: Any
+) -> AuditedRun:
+    return AuditedRun(simulate(variant, records, transport=transport, **options))
+
+
+EXECUTORS: Mapping[str, Callable[..., AuditedRun]] = MappingProxyType(
+    {name: partial(_executed, name) for name in TRANSPORTS}
+)
+"""``simulate`` over each transport, by its name, for the contract of a variant."""

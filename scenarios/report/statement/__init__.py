@@ -1,1 +1,0 @@
-"""What an audit says, stated once as values; terminal, page and JSON print them."""

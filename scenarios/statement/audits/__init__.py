@@ -1,0 +1,1 @@
+"""What an audit of a transcript says."""

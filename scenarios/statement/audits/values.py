@@ -1,0 +1,342 @@
+"""The figures of an audit by their names in JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from protocol.audit.claims import ClaimCheck
+from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
+from protocol.audit.ledger import Account, Ledger
+from protocol.audit.linkage import Linkage
+from protocol.audit.replay import Replay
+from protocol.messages import PartyId
+from protocol.session.variant import Claim
+from protocol.transcript.cosignatures import Cosigned
+from protocol.transcript.verification import Verification
+from scenarios.statement.audits.checks import checks_of_file, has_sum, verdict_of_file
+from scenarios.statement.audits.coalitions import active_notes
+from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.estimates import announced_values, interval_values, means_values
+from scenarios.statement.sampling import calibration_values, design_values, response_values
+from scenarios.statement.statement import Check
+
+EXAMPLES = 5
+LISTED_NAMES = 50
+LISTED_SETS = 100
+"""The most names of a set, and the most sets, that values give; all are counted."""
+
+
+def audit_values(judged: Judged) -> dict[str, Any]:
+    """What ``audit --json`` prints beside the statement."""
+    audit = judged.audit
+    privacy = {
+        "observer": audit.ledger.observer,
+        **privacy_values(audit.ledger, partial=audit.partial),
+        "claims": [_claim_values(check) for check in audit.checks],
+        "accounts": _accounts_values(audit.ledger.accounts.values()),
+    }
+    worst = judged.worst_respondent
+    if worst is not None:
+        privacy["at_delta"] = {
+            "party": worst.party,
+            "everybody": worst.everybody,
+            "exact": worst.composition,
+            "others": judged.second_opinions,
+        }
+    elif judged.no_delta:
+        privacy["at_delta"] = {"exact": None, "others": [], "missing": judged.no_delta}
+    values = {
+        "verdict": audit.verdict,
+        **_audit_values(judged),
+        "privacy": privacy,
+        "linkage": linkage_values(judged.linkage),
+    }
+    if (analysis := audit.charter.analysis) is not None:
+        values["analysis"] = announced_values(analysis, judged.announced, audit.estimate)
+    if judged.coalition is not None:
+        values["coalition"] = coalition_values(judged.coalition, notes=judged.coalition_notes)
+    if (found := judged.worst) is not None:
+        active = active_notes(found, judged.withstands) if has_sum(found.finding) else ()
+        values["worst"] = {
+            "exact": found.exact,
+            "search": found.search,
+            "withstands": judged.withstands,
+            **coalition_values(found.finding, notes=(*active, *judged.worst_notes)),
+        }
+    if judged.account is not None:
+        values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
+    return values
+
+
+def checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    return [{"about": check.about, "state": check.state, "says": check.says} for check in checks]
+
+
+def _claim_values(check: ClaimCheck) -> dict[str, Any]:
+    """A claim beside what the record shows.
+
+    ``factor`` is the record's figure as a multiple of the claim's; None if there is no such number.
+    """
+    return {
+        **claims_values([check.claim])[0],
+        "about": check.about,
+        "record": check.record,
+        "factor": check.factor,
+        "unbounded": math.isinf(check.record),
+    }
+
+
+def _accounts_values(accounts: Iterable[Account]) -> list[dict[str, Any]]:
+    """All accounts, those that are alike but for the party's name together."""
+    groups: dict[tuple[object, ...], list[Account]] = {}
+    for account in accounts:
+        key = tuple((c.seq, c.kind, id(c.loss)) for c in account.trail)
+        groups.setdefault(key, []).append(account)
+    return [
+        {
+            "parties": len(alike),
+            "examples": [account.party for account in alike[:EXAMPLES]],
+            **_account_values(alike[0]),
+        }
+        for alike in groups.values()
+    ]
+
+
+def _account_values(account: Account) -> dict[str, Any]:
+    return {
+        "record_epsilon": account.loss.record,
+        "attribute_epsilon": account.loss.attributes,
+        "trail": [
+            {
+                "seq": charge.seq,
+                "kind": charge.kind,
+                "record_epsilon": charge.loss.record,
+                "attributes": charge.loss.attributes,
+            }
+            for charge in account.trail
+        ],
+    }
+
+
+def _replay_values(replay: Replay) -> dict[str, Any]:
+    return {
+        "member": replay.member,
+        "follows": replay.follows,
+        "compared": replay.compared,
+        "tolerated": replay.tolerated,
+        "differences": replay.differences,
+        "unsaid": replay.unsaid,
+        "why": replay.why or None,
+    }
+
+
+def _audit_values(judged: Judged) -> dict[str, Any]:
+    audit, intervals, estimate = judged.audit, judged.intervals, judged.estimate
+    replay = audit.replay
+    return {
+        "simulated": audit.simulated,
+        "trial": audit.trial,
+        "attempt": audit.charter.attempt,
+        "findings": audit.findings,
+        "remarks": audit.remarks,
+        "verification": verification_values(audit.verification),
+        "completeness": audit.completeness,
+        "response": response_values(audit.completeness.response),
+        **design_values(audit.design, audit.no_design),
+        "replay": {
+            "aggregator": None if replay is None else _replay_values(replay),
+            "parties": len(audit.replays),
+            "follow": sum(other.follows is True for other in audit.replays),
+            "others": [
+                _replay_values(other)
+                for other in audit.replays
+                if other.follows is not True or other.unsaid or other.tolerated
+            ],
+        },
+        "result": {
+            "published": replay is not None,
+            "follows": None if replay is None else replay.follows,
+            "respondents": None if estimate is None else estimate.n,
+            "marginals": None
+            if estimate is None
+            else {
+                name: dict(zip(table.categories[0], table.values.tolist(), strict=True))
+                for name, table in estimate.marginals().items()
+            },
+            "intervals": None
+            if estimate is None
+            else interval_values(estimate, intervals, estimate.marginals().values()),
+            **(
+                {"means": means_values(estimate)}
+                if estimate is not None and estimate.attribute_means()
+                else {}
+            ),
+            **(
+                {}
+                if judged.calibrated is None
+                else {"calibration": calibration_values(judged.calibrated)}
+            ),
+        },
+    }
+
+
+def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
+    """A ledger's figures; what is unbounded is None, with the reasons beside it.
+
+    Args:
+        partial: the ledger may lack something, so that no figure of its bounds anything.
+    """
+    record = ledger.record_epsilon
+    reasons = list(ledger.unbounded)
+    if partial:
+        reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
+    apart = _unsigned_values(ledger)
+    if reasons:
+        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons, **apart}
+    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon, **apart}
+
+
+def _unsigned_values(ledger: Ledger) -> dict[str, Any]:
+    """The parties that have signed nothing, where that matters; empty if there are none."""
+    if not ledger.unsigned:
+        return {}
+    epsilon = ledger.unsigned_epsilon
+    bound = epsilon if math.isfinite(epsilon) else None
+    return {"unsigned": {"parties": len(ledger.unsigned), "record_epsilon": bound}}
+
+
+def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+    """What a variant's authors claim; None where they claim no bound."""
+    return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]
+
+
+def verification_values(verification: Verification) -> dict[str, Any]:
+    """What verifying found."""
+    digest = verification.digest
+    word, says = verdict_of_file(verification)
+    return {
+        "verdict": word,
+        "says": says,
+        "complete": verification.complete,
+        "torn": verification.torn,
+        "unopened": verification.unopened,
+        "compared": verification.compared,
+        "published": verification.published,
+        "entries": verification.entries,
+        "messages": verification.messages,
+        "undelivered": verification.undelivered,
+        "checks": checks_values(checks_of_file(verification)),
+        "digest": digest.hex() if digest else None,
+        "signed": {
+            "parties": verification.signed,
+            "by": len(verification.signed_by),
+            "of": len(verification.signed_by) + len(verification.unsigned),
+            "unsigned": verification.unsigned,
+            "checkpoints": verification.checkpoints,
+            "at_the_end": verification.final is not None,
+        },
+        "extends_checkpoint": verification.extends,
+        "equivocation": verification.equivocation is not None,
+        **_witness_values(verification),
+        "faults": verification.faults,
+    }
+
+
+def _witness_values(verification: Verification) -> dict[str, Any]:
+    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
+    found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
+    return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
+
+
+def _cosigned_values(found: Cosigned) -> dict[str, Any]:
+    return {
+        "enough": found.enough,
+        "needed": found.needed,
+        "missing": found.missing,
+        "invalid": found.invalid,
+        "by": [{"name": name, "time": time} for name, time in found.by],
+    }
+
+
+def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
+    """What a coalition knows, as JSON has it.
+
+    Long lists are cut: of a set ``LISTED_NAMES`` names are given beside its size, of sets
+    ``LISTED_SETS`` beside their number.
+
+    Args:
+        notes: what a reader has to know of what was asked.
+    """
+    return {
+        "members": finding.coalition.members,
+        "taps": finding.coalition.taps,
+        "keys": finding.coalition.keys,
+        "smallest": finding.smallest,
+        "searched": finding.searched,
+        "whole": finding.whole,
+        "remarks": finding.remarks,
+        "exposed": _set_values(finding.exposed),
+        "determined": _sets_values(finding.determined),
+        "mixed": _sets_values(finding.mixed),
+        "pairs": {"count": len(finding.pairs), "listed": finding.pairs[:LISTED_SETS]},
+        "sums": [_sum_values(found) for found in finding.sums],
+        "record_epsilon": finding.ledger.record_epsilon,
+        "unbounded": finding.ledger.unbounded,
+        **_unsigned_values(finding.ledger),
+        "notes": list(notes),
+    }
+
+
+def _sum_values(found: SumFinding) -> dict[str, Any]:
+    parts = sorted(found.components, key=lambda part: len(part.parties))
+    listed = [
+        {
+            **_set_values(part.parties),
+            "determined": part.determined,
+            "hidden_by": part.hidden_by or None,
+        }
+        for part in parts[:LISTED_SETS]
+    ]
+    return {
+        "profile": found.profile,
+        "contributed": found.contributed,
+        "honest": found.honest,
+        "uploads_seen": found.uploads_seen,
+        "total_known": found.total_known,
+        "unknown_masks": found.unknown_masks,
+        "masks": found.masks,
+        "smallest_component": found.smallest_component,
+        "entries": found.entries,
+        "exact_counts": is_exact(found.event),
+        "opened": _set_values(found.opened),
+        "components": {"count": len(parts), "listed": listed},
+    }
+
+
+def linkage_values(linkage: Linkage) -> dict[str, Any]:
+    """What can be linked, as JSON has it; of many groups the largest, beside their number."""
+    return {
+        "observer": linkage.observer,
+        "count": len(linkage.groups),
+        "groups": [
+            {
+                **_set_values(group.parties),
+                "linked": group.linked,
+                "unlinked": group.unlinked,
+                "repeated": group.repeated,
+            }
+            for group in linkage.groups[:LISTED_SETS]
+        ],
+    }
+
+
+def _sets_values(sets: Sequence[tuple[PartyId, ...]]) -> dict[str, Any]:
+    ordered = sorted(sets, key=len)
+    return {"count": len(sets), "listed": [_set_values(s) for s in ordered[:LISTED_SETS]]}
+
+
+def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
+    return {"size": len(parties), "parties": parties[:LISTED_NAMES]}

@@ -1,0 +1,338 @@
+"""What is stated of designs: how variants rank at each epsilon, or what an error takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from protocol.session.variant import parameters_of
+from scenarios.designing.assumed import Given
+from scenarios.designing.designing import Designed, Row, Setup
+from scenarios.designing.needing import Needed
+from scenarios.designing.planned import plan_lines
+from scenarios.designing.targets import cells_of, mostly_one
+from scenarios.statement.statement import Grid, Section, Statement
+from scenarios.wording.formatting import NONE, TIMES, count, epsilon, ratio, size
+
+Values = dict[str, Any]
+
+REVEALS = (
+    "The errors were predicted from the records given, so they reveal something of them, and so "
+    "does a choice that is made by them."
+)
+"""What is said where the shares of records are assumed."""
+
+
+def state_designs(found: Designed, *, every: bool) -> Statement:
+    """What was found, at each epsilon, then what holds of several variants.
+
+    Args:
+        found: the same.
+        every: show all ways to set up a variant, not only its best.
+    """
+    setup = found.setup
+    rows = [row for row in found.rows if every or row.best]
+    mostly = mostly_one(setup.survey, setup.target)
+    applied = {row.candidate.family for row in found.rows}
+    whys = {name.partition(":")[0]: why for (_, name), why in found.refused.items()}
+    refused = [(name, why) for name, why in whys.items() if name not in applied]
+    return Statement(
+        title=_asked(setup),
+        sections=(
+            *(
+                _ranked([row for row in rows if row.epsilon == value], setup)
+                for value in dict.fromkeys(row.epsilon for row in rows)
+            ),
+            Section(
+                key="meanings",
+                title="What the figures are",
+                notes=(*((mostly,) if mostly else ()), *_notes(rows, setup)),
+            ),
+            *_grouped("Trusted", ((row.candidate.family, row.trusted) for row in rows)),
+            *_grouped(
+                "If parties vanish", ((row.candidate.family, row.dropouts.says) for row in rows)
+            ),
+            *_grouped("Not applicable", refused),
+        ),
+        values=designed_values(found),
+    )
+
+
+def state_needed(
+    setup: Setup, error: float, level: float, needed: Sequence[Needed], without: Sequence[str]
+) -> Statement:
+    """What an error takes.
+
+    Args:
+        setup: what it is for.
+        error: the error.
+        level: how sure it is.
+        needed: what was found.
+        without: the variants that cannot promise it.
+    """
+    notes = []
+    if without:
+        notes.append(
+            f"No promise for {', '.join(without)}: they do not estimate it, have no closed form, "
+            "would take more than is searched, or give exact counts, which no epsilon bounds."
+        )
+    if isinstance(setup.shares, Given):
+        notes.append(REVEALS)
+    return Statement(
+        title=f"What it takes to estimate each share of {_target(setup)} to within {error:g} of "
+        f"the true one, of {_whom(setup)}, with a probability of {level:g} each, if "
+        f"{setup.shares.says}:",
+        sections=(
+            Section(
+                key="needed",
+                title="What it takes",
+                grids=(
+                    Grid(
+                        key="variants",
+                        caption="What each variant takes",
+                        columns=("variant", "parameters", "#epsilon", "#respondents"),
+                        rows=tuple(
+                            (
+                                one.candidate.name,
+                                one.candidate.chosen,
+                                epsilon(one.epsilon),
+                                f"{one.respondents:,}",
+                            )
+                            for one in needed
+                        ),
+                    ),
+                ),
+                **_planned(needed[0]),
+                place="result",
+            ),
+            *((Section(key="notes", title="Notes", notes=tuple(notes)),) if notes else ()),
+        ),
+        values=needed_values(setup, error, level, needed),
+    )
+
+
+def _asked(setup: Setup) -> str:
+    spoken = ""
+    if setup.parties != setup.respondents:
+        spoken = f" held by {count(setup.parties, 'party', 'parties')}"
+    vanish = f", of which {setup.dropout:.0%} vanish" if setup.dropout else ""
+    return (
+        f"{count(setup.respondents, 'respondent')}{spoken}{vanish}; wanted: {_target(setup)}, of "
+        f"{_whom(setup)}."
+    )
+
+
+def _target(setup: Setup) -> str:
+    tables = setup.target.tables
+    cells = sum(cells_of(setup.survey, names) for names in tables)
+    says = setup.target.says
+    if says not in ("margins", "pairs"):
+        return f"the table of {says} ({cells:,} cells)"
+    one, many = ("margin", "margins") if says == "margins" else ("pair", "pairs")
+    return f"the {cells:,} cells of {count(len(tables), one, many)}"
+
+
+def _whom(setup: Setup) -> str:
+    if setup.about == "population":
+        return "a population of which the respondents are a random sample"
+    return "those who answer" if setup.dropout else "the respondents"
+
+
+def _ranked(rows: Sequence[Row], setup: Setup) -> Section:
+    """The variants at an epsilon, the best first, and what a plan says for it."""
+    bounded = [row for row in rows if row.is_bounded]
+    best = bounded[0].prediction.rmse if bounded else 0.0
+    return Section(
+        key=f"epsilon-{rows[0].epsilon:g}",
+        title=f"epsilon {rows[0].epsilon:g}",
+        grids=(
+            Grid(
+                key=f"ranked-{rows[0].epsilon:g}",
+                caption=f"Variants at epsilon {rows[0].epsilon:g}, the least error first",
+                columns=(
+                    "variant",
+                    "parameters",
+                    "#rank",
+                    "#error",
+                    "#of best",
+                    f"#at {setup.delta:g}",
+                    "#sends",
+                    "#rounds",
+                ),
+                rows=tuple(_cells(row, place, best) for place, row in enumerate(rows, 1)),
+            ),
+        ),
+        **_planned(rows[0]),
+        place="result",
+    )
+
+
+def _cells(row: Row, place: int, best: float) -> tuple[str, ...]:
+    error, traffic = row.prediction.rmse, row.traffic
+    return (
+        row.candidate.name,
+        row.candidate.chosen,
+        _rank(row, place),
+        f"{'~' if row.prediction.runs else ''}{error:.3g}",
+        f"{TIMES}{ratio(error / best)}" if row.is_bounded and best else NONE,
+        NONE if row.at_delta is None else epsilon(row.at_delta),
+        NONE if traffic is None else _octets(traffic.bits),
+        NONE if traffic is None else str(traffic.rounds),
+    )
+
+
+def _planned(best: Row | Needed) -> dict[str, Any]:
+    """The lines of a plan for it; nothing for a variant of a person's own."""
+    variant, value = best.candidate.variant, best.epsilon
+    lines = () if variant is None else tuple(plan_lines(variant, value))
+    if not lines:
+        return {}
+    return {
+        "notes": (
+            f"in the plan, for {best.candidate.name} at epsilon {value:g}, in place of its variant "
+            "and parameters:",
+        ),
+        "code": lines,
+    }
+
+
+def _rank(row: Row, place: int) -> str:
+    if not row.is_bounded:
+        return NONE
+    return str(place) if row.dropouts.withstands else "!"
+
+
+def _octets(bits: float) -> str:
+    """Bits as bytes, as long as they fill some."""
+    return f"{bits:.2g} bits" if bits < 80 else size(round(bits / 8))
+
+
+def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
+    yield (
+        "error: the root mean squared error of the raw shares over all cells, predicted from the "
+        f"estimators' own formulas if {setup.shares.says}."
+    )
+    simulated = [row for row in rows if row.prediction.runs]
+    if simulated:
+        runs = simulated[0].prediction.runs
+        worst = max(row.prediction.monte_carlo / row.prediction.rmse for row in simulated)
+        yield (
+            f"~ has no such formula: measured in {runs} simulated runs, with a Monte Carlo error "
+            f"of at most {worst:.0%} of it."
+        )
+    yield (
+        f"at {setup.delta:g}: a respondent's epsilon at this delta, the probability with which it "
+        "may not hold. sends: what is sent for one respondent, without envelopes and TLS. rounds: "
+        "how often the aggregator waits."
+    )
+    if not all(row.is_bounded for row in rows):
+        yield f"{NONE}: exact counts, which no epsilon bounds; they are not ranked."
+    if not all(row.dropouts.withstands for row in rows):
+        yield "!: ends without a result if so many parties vanish."
+    if isinstance(setup.shares, Given):
+        yield REVEALS
+
+
+def _grouped(title: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Section]:
+    """Which variants the same is said of, a line for each saying."""
+    groups: dict[str, dict[str, None]] = {}
+    for name, says in pairs:
+        groups.setdefault(says, {})[name] = None
+    if groups:
+        facts = tuple((", ".join(names), says) for says, names in groups.items())
+        yield Section(key=title.lower().replace(" ", "-"), title=title, facts=facts)
+
+
+def setup_values(setup: Setup) -> Values:
+    """What a design is for."""
+    return {
+        "target": setup.target.says,
+        "tables": len(setup.target.tables),
+        "respondents": setup.respondents,
+        "parties": setup.parties,
+        "dropout": setup.dropout,
+        "answering": setup.answering,
+        "assumed": setup.shares.says,
+        "about": setup.about,
+        "delta": setup.delta,
+        **({"reveals": REVEALS} if isinstance(setup.shares, Given) else {}),
+    }
+
+
+def designed_values(found: Designed) -> Values:
+    """Everything that was found."""
+    return {
+        **setup_values(found.setup),
+        "designs": [
+            {
+                **row_values(row),
+                "parameters": _parameters(row),
+                "tables": [
+                    {"attributes": names, "rmse": error}
+                    for names, error in row.prediction.tables.items()
+                ],
+            }
+            for row in found.rows
+        ],
+        "not_applicable": [
+            {"epsilon": epsilon, "variant": name, "why": why}
+            for (epsilon, name), why in found.refused.items()
+        ],
+    }
+
+
+def row_values(row: Row) -> Values:
+    """One way to ask, without its parameters."""
+    traffic = row.traffic
+    return {
+        "epsilon": row.epsilon,
+        "variant": row.candidate.family,
+        "name": row.candidate.name,
+        "chosen": row.candidate.chosen,
+        "rmse": row.prediction.rmse,
+        "simulated_runs": row.prediction.runs,
+        "monte_carlo_error": row.prediction.monte_carlo,
+        "largest_standard_error": row.prediction.largest,
+        "record_epsilon": row.spent,
+        "epsilon_at_delta": row.at_delta,
+        "messages": None if traffic is None else traffic.messages,
+        "bits": None if traffic is None else traffic.bits,
+        "messages_back": None if traffic is None else traffic.messages_back,
+        "bits_back": None if traffic is None else traffic.bits_back,
+        "rounds": None if traffic is None else traffic.rounds,
+        "trusted": row.trusted,
+        "withstands_dropouts": row.dropouts.withstands,
+        "dropouts": row.dropouts.says,
+        "best_of_variant": row.best,
+        "plan": _plan(row),
+    }
+
+
+def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Needed]) -> Values:
+    """What an error takes."""
+    return {
+        **setup_values(setup),
+        "error": error,
+        "level": level,
+        "needed": [
+            {
+                "variant": one.candidate.family,
+                "name": one.candidate.name,
+                "chosen": one.candidate.chosen,
+                "epsilon": one.epsilon,
+                "respondents": one.respondents,
+                "plan": _plan(one),
+            }
+            for one in needed
+        ],
+    }
+
+
+def _plan(one: Row | Needed) -> str | None:
+    """What a plan says for it, a line for each parameter; None for a variant of a person's own."""
+    assert one.candidate.variant is not None
+    return "\n".join(plan_lines(one.candidate.variant, one.epsilon)) or None
+
+
+def _parameters(row: Row) -> Values | None:
+    return None if row.candidate.variant is None else parameters_of(row.candidate.variant)

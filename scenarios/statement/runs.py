@@ -1,0 +1,322 @@
+"""What is stated of a run, live or by law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from protocol.accounting.accountants import Loss
+from protocol.audit.claims import check_claims
+from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.projection import Projection
+from protocol.messages import NO_ROUND
+from protocol.session.variant import Variant
+from protocol.transcript.entries import WITHHELD
+from scenarios.running.outcomes import Outcome
+from scenarios.running.scenario import Finished
+from scenarios.running.tabulating import ABOUT_POPULATION, Tabulated
+from scenarios.statement.audits.values import claims_values, privacy_values
+from scenarios.statement.estimates import (
+    announced,
+    announced_values,
+    estimated,
+    reported_values,
+)
+from scenarios.statement.found import coverage
+from scenarios.statement.sampling import (
+    calibration_sentences,
+    calibration_values,
+    design_sentences,
+    design_values,
+    response_sentences,
+    response_values,
+)
+from scenarios.statement.statement import Grid, Section, Statement
+from scenarios.statement.verdicts import PrivacyVerdict, has_exact_sums, on_privacy
+from scenarios.wording.announced import described
+from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed
+from scenarios.wording.withstanding import withstood_in
+
+ROWS, ATTRIBUTES, NAMED = 60, 60, 12
+"""How many rows and attributes are listed, and how many attributes whose figures are the same."""
+
+
+def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:
+    """What a run says: its estimates beside the truth, what they cost, and how it went.
+
+    Args:
+        name: of the scenario or the plan.
+        finished: the run.
+        intervals: of the estimates: their level, and what they are about.
+    """
+    outcome = finished.outcome
+    notes = finished.notes
+    if finished.agreed:
+        notes += tuple(calibration_sentences(finished.reported))
+    estimates = estimated(
+        finished.reported,
+        intervals,
+        title="The estimates",
+        projection=finished.projection,
+        truth=outcome.records,
+        notes=() if finished.rows else notes,
+        place="aside" if finished.rows else "result",
+    )
+    return Statement(
+        title=f"{name}: {outcome.variant.survey.title}",
+        verdicts=(protection(outcome),),
+        coverage=coverage(outcome.completeness, outcome.charter.codec),
+        sections=(
+            estimates,
+            *_rows(finished, notes),
+            *_announced(outcome),
+            Section(
+                key="run",
+                title="The run",
+                lead=f"estimated from {outcome.counted:,} of "
+                f"{count(len(outcome.endings), 'party', 'parties')}, "
+                f"{count(outcome.estimate.n, 'respondent')}, over {outcome.transport}, "
+                f"in {outcome.seconds:.1f} s",
+                notes=tuple(_notes(outcome)),
+            ),
+        ),
+        values=run_values(finished, intervals),
+    )
+
+
+def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
+    """How well the design of a run protects people."""
+    return on_privacy(
+        outcome.ledger,
+        alone=outcome.alone,
+        checks=check_claims(outcome.variant, outcome.ledger),
+        withstands=withstood_in(outcome.variant, len(outcome.charter.roster.parties)),
+        simulated=outcome.seed is not None and not outcome.withheld,
+        trial=outcome.withheld,
+    )
+
+
+def _notes(outcome: Outcome[Variant]) -> Iterator[str]:
+    """How a run went, and what it cost."""
+    ledger = outcome.ledger
+    yield from response_sentences(outcome.completeness, outcome.variant)
+    yield from design_sentences(*outcome.design)
+    for reason, many in outcome.trouble.items():
+        yield f"{count(many, 'party', 'parties')}: {reason}"
+    yield f"{count(outcome.messages, 'message')}, {count(outcome.bytes, 'byte')}"
+    sums = ", exact sums included" if has_exact_sums(ledger) else ""
+    each = by_attribute(ledger.attribute_epsilon)
+    yield f"epsilon {nats(ledger.record_epsilon)} per record{sums}; {each}"
+    if ledger.unsigned:
+        yield (
+            f"{count(len(ledger.unsigned), 'party', 'parties')} that signed nothing: "
+            f"epsilon {nats(ledger.unsigned_epsilon)} at most"
+        )
+    yield f"digest {outcome.digest.hex()}"
+    if outcome.charter.attempt > 1:
+        yield (
+            f"This was attempt {outcome.charter.attempt}: whoever answered an earlier one has paid "
+            "for both."
+        )
+    if outcome.withheld:
+        yield _trial("transcript")
+
+
+def _trial(kept: str) -> str:
+    """What is said of a trial whose seed is not in what is kept of it."""
+    return (
+        "This was a trial: one program held all answers. Its seed, which undoes every "
+        f"randomization, was drawn and is not in the {kept}. The truth beside the estimates is "
+        "that of the answers, so it tells about them."
+    )
+
+
+def by_attribute(epsilons: Mapping[str, float]) -> str:
+    """The loss of every attribute, in one line."""
+    if len(epsilons) > NAMED and len(set(epsilons.values())) == 1:
+        return f"{nats(next(iter(epsilons.values())))} for each of {len(epsilons):,} attributes"
+    listed = [f"{name} {nats(value)}" for name, value in islice(epsilons.items(), ATTRIBUTES)]
+    more = len(epsilons) - len(listed)
+    return ", ".join(listed) + (f" and {more:,} more attributes" if more else "")
+
+
+def _rows(finished: Finished, notes: tuple[str, ...]) -> Iterator[Section]:
+    """What a scenario shows in place of a table for each attribute."""
+    rows = finished.rows
+    if rows:
+        yield Section(
+            key="rows",
+            title="One by one",
+            lead=f"{count(len(rows), 'row')} of figures.",
+            notes=notes,
+            grids=(
+                Grid(
+                    key="figures",
+                    caption="What the scenario reports",
+                    columns=tuple(
+                        name if isinstance(cell, str) else f"#{name}"
+                        for name, cell in rows[0].items()
+                    ),
+                    rows=tuple(tuple(map(_cell, row.values())) for row in rows[:ROWS]),
+                    more=rest(len(rows), ROWS, "rows in the JSON report"),
+                ),
+            ),
+            place="result",
+        )
+
+
+def _cell(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return cut(value)
+    if value is None or not math.isfinite(value):
+        return NONE
+    return f"{value:,}" if isinstance(value, int) else signed(value, 4)
+
+
+def _announced(outcome: Outcome[Variant]) -> Iterator[Section]:
+    analysis = outcome.charter.analysis
+    if analysis is not None:
+        yield announced(
+            analysis, analysis.tables_of(outcome.estimate), f"Announced: {described(analysis)}."
+        )
+
+
+def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, Any]:
+    """What ``result.json`` holds of a run, but for the scenario's name and parameters."""
+    outcome, ledger = finished.outcome, finished.outcome.ledger
+    values: dict[str, Any] = {
+        "variant": outcome.variant.name,
+        "seed": WITHHELD if outcome.withheld else outcome.seed,
+        "transport": outcome.transport,
+        **({"attempt": outcome.charter.attempt} if outcome.seed is None else {}),
+        "respondents": outcome.estimate.n if outcome.records is None else len(outcome.records),
+        "parties": len(outcome.endings),
+        "counted": outcome.counted,
+        "rounds": [
+            {
+                "kind": closing.kind,
+                "round": None if closing.round == NO_ROUND else closing.round,
+                "awaited": closing.awaited,
+                "counted": closing.counted,
+                "rate": closing.response.rate,
+            }
+            for closing in outcome.completeness.closings
+        ],
+        "response": response_values(outcome.completeness.response),
+        **reported_values(
+            finished.reported,
+            outcome.records,
+            finished.projection,
+            intervals,
+            respondents=outcome.estimate.n,
+        ),
+        **design_values(*outcome.design),
+        **_announced_values(outcome),
+        "traffic": {"messages": outcome.messages, "bytes": outcome.bytes},
+        "transcript": {
+            "path": str(outcome.transcript.path) if outcome.transcript.path else None,
+            "digest": outcome.digest.hex(),
+        },
+        "privacy": {
+            "verdict": on_privacy(ledger, alone=outcome.alone, checks=()).word,
+            **privacy_values(ledger),
+            "claims": claims_values(outcome.variant.claims()),
+        },
+        "trouble": outcome.trouble,
+        "seconds": round(outcome.seconds, 3),
+    }
+    if finished.error:
+        values["error"] = {**values.get("error", {}), **finished.error}
+    calibration = {"calibration": calibration_values(finished.reported)} if finished.agreed else {}
+    plain: dict[str, Any] = as_json({**values, **finished.extra, **calibration})
+    return plain
+
+
+def _announced_values(outcome: Outcome[Variant]) -> dict[str, Any]:
+    analysis = outcome.charter.analysis
+    if analysis is None:
+        return {}
+    tables = analysis.tables_of(outcome.estimate)
+    return {"analysis": announced_values(analysis, tables, outcome.estimate)}
+
+
+def state_tabulation(
+    name: str,
+    tabulated: Tabulated[Variant],
+    projection: Projection = "none",
+    intervals: Intervals = ABOUT_POPULATION,
+) -> Statement:
+    """Estimates of people by law, who they were, and what is comparable between engines.
+
+    Args:
+        name: of the scenario.
+        tabulated: what was counted.
+        projection: applied to the tables.
+        intervals: their level, and what they are about.
+    """
+    reported, loss = tabulated.reported, tabulated.loss
+    agreed = bool(tabulated.calibration.files)
+    notes = (
+        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+        f"in {tabulated.seconds:.1f} s",
+        f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}",
+        f"digest {tabulated.digest.hex()}",
+    )
+    return Statement(
+        title=f"{name}: {tabulated.variant.survey.title}",
+        sections=(
+            estimated(
+                reported,
+                intervals,
+                title="The estimates",
+                projection=projection,
+                truth=tabulated.population.records,
+                notes=calibration_sentences(reported) if agreed else (),
+                place="result",
+            ),
+            Section(
+                key="run",
+                title="The people",
+                lead=tabulated.sentence,
+                notes=(*notes, *((_trial("result"),) if tabulated.withheld else ())),
+            ),
+        ),
+        values=as_json(
+            {
+                "variant": tabulated.variant.name,
+                "seed": WITHHELD if tabulated.withheld else tabulated.seed,
+                "by_law": {
+                    "says": tabulated.sentence,
+                    "population": tabulated.population.says,
+                    "cohort": tabulated.cohort,
+                    "cohorts": tabulated.cohorts,
+                    "stages": tabulated.stages,
+                    "engine": tabulated.engine,
+                },
+                "respondents": tabulated.n,
+                **reported_values(
+                    reported,
+                    tabulated.population.records,
+                    projection,
+                    intervals,
+                    respondents=tabulated.n,
+                ),
+                **({"calibration": calibration_values(reported)} if agreed else {}),
+                "digest": tabulated.digest.hex(),
+                "privacy": {
+                    **_loss_values(loss, tabulated.attribute_epsilon),
+                    "claims": claims_values(tabulated.variant.claims()),
+                },
+                "seconds": round(tabulated.seconds, 3),
+            }
+        ),
+    )
+
+
+def _loss_values(loss: Loss, by_name: Mapping[str, float]) -> dict[str, Any]:
+    if loss.unbounded:
+        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": loss.unbounded}
+    return {"record_epsilon": loss.record, "attribute_epsilon": by_name}

@@ -1,0 +1,1 @@
+"""Numbers, names and sentences that several rooms put before a person."""
