@@ -32,6 +32,7 @@ from protocol.transcript.receipts import (
     is_about,
     problems_of,
 )
+from protocol.variants import BUILT_IN
 from scenarios.cli.inspect import reader_of
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
@@ -412,6 +413,7 @@ def _rounds(envelope: Envelope | None, variant: type[Variant] | None) -> set[int
     """
     if envelope is None:
         return set()
+    tuple(BUILT_IN.values())  # A variant's messages are imported with it.
     classes = [kind for kind in _classes(Message) if kind.kind() == envelope.kind]
     if variant is not None:
         own = [kind for kind in classes if kind.__module__ == variant.__module__]
