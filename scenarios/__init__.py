@@ -136,7 +136,7 @@ if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is
     def __getattr__(name: str) -> object:
         for home, names in _HOMES.items():
             if name in names:
-                from scenarios.running.shadows import file_in_the_way
+                from scenarios.files.shadows import file_in_the_way
 
                 in_the_way = file_in_the_way()
                 if in_the_way is not None:

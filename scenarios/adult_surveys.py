@@ -33,7 +33,7 @@ from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
 from scenarios.datasets.adult import adult
 from scenarios.errors import UsageError
-from scenarios.report.sampling import calibration_sentences
+from scenarios.report.calibration import calibration_sentences
 from scenarios.running.parameters import (
     Positive,
     Spread,

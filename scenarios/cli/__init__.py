@@ -26,7 +26,7 @@ from scenarios.errors import (
     WitnessError,
     say,
 )
-from scenarios.running.shadows import file_in_the_way
+from scenarios.files.shadows import file_in_the_way
 from scenarios.streams import make_writable, open_closed
 
 INTERRUPTED = 130
@@ -42,30 +42,32 @@ COMMANDS = {
     "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
     "answer": Place("surveys.answering", "Answer a survey as a party."),
     "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
-    "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
-    "check": Place("receipts", "Check a receipt or a proof; before a survey, a plan or a folder."),
+    "audit": Place("transcripts.audit", "Audit a transcript: who was counted, what was learned."),
+    "check": Place(
+        "transcripts.receipts", "Check a receipt or a proof; before a survey, a plan or a folder."
+    ),
     "close": Place("surveys.holding", "End the joining of a survey that is being held."),
     "compare": Place("surveys.comparing", "Measure the errors of variants on records of your own."),
     "compose": Place("composition", "Compute what randomized reports cost together."),
     "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
     "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
     "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
-    "export": Place("inspect", "Write the tables of a transcript as Parquet files."),
+    "export": Place("transcripts.inspect", "Write the tables of a transcript as Parquet files."),
     "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
     "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
     "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
-    "list": Place("run", "List the scenarios and their parameters.", "list_"),
+    "list": Place("listing", "List the scenarios and their parameters.", "list_"),
     "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
-    "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
-    "query": Place("inspect", "Query a transcript in SQL."),
+    "prove": Place("transcripts.receipts", "Write a receipt: a party's reports are counted."),
+    "query": Place("transcripts.inspect", "Query a transcript in SQL."),
     "rehearse": Place("surveys.holding", "Hold a survey among processes of this machine."),
     "run": Place("run", "Run a scenario, a built-in one or one of your own."),
     "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
-    "show": Place("inspect", "Show who said what to whom."),
+    "show": Place("transcripts.inspect", "Show who said what to whom."),
     "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
     "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
     "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
-    "verify": Place("inspect", "Check that a transcript is what was recorded."),
+    "verify": Place("transcripts.verify", "Check that a transcript is what was recorded."),
     "witness": Place("witness", "Cosign checkpoints that extend the one before."),
 }
 """Where every command is, and what it does."""

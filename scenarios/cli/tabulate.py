@@ -15,14 +15,13 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
 from scenarios.cli.options import (
-    calibration_options,
     clear,
     config_option,
     data_option,
     force_option,
-    interval_options,
     json_option,
     json_text,
     print_report,
@@ -34,7 +33,8 @@ from scenarios.cli.options import (
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
-from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT, write_result
+from scenarios.files.kept_records import write_result
+from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import make_folder
 from scenarios.own_data.trial import scenario_or_trial
 from scenarios.report.formatting import count

@@ -8,24 +8,30 @@ from typing import Any
 
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
-from protocol.audit.ledger import Account, Ledger
+from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
-from protocol.estimators.estimate import Estimate
 from protocol.messages import PartyId
-from protocol.session.variant import Claim
-from protocol.transcript.cosignatures import Cosigned
-from protocol.transcript.verification import Verification
 from scenarios.report.announced import announced_values
+from scenarios.report.calibration import calibration_values
+from scenarios.report.common_values import (
+    checks_values,
+    claims_values,
+    means_values,
+    picked,
+    privacy_values,
+    unsigned_values,
+    verification_values,
+)
 from scenarios.report.intervals import interval_values
-from scenarios.report.sampling import calibration_values, design_values, response_values
-from scenarios.report.statement.checks import checks_of_file, has_sum, verdict_of_file
+from scenarios.report.sampling import design_values, response_values
+from scenarios.report.statement.checks import has_sum
 from scenarios.report.statement.coalitions import active_notes
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check
+from scenarios.report.statement.parts import Verdict
 from scenarios.report.statement.replays import is_exact
 from scenarios.report.statement.statement import Statement, statement
-from scenarios.report.statement.verdicts import SCALE, Verdict
+from scenarios.report.statement.verdicts import SCALE
 
 EXAMPLES = 5
 LISTED_NAMES = 50
@@ -90,20 +96,16 @@ def statement_values(said: Statement) -> dict[str, Any]:
         "record": _verdict_values(said.record),
         "privacy": {
             **_verdict_values(said.privacy),
-            **_picked(said.privacy, "caveat", "observer", "epsilon", "crowd", "withstands"),
+            **picked(said.privacy, "caveat", "observer", "epsilon", "crowd", "withstands"),
             "scale": [step._asdict() for step in SCALE],
         },
-        "coverage": [_picked(each, "of", "about", "counted", "awaited") for each in said.coverage],
-        "checks": _checks_values(said.checks),
+        "coverage": [picked(each, "of", "about", "counted", "awaited") for each in said.coverage],
+        "checks": checks_values(said.checks),
     }
 
 
 def _verdict_values(verdict: Verdict) -> dict[str, Any]:
     return {"verdict": verdict.word, "says": verdict.says, "reasons": verdict.reasons}
-
-
-def _checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    return [_picked(check, "about", "state", "says") for check in checks]
 
 
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def _account_values(account: Account) -> dict[str, Any]:
 
 def _replay_values(replay: Replay) -> dict[str, Any]:
     names = "member", "follows", "compared", "tolerated", "differences", "unsaid"
-    return {**_picked(replay, *names), "why": replay.why or None}
+    return {**picked(replay, *names), "why": replay.why or None}
 
 
 def _audit_values(judged: Judged) -> dict[str, Any]:
@@ -207,85 +209,6 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
     }
 
 
-def means_values(estimate: Estimate) -> dict[str, Any]:
-    """The means of attributes that are numbers; an error is None where it is unknown."""
-    return {
-        name: {"mean": found.value, "standard_error": found.standard_error}
-        for name, found in estimate.attribute_means().items()
-    }
-
-
-def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
-    """A ledger's figures; what is unbounded is None, with the reasons beside it.
-
-    Args:
-        partial: the ledger may lack something, so that no figure of its bounds anything.
-    """
-    record = ledger.record_epsilon
-    reasons = list(ledger.unbounded)
-    if partial:
-        reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
-    apart = _unsigned_values(ledger)
-    if reasons:
-        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons, **apart}
-    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon, **apart}
-
-
-def _unsigned_values(ledger: Ledger) -> dict[str, Any]:
-    """The parties that have signed nothing, where that matters; empty if there are none."""
-    if not ledger.unsigned:
-        return {}
-    epsilon = ledger.unsigned_epsilon
-    bound = epsilon if math.isfinite(epsilon) else None
-    return {"unsigned": {"parties": len(ledger.unsigned), "record_epsilon": bound}}
-
-
-def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
-    """What a variant's authors claim; None where they claim no bound."""
-    return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]
-
-
-def verification_values(verification: Verification) -> dict[str, Any]:
-    """What verifying found."""
-    digest = verification.digest
-    word, says = verdict_of_file(verification)
-    names = "complete", "torn", "unopened", "compared", "published"
-    return {
-        "verdict": word,
-        "says": says,
-        **_picked(verification, *names, "entries", "messages", "undelivered"),
-        "checks": _checks_values(checks_of_file(verification)),
-        "digest": digest.hex() if digest else None,
-        "signed": {
-            "parties": verification.signed,
-            "by": len(verification.signed_by),
-            "of": len(verification.signed_by) + len(verification.unsigned),
-            "unsigned": verification.unsigned,
-            "checkpoints": verification.checkpoints,
-            "at_the_end": verification.final is not None,
-        },
-        "extends_checkpoint": verification.extends,
-        "equivocation": verification.equivocation is not None,
-        **_witness_values(verification),
-        "faults": verification.faults,
-    }
-
-
-def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
-    names = "cosigned", "first_cosigned"
-    found = ((name, getattr(verification, name)) for name in names)
-    return {name: _cosigned_values(each) for name, each in found if each is not None}
-
-
-def _cosigned_values(found: Cosigned) -> dict[str, Any]:
-    return {
-        "enough": found.enough,
-        **_picked(found, "needed", "missing", "invalid"),
-        "by": [{"name": name, "time": time} for name, time in found.by],
-    }
-
-
 def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
     """What a coalition knows, as JSON has it.
 
@@ -296,15 +219,15 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         notes: what a reader has to know of what was asked.
     """
     return {
-        **_picked(finding.coalition, "members", "taps", "keys"),
-        **_picked(finding, "smallest", "searched", "whole", "remarks"),
+        **picked(finding.coalition, "members", "taps", "keys"),
+        **picked(finding, "smallest", "searched", "whole", "remarks"),
         "exposed": _set_values(finding.exposed),
         "determined": _sets_values(finding.determined),
         "mixed": _sets_values(finding.mixed),
         "pairs": {"count": len(finding.pairs), "listed": finding.pairs[:LISTED_SETS]},
         "sums": [_sum_values(found) for found in finding.sums],
-        **_picked(finding.ledger, "record_epsilon", "unbounded"),
-        **_unsigned_values(finding.ledger),
+        **picked(finding.ledger, "record_epsilon", "unbounded"),
+        **unsigned_values(finding.ledger),
         "notes": list(notes),
     }
 
@@ -320,8 +243,8 @@ def _sum_values(found: SumFinding) -> dict[str, Any]:
         for part in parts[:LISTED_SETS]
     ]
     return {
-        **_picked(found, "profile", "contributed", "honest", "uploads_seen", "total_known"),
-        **_picked(found, "unknown_masks", "masks", "smallest_component", "entries"),
+        **picked(found, "profile", "contributed", "honest", "uploads_seen", "total_known"),
+        **picked(found, "unknown_masks", "masks", "smallest_component", "entries"),
         "exact_counts": is_exact(found.event),
         "opened": _set_values(found.opened),
         "components": {"count": len(parts), "listed": listed},
@@ -334,7 +257,7 @@ def linkage_values(linkage: Linkage) -> dict[str, Any]:
         "observer": linkage.observer,
         "count": len(linkage.groups),
         "groups": [
-            {**_set_values(group.parties), **_picked(group, "linked", "unlinked", "repeated")}
+            {**_set_values(group.parties), **picked(group, "linked", "unlinked", "repeated")}
             for group in linkage.groups[:LISTED_SETS]
         ],
     }
@@ -347,8 +270,3 @@ def _sets_values(sets: Sequence[tuple[PartyId, ...]]) -> dict[str, Any]:
 
 def _set_values(parties: tuple[PartyId, ...]) -> dict[str, Any]:
     return {"size": len(parties), "parties": parties[:LISTED_NAMES]}
-
-
-def _picked(found: object, *names: str) -> dict[str, Any]:
-    """Some of what was found, under its own names."""
-    return {name: getattr(found, name) for name in names}

@@ -7,18 +7,14 @@ import html
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
-from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.hearing import heads_of
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import steps
@@ -36,13 +32,19 @@ from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD
 from scenarios.files.transcripts import Transcript
 from scenarios.report.announced import announced_values
+from scenarios.report.common_values import claims_values, means_values, privacy_values
 from scenarios.report.formatting import as_json
 from scenarios.report.intervals import interval_values
 from scenarios.report.sampling import design_values, response_values
 from scenarios.report.statement.coalitions import aggregator_alone
 from scenarios.report.statement.verdicts import on_privacy
-from scenarios.report.values import claims_values, means_values, privacy_values
 from transports.shards.shard import LOST
+
+if TYPE_CHECKING:
+    from protocol.audit.coalition.coalition import Coalition
+    from protocol.audit.coalition.finding import CoalitionFinding
+    from protocol.audit.coalition.judge import CoalitionReading
+    from protocol.audit.disclosure import Disclosure
 
 E = TypeVar("E", bound=Estimate)
 E_co = TypeVar("E_co", bound=Estimate, covariant=True)
@@ -209,6 +211,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
         """
+        from protocol.audit.disclosure import disclosed_by_seed
         from scenarios.report.judging import judge
         from scenarios.report.page.audit import audit_page
         from scenarios.report.statement.statement import statement

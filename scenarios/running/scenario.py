@@ -22,7 +22,6 @@ from scenarios.engines.engine import Engine
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
 from scenarios.report.formatting import as_json
-from scenarios.report.sampling import calibration_sentences, calibration_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.names import parameter_hint
 from scenarios.running.outcomes import Outcome
@@ -188,6 +187,8 @@ class Finished:
         """
         if not calibration.files:
             return self
+        from scenarios.report.calibration import calibration_sentences, calibration_values
+
         found = calibration.of(self.reported)
         return replace(
             self,

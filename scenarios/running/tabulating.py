@@ -43,9 +43,9 @@ from scenarios.files.cohorts_done import (
     sole,
     write_snapshot,
 )
+from scenarios.report.calibration import calibration_values
+from scenarios.report.common_values import claims_values
 from scenarios.report.formatting import as_json, count
-from scenarios.report.sampling import calibration_values
-from scenarios.report.values import claims_values
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome, V_co, WithEstimate, reported_values
 from scenarios.running.scenario import Context, Scenario

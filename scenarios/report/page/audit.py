@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scenarios.report.calibration import calibration_sentences
 from scenarios.report.formatting import cut
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
@@ -13,7 +14,6 @@ from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.report.rounds import Round
-from scenarios.report.sampling import calibration_sentences
 from scenarios.report.statement.judged import Judged
 from scenarios.report.statement.statement import statement
 from scenarios.watching.standings import StandingWriter

@@ -14,8 +14,8 @@ from scenarios.report.page.estimate import estimate
 from scenarios.report.page.page import kind_of, report
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
-from scenarios.report.statement.checks import OF_THE_FILE
 from scenarios.report.statement.found import found
+from scenarios.report.statement.of_file import OF_THE_FILE
 from scenarios.report.statement.parts import Grid, Section, rest
 from scenarios.report.statement.statement import statement
 from scenarios.running.scenario import Finished

@@ -6,20 +6,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
-from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
-from protocol.sharing.graph import Withstood
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from scenarios.report.formatting import NONE, TIMES, count, cut, epsilon, percent, upper
 from scenarios.report.statement.parts import Grid, Section, rest, some
 from scenarios.report.statement.replays import is_exact
 from scenarios.report.withstanding import conspiracy_sentences
+
+if TYPE_CHECKING:
+    from protocol.audit.coalition.judge import CoalitionReading
+    from protocol.sharing.graph import Withstood
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
@@ -273,4 +276,6 @@ def aggregator_alone(charter: Charter, held: Held = UNLIMITED) -> CoalitionReadi
     """Reads what the aggregator alone knows of secure sums; None if the variant has none."""
     if {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
         return None
+    from protocol.audit.coalition.judge import CoalitionReading
+
     return CoalitionReading(charter, Coalition((AGGREGATOR,)), held)

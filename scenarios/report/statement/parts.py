@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from protocol.audit.audit import Verdict as Soundness
 
 State: TypeAlias = Literal["good", "bad", "care", "open", "note"]
 """How a check came out; ``care`` is for what a reader must know, ``open`` for what nobody can know,
@@ -19,6 +22,10 @@ WORDS: Mapping[State, str] = MappingProxyType(
 
 SO_FAR = "As far as the record could be read: "
 """What an answer begins with that more of the record might change."""
+
+
+Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
+"""How well people are protected; ``unknown`` if more may have been told than is on record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,38 @@ class Section:
     reasons: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     grids: tuple[Grid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One of the two verdicts.
+
+    Args:
+        about: what it is on, in a word.
+        word: the verdict.
+        state: how that is to be taken.
+        says: why, in a sentence.
+        reasons: what a reader has to know beside it, in sentences.
+        caveat: why it is of the design and not of this record, in a sentence; empty if it is of
+            both.
+    """
+
+    about: Literal["Record", "Privacy"]
+    word: Soundness | Protection
+    state: State
+    says: str
+    reasons: tuple[str, ...] = ()
+    caveat: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is on, in words that stand before the verdict."""
+        return f"{self.about} of the design" if self.caveat else self.about
+
+    @property
+    def means(self) -> str:
+        """What it means, in one short sentence."""
+        return self.says
 
 
 def some(names: Iterable[str], total: int, at_most: int = 5) -> str:

@@ -12,12 +12,13 @@ from protocol.audit.replay import Replay
 from protocol.estimators.analysis import Cell
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, sentences
 from scenarios.report.announced import title_of
+from scenarios.report.calibration import calibration_sentences
 from scenarios.report.formatting import NONE, count, cut, upper
 from scenarios.report.intervals import in_percent
 from scenarios.report.rounds import waits_of
-from scenarios.report.sampling import calibration_sentences, design_sentences, response_sentences
-from scenarios.report.statement.checks import changed
+from scenarios.report.sampling import design_sentences, response_sentences
 from scenarios.report.statement.judged import Judged
+from scenarios.report.statement.of_file import changed
 from scenarios.report.statement.parts import SO_FAR, Grid, Section, rest, some
 from scenarios.report.statement.replays import records_unproved
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding
 from scenarios.report.formatting import count, cut
-from scenarios.report.statement.checks import changed, checks_of, has_sum
+from scenarios.report.statement.checks import checks_of, has_sum
 from scenarios.report.statement.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.report.statement.found import Coverage, coverage, found
 from scenarios.report.statement.judged import Judged
-from scenarios.report.statement.parts import Check, Grid, Section, rest
+from scenarios.report.statement.of_file import changed
+from scenarios.report.statement.parts import Check, Grid, Section, Verdict, rest
 from scenarios.report.statement.privacy import claims, ledger, trail
 from scenarios.report.statement.record import analysis, findings, integrity, members
-from scenarios.report.statement.verdicts import PrivacyVerdict, Verdict, on_privacy, on_record
+from scenarios.report.statement.verdicts import PrivacyVerdict, on_privacy, on_record
 
 _REASONS = 3
 

@@ -6,25 +6,24 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
-from protocol.audit.audit import Audit
-from protocol.audit.audit import Verdict as Soundness
-from protocol.audit.claims import ClaimCheck
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
-from protocol.sharing.graph import Withstood
 from scenarios.report.formatting import count, cut, epsilon, odds, ratio, upper
 from scenarios.report.statement.coalitions import named
-from scenarios.report.statement.parts import State, some
+from scenarios.report.statement.parts import Protection, State, Verdict, some
 from scenarios.report.statement.replays import is_exact
 from scenarios.report.withstanding import conspiracy_sentences
 
-Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
-"""How well people are protected; ``unknown`` if more may have been told than is on record."""
+if TYPE_CHECKING:
+    from protocol.audit.audit import Audit
+    from protocol.audit.audit import Verdict as Soundness
+    from protocol.audit.claims import ClaimCheck
+    from protocol.audit.coalition.coalition import Coalition
+    from protocol.audit.coalition.finding import CoalitionFinding
+    from protocol.sharing.graph import Withstood
 
 
 class Step(NamedTuple):
@@ -86,38 +85,6 @@ _UNSEARCHED = 3
 
 _CLAIMS = 3
 _SAME = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One of the two verdicts.
-
-    Args:
-        about: what it is on, in a word.
-        word: the verdict.
-        state: how that is to be taken.
-        says: why, in a sentence.
-        reasons: what a reader has to know beside it, in sentences.
-        caveat: why it is of the design and not of this record, in a sentence; empty if it is of
-            both.
-    """
-
-    about: Literal["Record", "Privacy"]
-    word: Soundness | Protection
-    state: State
-    says: str
-    reasons: tuple[str, ...] = ()
-    caveat: str = ""
-
-    @property
-    def title(self) -> str:
-        """What it is on, in words that stand before the verdict."""
-        return f"{self.about} of the design" if self.caveat else self.about
-
-    @property
-    def means(self) -> str:
-        """What it means, in one short sentence."""
-        return self.says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from protocol.transcript.verification import Verification
-from scenarios.report.formatting import TIMES, count
-from scenarios.report.statement.checks import checks_of_file, verdict_of_file
-from scenarios.report.statement.parts import WORDS, Check, Grid, Section, State
-from scenarios.report.statement.statement import Statement
-from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, Verdict
+from scenarios.report.formatting import TIMES
+from scenarios.report.statement.parts import Grid, Section
+from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict
 from scenarios.report.terminal.plain import plain
+from scenarios.report.terminal.verification import checks_report, verdict_lines
 
-_STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
-_FAULTS = 50
+if TYPE_CHECKING:
+    from scenarios.report.statement.statement import Statement
+
 _SHORT = 48
 """A table with a longer cell is printed as a line for each row."""
 
@@ -67,31 +67,12 @@ def privacy_report(verdict: PrivacyVerdict) -> Iterator[RenderableType]:
     yield _scale(verdict)
 
 
-def verdict_lines(verdict: Verdict) -> Iterator[RenderableType]:
-    """A verdict with its reasons."""
-    style = _STYLES.get(verdict.state, "")
-    line = plain(f"{verdict.title}: ", style="bold")
-    line.append_text(plain(verdict.word, style=f"bold {style}".removeprefix("bold bold")))
-    yield line.append_text(plain(f". {verdict.says}", style="not bold default"))
-    if verdict.caveat:
-        yield plain(f"  {verdict.caveat}", style=_STYLES["care"])
-    for reason in verdict.reasons:
-        yield plain(f"  {reason}")
-
-
 def _scale(verdict: PrivacyVerdict) -> RenderableType:
     """The scale in a line, with the verdict marked."""
     steps = [f"[{step.name}]" if step.name == verdict.word else step.name for step in SCALE]
     edges = [f" {TIMES}{step.odds:,.0f} " for step in SCALE[:-1]]
     ruler = "".join(a + b for a, b in zip(steps, [*edges, ""], strict=True))
     return plain(f"  Scale, by how far odds can change: {ruler}", style="dim")
-
-
-def checks_report(checks: Iterable[Check]) -> Iterator[RenderableType]:
-    """Every check in a line."""
-    for check in checks:
-        line = plain(f"  {WORDS[check.state]:<9}", style=_STYLES.get(check.state, ""))
-        yield line.append_text(plain(f"{check.about}. {check.says}", style="not bold default"))
 
 
 def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
@@ -127,25 +108,3 @@ def _rows(grid: Grid) -> Iterator[RenderableType]:
     for row in rows:
         table.add_row(*map(plain, row))
     yield Padding(table, (0, 0, 0, 4), expand=False)
-
-
-def verification_report(verification: Verification) -> Iterator[RenderableType]:
-    """The verdict on a file, and every fault."""
-    word, says = verdict_of_file(verification)
-    state: State = "good" if word == "sound" else "bad" if word == "broken" else "open"
-    yield from verdict_lines(Verdict(about="Record", word=word, state=state, says=says))
-    for fault in verification.faults[:_FAULTS]:
-        yield plain(f"fault: {fault}", style="red")
-    more = len(verification.faults) - _FAULTS + verification.faults_left_out
-    if more > 0:
-        yield plain(f"and {more:,} more faults; --json lists them", style="red")
-    if verification.digest is not None:
-        so_far = "" if verification.read_whole else "so far as it could be read: "
-        yield plain(
-            f"{so_far}{count(verification.entries, 'entry', 'entries')}, "
-            f"{count(verification.messages, 'message')} sent, "
-            f"{verification.undelivered:,} of them never delivered"
-        )
-        about = "" if verification.read_whole else "of what was read "
-        yield plain(f"digest {about}{verification.digest.hex()}")
-    yield from checks_report(checks_of_file(verification))

@@ -6,12 +6,11 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -34,16 +33,12 @@ from protocol.transcript.entries import Header
 from scenarios.report.announced import described, title_of
 from scenarios.report.formatting import count
 from scenarios.report.rounds import Round, stretches_of, waits_of
-from scenarios.report.sampling import (
-    calibration_sentences,
-    design_sentences,
-    response_sentences,
-)
+from scenarios.report.sampling import design_sentences, response_sentences
 from scenarios.report.statement.verdicts import has_exact_sums, on_privacy
-from scenarios.report.terminal.plain import line, plain
+from scenarios.report.terminal.plain import plain
 from scenarios.report.terminal.statement import privacy_report
 from scenarios.report.withstanding import withstood_in
-from scenarios.running.scenario import Finished, Scenario
+from scenarios.running.scenario import Finished
 
 if TYPE_CHECKING:
     from scenarios.running.tabulating import Tabulated
@@ -62,37 +57,6 @@ _CATEGORIES, _LARGEST = 40, 20
 
 _NAMED = 12
 """Up to so many attributes are named even if their figures are all the same."""
-
-
-def families_report(
-    families: Mapping[str, Sequence[Scenario[Any]]], *, parameters: bool
-) -> Iterator[RenderableType]:
-    """The scenarios, then the reproductions, by family: a line each, or with their parameters."""
-    widest = max(len(one.name) for members in families.values() for one in members)
-    for title, reproduces in (("Scenarios", False), ("Reproductions of papers", True)):
-        yield plain(title, style="bold underline")
-        for family, members in families.items():
-            listed = [one for one in members if bool(one.reproduces) == reproduces]
-            if not listed:
-                continue
-            yield line(family, style="dim")
-            for one in listed:
-                if parameters:
-                    yield scenario_table(one)
-                else:
-                    yield plain(f"  {one.name:<{widest}}  {one.summary}")
-        yield plain("")
-    if not parameters:
-        yield plain("sottovoce list NAME lists its parameters, --parameters those of all.")
-
-
-def scenario_table(scenario: Scenario[Any]) -> RenderableType:
-    """A scenario's name, summary and parameters."""
-    table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
-    for name, default, description in scenario.describe():
-        table.add_row(plain(name), plain(default), plain(description), style="dim")
-    summary = Padding(plain(scenario.summary), (0, 0, 0, 2))
-    return Group(plain(scenario.name, style="bold"), summary, table)
 
 
 def outcome_report(
@@ -171,6 +135,8 @@ def tabulated_report(
     reported = tabulated.reported
     yield from estimate_report(title, reported, projection, intervals, truth=truth)
     if tabulated.calibration.files:
+        from scenarios.report.calibration import calibration_sentences
+
         yield from map(plain, calibration_sentences(reported))
     yield plain(tabulated.sentence)
     yield plain(

@@ -35,7 +35,8 @@ from scenarios.deployment.attempts import (
 )
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript, partial_path
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.record_names import partial_path
 from scenarios.files.transcripts import Transcript, open_transcript
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program

@@ -30,7 +30,8 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate, Report
 from scenarios.report.statement import checks
-from scenarios.report.statement.checks import OF_THE_AUDIT, OF_THE_FILE
+from scenarios.report.statement.checks import OF_THE_AUDIT
+from scenarios.report.statement.of_file import OF_THE_FILE
 from scenarios.report.statement.parts import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers

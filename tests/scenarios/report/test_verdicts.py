@@ -29,15 +29,17 @@ from scenarios.datasets.town import town
 from scenarios.report.formatting import as_json, epsilon
 from scenarios.report.intervals import in_percent
 from scenarios.report.page.audit import audit_page
-from scenarios.report.statement.checks import bounded_beside_sums, changed, signed_by_aggregator
+from scenarios.report.statement.checks import bounded_beside_sums
 from scenarios.report.statement.found import LARGEST, _share, coverage, found
+from scenarios.report.statement.of_file import changed, signed_by_aggregator
 from scenarios.report.statement.statement import statement
 from scenarios.report.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.report.terminal.plain import line, plain, printed, wrapped
+from scenarios.report.terminal.scenarios import families_report
 from scenarios.report.terminal.statement import statement_report
-from scenarios.report.terminal.text import estimate_report, families_report
+from scenarios.report.terminal.text import estimate_report
 from scenarios.report.values import judged_values
-from scenarios.running.loading import families
+from scenarios.running.names import MODULES
 from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
@@ -441,12 +443,12 @@ def test_lines_wrap_at_words_below_where_they_begin() -> None:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_list_of_scenarios_is_whole_on_any_terminal(width: int) -> None:
-    rows = shown(width, *families_report(families(), parameters=False))
+    rows = shown(width, *families_report(parameters=False))
     assert max(map(len, rows)) <= width
     said = " ".join(" ".join(rows).split())
-    for members in families().values():
-        for one in members:
-            assert f"{one.name} {one.summary}" in said
+    for summaries in MODULES.values():
+        for name, summary in summaries.items():
+            assert f"{name} {summary}" in said
 
 
 def test_a_line_that_takes_one_line_is_cut() -> None:

@@ -16,12 +16,12 @@ from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example
 from scenarios.files.checkpoints import (
-    checkpoint_path,
     evidence_of,
     read_checkpoint,
     write_checkpoint,
     write_evidence,
 )
+from scenarios.files.record_names import checkpoint_path
 from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
@@ -307,7 +307,7 @@ def test_a_report_that_was_kept_is_compared(rounds: Path) -> None:
 def test_a_round_that_no_class_is_known_for_is_the_receipts_word(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.cli.receipts._classes", lambda base: iter(()))
+    monkeypatch.setattr("scenarios.cli.transcripts.receipts._classes", lambda base: iter(()))
     said = sottovoce(*survey.check())
     assert said.code == 0
     assert "the round of each report is as the receipt says; --variant reads it" in said.out

@@ -33,7 +33,6 @@ from protocol.transcript.receipts import (
     problems_of,
 )
 from protocol.variants import BUILT_IN
-from scenarios.cli.inspect import reader_of
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     address_of,
@@ -46,6 +45,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.cli.transcripts.inspect import reader_of
 from scenarios.deployment.enrolment.agreed import MOST_PARTIES
 from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError, printable
