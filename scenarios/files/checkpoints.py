@@ -17,7 +17,6 @@ from scenarios.files.record_names import CHECKPOINT, checkpoint_path
 from scenarios.files.writing import not_regular, write_whole
 
 _EVIDENCE = "sottovoce evidence 1"
-_NEITHER = "expected a receipt, a consistency proof or evidence"
 _HEX = re.compile(r"([0-9a-f]{2})*")
 _LARGEST = 1 << 26
 
@@ -101,10 +100,10 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
     try:
         values = msgspec.convert(_once(content), dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
-            raise UsageError(f"{path}: {_NEITHER}")
+            raise UsageError(f"{path}: not evidence")
         return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: {_NEITHER}: {error}") from error
+        raise UsageError(f"{path}: not evidence: {error}") from error
 
 
 def _once(content: bytes) -> dict[str, Any]:

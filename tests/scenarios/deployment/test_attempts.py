@@ -395,7 +395,7 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
     )
     assert said.code == 1
     assert "two checkpoints that contradict each other" in said.out
-    assert "was signed twice" in sottovoce("check", evidence).out
+    assert "was signed twice" in sottovoce("evidence", evidence).out
 
 
 def make_copy(keys: Path, there: Path) -> Path:
