@@ -33,7 +33,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios.datasets.town import town
-from scenarios.running.simulation import LOOPBACK
+from scenarios.running.loopback import LOOPBACK
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem
 from transports.lasting.hub import open_lasting

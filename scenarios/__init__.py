@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from scenarios.running.scenario import Context, Finished, Scenario
     from scenarios.running.simulation import simulate, simulate_async
     from scenarios.running.tabulating import Tabulated, tabulate
-    from scenarios.statement.runs import state_run, state_tabulation
+    from scenarios.statement.runs import state_run
     from scenarios.statement.statement import Check, Grid, Panel, Section, Statement, Verdict
+    from scenarios.statement.tabulations import state_tabulation
     from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 __all__ = [
@@ -135,10 +136,8 @@ _HOMES = {
     "scenarios.report.page.page": ("statement_page",),
     "scenarios.report.terminal.statement": ("statement_text",),
     "scenarios.report.values": ("statement_values",),
-    "scenarios.statement.runs": (
-        "state_run",
-        "state_tabulation",
-    ),
+    "scenarios.statement.runs": ("state_run",),
+    "scenarios.statement.tabulations": ("state_tabulation",),
     "scenarios.statement.statement": (
         "Check",
         "Grid",
@@ -170,7 +169,7 @@ if not TYPE_CHECKING:  # To a type checker, a name that is not imported above is
     def __getattr__(name: str) -> object:
         for home, names in _HOMES.items():
             if name in names:
-                from scenarios.running.shadows import file_in_the_way
+                from scenarios.files.shadows import file_in_the_way
 
                 in_the_way = file_in_the_way()
                 if in_the_way is not None:

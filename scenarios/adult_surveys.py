@@ -43,7 +43,7 @@ from scenarios.running.parameters import (
 )
 from scenarios.running.queries import evaluate
 from scenarios.running.scenario import Context, Finished, Scenario
-from scenarios.statement.sampling import calibration_sentences
+from scenarios.statement.calibration import calibration_sentences
 from transports.faults import crash
 
 DEFAULT_P = 0.7

@@ -13,6 +13,7 @@ from protocol.crypto.merkle import HASH_BYTES
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.messages import Message
 from protocol.session.roster import KEY_BYTES
+from protocol.session.variant import Variant
 from protocol.sharing.masks import modulus_bits
 from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
@@ -229,3 +230,8 @@ def meeting_kinds_of(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
     }
     spoken = (Begin, Join, Graph, Tags, Tagged)
     return tuple(Kind.of(message, sizes.__getitem__) for message in spoken)
+
+
+def is_summed(variant: Variant, parties: int) -> bool:
+    """Whether parties of this variant add anything up."""
+    return any(issubclass(kind.message, Upload | Partial) for kind in variant.kinds(parties))

@@ -412,11 +412,6 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
     return degree_of(parties, _bound(sums))
 
 
-def is_summed(variant: Variant, parties: int) -> bool:
-    """Whether parties of this variant add anything up."""
-    return any(issubclass(kind.message, Upload | Partial) for kind in variant.kinds(parties))
-
-
 def sums_of(variant: Variant) -> SecureSum | None:
     """How a variant makes its sums, if it says so among its parameters."""
     values = (getattr(variant, field.name) for field in msgspec.structs.fields(variant))

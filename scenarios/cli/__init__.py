@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -26,7 +26,7 @@ from scenarios.errors import (
     WitnessError,
     say,
 )
-from scenarios.running.shadows import file_in_the_way
+from scenarios.files.shadows import file_in_the_way
 from scenarios.streams import make_writable, open_closed
 
 INTERRUPTED = 130
@@ -35,44 +35,91 @@ INTERRUPTED = 130
 CRASHED = 70
 """The exit code after a bug, as of ``sysexits.h``: no verdict on anything."""
 
-COMMANDS = {
-    "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
-    "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
-    "admit": Place("surveys.enrolling", "Admit the parties that ask with an unused invitation."),
-    "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
-    "answer": Place("surveys.answering", "Answer a survey as a party."),
-    "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
-    "audit": Place("audit", "Audit a transcript: who was counted, what was learned."),
-    "check": Place("receipts", "Check a receipt or a proof; before a survey, a plan or a folder."),
-    "close": Place("surveys.holding", "End the joining of a survey that is being held."),
-    "compare": Place("surveys.comparing", "Measure the errors of variants on records of your own."),
-    "compose": Place("composition", "Compute what randomized reports cost together."),
-    "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
-    "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
-    "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
-    "export": Place("inspect", "Write the tables of a transcript as Parquet files."),
-    "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
-    "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
-    "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
-    "list": Place("run", "List the scenarios and their parameters.", "list_"),
-    "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
-    "prove": Place("receipts", "Write a receipt: a party's reports are counted."),
-    "query": Place("inspect", "Query a transcript in SQL."),
-    "rehearse": Place("surveys.holding", "Hold a survey among processes of this machine."),
-    "run": Place("run", "Run a scenario, a built-in one or one of your own."),
-    "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
-    "show": Place("inspect", "Show who said what to whom."),
-    "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
-    "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
-    "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
-    "verify": Place("inspect", "Check that a transcript is what was recorded."),
-    "witness": Place("witness", "Cosign checkpoints that extend the one before."),
+SECTIONS: Mapping[str, Mapping[str, Place]] = {
+    "For a first hour": {
+        "list": Place("listing", "List the scenarios and their parameters.", "list_"),
+        "run": Place("run", "Run a scenario, a built-in one or one of your own."),
+        "verify": Place("transcripts.verify", "Check that a transcript is what was recorded."),
+        "audit": Place(
+            "transcripts.audit", "Audit a transcript: who was counted, what was learned."
+        ),
+        "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
+        "estimate": Place(
+            "surveys.estimating", "Estimate tables from a transcript, with intervals."
+        ),
+    },
+    "Try a protocol": {
+        "tabulate": Place(
+            "tabulate", "Ask many people by law, and count their answers.", "tabulate_"
+        ),
+        "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
+        "attack": Place(
+            "attacks.attack", "Try whether a variant reveals more than its ledger says."
+        ),
+    },
+    "Design a survey": {
+        "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
+        "compare": Place(
+            "surveys.comparing", "Measure the errors of variants on records of your own."
+        ),
+        "compose": Place("composition", "Compute what randomized reports cost together."),
+        "shuffle": Place(
+            "composition", "Compute what reports cost if nobody can tell whose is whose."
+        ),
+    },
+    "Hold a survey": {
+        "preflight": Place(
+            "surveys.preflight", "Check a plan or a member's folder before a survey."
+        ),
+        "rehearse": Place("surveys.holding", "Hold a survey among processes of this machine."),
+        "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
+        "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
+        "admit": Place(
+            "surveys.enrolling", "Admit the parties that ask with an unused invitation."
+        ),
+        "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
+        "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
+        "close": Place("surveys.holding", "End the joining of a survey that is being held."),
+        "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
+        "page": Place(
+            "transcripts.receipts", "Write a web page on which respondents check receipts."
+        ),
+    },
+    "Answer a survey": {
+        "join": Place(
+            "surveys.enrolling", "Make one's own keys, and ask to be admitted with them."
+        ),
+        "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
+        "answer": Place("surveys.answering", "Answer a survey as a party."),
+        "check": Place(
+            "transcripts.receipts", "Check a receipt: the reports of a party are counted."
+        ),
+    },
+    "Judge a record": {
+        "show": Place("transcripts.inspect", "Show who said what to whom."),
+        "query": Place("transcripts.inspect", "Query a transcript in SQL."),
+        "export": Place(
+            "transcripts.inspect", "Write the tables of a transcript as Parquet files."
+        ),
+        "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
+        "prove": Place("transcripts.receipts", "Write a receipt: a party's reports are counted."),
+        "consistency": Place(
+            "transcripts.consistency", "Check that nothing was taken back between checkpoints."
+        ),
+        "evidence": Place(
+            "transcripts.consistency", "Check evidence that a key signed contradictions."
+        ),
+        "witness": Place("witness", "Cosign checkpoints that extend the one before."),
+    },
 }
-"""Where every command is, and what it does."""
+"""Where every command is and what it does, by what a person wants to do."""
+
+COMMANDS = {name: place for places in SECTIONS.values() for name, place in places.items()}
+"""The same, by name."""
 
 
 @click.group(
-    cls=LazyGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(package_name="sottovoce", prog_name="sottovoce")
 def commands() -> None:

@@ -9,8 +9,6 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from protocol.variants import BUILT_IN
-from protocol.variants.oracles.names import ORACLES
-from scenarios.running.loading import find_scenario
 from scenarios.running.names import SCENARIOS
 
 
@@ -32,6 +30,8 @@ def complete_variants(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The names of variants and of frequency oracles, with commas between, or files."""
+    from protocol.variants.oracles.names import ORACLES
+
     before, comma, last = incomplete.rpartition(",")
     return [
         CompletionItem(before + comma + str(item.value), type=item.type)
@@ -46,6 +46,8 @@ def complete_scenario_setting(
     name = _named_before(ctx, "scenario")
     if name not in SCENARIOS:
         return []
+    from scenarios.running.loading import find_scenario
+
     described = find_scenario(name).describe()
     return [
         CompletionItem(f"{parameter}=", help=description)

@@ -31,12 +31,18 @@ class LazyGroup(click.Group):
     """Commands that are listed, summarized and completed without importing them.
 
     Args:
-        places: of the commands, by name.
+        sections: of the list of all commands; under the title of each, the places of its commands,
+            by name.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Mapping[str, Place]], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._places = places
+        self._sections = sections
+        self._places = {
+            name: place for places in sections.values() for name, place in places.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._places]
@@ -66,14 +72,17 @@ class LazyGroup(click.Group):
             raise click.exceptions.Abort(*error.args) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, place.summary) for name, place in self._places.items()])
+        width = max(map(len, self._places))
+        for title, places in self._sections.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), place.summary) for name, place in places.items()]
+                formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [
             CompletionItem(name, help=place.summary)
-            for name, place in self._places.items()
+            for name, place in sorted(self._places.items())
             if name.startswith(incomplete)
         ]

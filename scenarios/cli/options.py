@@ -7,25 +7,18 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from protocol.estimators.calibration.methods import Method
-from protocol.estimators.inference.laws import LEVEL, About
-from protocol.estimators.inference.words import Intervals
-from protocol.estimators.projection import Projection
-from protocol.transcript.checkpoints import SignedCheckpoint, read_note
-from protocol.transcript.cosignatures import Cosigned, cosigned, read_witness_key
 from scenarios.cli.numbers import Amount
 from scenarios.cli.paths import (
     READ_FILE,
     READ_FOLDER,
     READ_PATH,
     TEXT_WITH_FILE,
-    WRITTEN_FILE,
     WrittenFolder,
 )
 from scenarios.errors import UsageError, printable, say
@@ -39,12 +32,13 @@ from scenarios.files.budget import (
     usual_budget,
     within_budget,
 )
-from scenarios.files.checkpoints import checkpoint_note
 from scenarios.files.toml import read_toml
-from scenarios.running.calibrating import Calibration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from protocol.transcript.checkpoints import SignedCheckpoint
+    from protocol.transcript.cosignatures import Cosigned
 
 # Only between values does a text of JSON have a line break.
 _NUMBERS = re.compile(r"(?<=\[)\n *((?:[-+.\deE]+|null)(?:,\n *(?:[-+.\deE]+|null))*)\n *(?=\])")
@@ -114,104 +108,6 @@ def budget_options(command: F) -> F:
             return command(**given)
 
     return cast(F, within)
-
-
-def interval_options(usual: About = "respondents") -> Callable[[F], F]:
-    """``--level`` and ``--about``; the command gets ``intervals``.
-
-    Args:
-        usual: what intervals are about if it is not said.
-    """
-
-    def with_options(command: F) -> F:
-        @click.option(
-            "--level",
-            type=Amount(min=0, max=1, min_open=True, max_open=True),
-            default=LEVEL,
-            show_default=True,
-            help="The confidence level of intervals.",
-        )
-        @click.option(
-            "--about",
-            type=click.Choice(get_args(About)),
-            default=usual,
-            show_default=True,
-            help="Whose shares intervals are about: those of the respondents, whose answers were "
-            "randomized, or those of a population of which they are a simple random sample.",
-        )
-        @functools.wraps(command)
-        def chosen(*args: Any, level: float, about: About, **given: Any) -> Any:
-            return command(*args, intervals=Intervals(level, about), **given)
-
-        return cast(F, chosen)
-
-    return with_options
-
-
-def calibration_options(command: F) -> F:
-    """``--calibrate`` and ``--calibrate-by``; the command gets ``calibration``."""
-
-    @click.option(
-        "--calibrate",
-        "margins",
-        multiple=True,
-        type=READ_FILE,
-        metavar="FILE",
-        help="A CSV file of known margins of the population that estimates are made to agree with: "
-        "attribute,category,share, or names of attributes and then share; count may stand for "
-        "share. Repeat for each. Intervals are then about the population.",
-    )
-    @click.option(
-        "--calibrate-by",
-        "method",
-        type=click.Choice(get_args(Method)),
-        default="linear",
-        show_default=True,
-        help="How: linear has the least variance if respondents are a random sample; "
-        "post-stratified, to one margin, is right also if some of its cells respond more; raking "
-        "weighs records, never negatively.",
-    )
-    @functools.wraps(command)
-    def chosen(*args: Any, margins: tuple[Path, ...], method: Method, **given: Any) -> Any:
-        if not margins and is_given("method"):
-            raise UsageError("--calibrate-by: expected --calibrate too")
-        if margins and not is_given("about"):
-            given["about"] = "population"
-        return command(*args, calibration=Calibration(margins, method), **given)
-
-    return cast(F, chosen)
-
-
-synthetic_option = click.option(
-    "--synthetic",
-    type=WRITTEN_FILE,
-    help="A .csv file for synthetic records, as many as there are respondents.",
-)
-
-
-def beside_options(command: F) -> F:
-    """``--plot``, ``--synthetic`` and ``--html``; the command gets ``beside``."""
-
-    @click.option(
-        "--plot",
-        type=WRITTEN_FILE,
-        help="A .png, .svg or .pdf file to draw the result into; needs matplotlib.",
-    )
-    @synthetic_option
-    @click.option(
-        "--html",
-        type=WRITTEN_FILE,
-        help="An HTML file to write the result, what it cost and what was said into, as one page.",
-    )
-    @functools.wraps(command)
-    def chosen(
-        *args: Any, plot: Path | None, synthetic: Path | None, html: Path | None, **given: Any
-    ) -> Any:
-        from scenarios.report.beside import Beside
-
-        return command(*args, beside=Beside(plot, synthetic, html), **given)
-
-    return cast(F, chosen)
 
 
 def is_given(*names: str) -> bool:
@@ -313,13 +209,6 @@ force_option = click.option(
     "result, into a new folder in it. Without --force the command stops there: such a record is "
     "never replaced.",
 )
-project_option = click.option(
-    "--project",
-    type=click.Choice(get_args(Projection)),
-    default="none",
-    show_default=True,
-    help="What is done to raw shares, which may be below 0, to make them proper.",
-)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."
 )
@@ -332,7 +221,8 @@ def clear(out: Path, *, force: bool) -> None:
         UsageError: it holds the record of a real survey, or another program writes there.
     """
     # Imported late: commands of parties need nothing that reads whole records.
-    from scenarios.files.kept_records import TRANSCRIPT, make_way
+    from scenarios.files.kept_records import make_way
+    from scenarios.files.record_names import TRANSCRIPT
 
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
@@ -353,6 +243,10 @@ def published_checkpoint(
         raise UsageError("--witnesses: expected --witness-key too")
     if path is None:
         return None, None
+    from protocol.transcript.checkpoints import read_note
+    from protocol.transcript.cosignatures import cosigned, read_witness_key
+    from scenarios.files.checkpoints import checkpoint_note
+
     note = checkpoint_note(path)
     if not witness_keys:
         return read_note(note), None

@@ -1,11 +1,12 @@
-"""``sottovoce list`` and ``sottovoce run``."""
+"""``sottovoce run``."""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,12 @@ import msgspec
 from protocol.estimators.inference.words import Intervals
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.estimates import beside_options, calibration_options, interval_options
 from scenarios.cli.options import (
-    beside_options,
-    calibration_options,
     clear,
     config_option,
     data_option,
     force_option,
-    interval_options,
     is_given,
     json_option,
     json_text,
@@ -33,40 +32,171 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
+from scenarios.deployment.trial import cost_of, scenario_or_trial
+from scenarios.engines.engine import Engine
 from scenarios.engines.here import Here
 from scenarios.engines.sweep import Sweep, about_of
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.kept_records import (
-    PARTIAL,
-    RECORD_FILES,
-    RESULT,
-    TRANSCRIPT,
-    write_result,
-)
 from scenarios.files.pieces import PIECES
+from scenarios.files.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from scenarios.files.writing import make_folder
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
-from scenarios.running.loading import families, find_scenario
 from scenarios.running.reproduction import Reproduced
-from scenarios.running.scenario import Context, Scenario
+from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
+from scenarios.statement.runs import state_run
 from scenarios.watching.bars import ongoing
 from scenarios.watching.live import following
 
 
-@click.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_scenario)
-@click.option("--parameters", is_flag=True, help="List the parameters of all of them too.")
-def list_(names: tuple[str, ...], parameters: bool) -> None:
-    """List the scenarios and reproductions by family; of each NAME, its parameters too."""
-    from scenarios.report.terminal.text import families_report, scenario_table
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The scenario and the options of ``sottovoce run``, each under the name of its parameter."""
 
-    if names:
-        print_report(map(scenario_table, map(find_scenario, names)), soft_wrap=False)
-    else:
-        print_report(families_report(families(), parameters=parameters))
+    scenario: str
+    settings: Mapping[str, str]
+    config: Path | None
+    data: Path | None
+    transport: TransportName | None
+    workers: int | None
+    parties: int | None
+    records: Path | None
+    seed: int | None
+    out: Path | None
+    force: bool
+    as_json: bool
+    beside: Beside
+    watched: bool
+    by_messages: bool
+    calibration: Calibration
+    intervals: Intervals
+    engine: EngineChoice
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the seed is drawn, and kept out of the record."""
+        return self.records is not None and self.seed is None
+
+    @property
+    def carrier(self) -> TransportName:
+        """What carries the messages."""
+        return self.transport or ("memory" if self.workers is None else "tcp")
+
+    def live(self, found: Scenario[Any]) -> bool:
+        """Whether parties are live and messages are recorded."""
+        return self.by_messages or not found.reproduces
+
+    def drawn_seed(self) -> int:
+        """The seed of the run; where it is withheld, a new one at each call."""
+        if self.withheld:
+            return secrets.randbits(64)
+        return 1 if self.seed is None else self.seed
+
+    def configure(self, found: Scenario[Any]) -> Any:
+        """The parameters of the scenario.
+
+        Raises:
+            UsageError: a parameter is unknown, out of range or given twice.
+        """
+        given = (values_in(self.config) if self.config else {}) | dict(self.settings)
+        if self.parties is not None:
+            if "parties" in self.settings:
+                raise UsageError("--parties: --set has it too")
+            given["parties"] = str(self.parties)
+        return found.configure(given)
+
+    def check(self, found: Scenario[Any]) -> None:
+        """Check the options against the scenario and each other, before anything runs.
+
+        Raises:
+            UsageError: options that do not fit the scenario or each other.
+            OSError: the folder of a file beside the result cannot be made.
+        """
+        name, reproduces = repr(found.name), found.reproduces
+        if self.by_messages and not reproduces:
+            raise UsageError(f"--by-messages: {name} is not a reproduction, it is always live")
+        if reproduces and is_given("level", "about"):
+            raise UsageError(
+                f"--level, --about: {name} is a reproduction, whose errors are standard errors of "
+                "figures over repeated runs"
+            )
+        if reproduces and self.calibration.files:
+            raise UsageError(f"--calibrate: {name} is a reproduction")
+        if self.force and self.out is None:
+            raise UsageError("--force: expected --out too")
+        if self.beside.synthetic is not None and (reproduces or not found.joint):
+            raise UsageError(f"--synthetic: {name} estimates no joint distribution")
+        if self.beside.html is not None and reproduces:
+            raise UsageError(f"--html: {name} is a reproduction; expected --plot")
+        if self.beside.csv is not None and not reproduces:
+            raise UsageError(f"--csv: {name} is not a reproduction; expected --json")
+        self.beside.check()
+        if self.watched and not self.live(found):
+            raise UsageError(
+                f"--watch: {name} draws reports by their law and nobody sends any; expected "
+                "--by-messages too"
+            )
+        if self.workers is not None:
+            if not self.live(found):
+                raise UsageError(f"--workers: {name} is a reproduction; expected --by-messages")
+            self._check_workers()
+        elif self.engine.chosen and not reproduces:
+            raise UsageError(f"--engine, --jobs: {name} is run live; expected --workers")
+
+    def _check_workers(self) -> None:
+        if self.transport in ("local", "memory"):
+            raise UsageError(
+                f"--workers {self.workers}: expected --transport tcp or tls, not {self.transport}"
+            )
+        if self.engine.jobs is not None:
+            raise UsageError(
+                f"--jobs {self.engine.jobs}: expected --workers alone, which says how many"
+            )
+        if self.engine.name == "here" and is_given("engine"):
+            raise UsageError(
+                f"--workers {self.workers}: expected --engine processes or ray, not here"
+            )
+
+    def open_engine(self) -> Engine:
+        """The engine for the pieces of a reproduction, to be used in a ``with`` block.
+
+        With ``--workers`` that is this process: the parties of one run after the other have the
+        engine.
+
+        Raises:
+            UsageError: not installed, or options that do not fit together.
+        """
+        return self.engine.open() if self.workers is None else Here()
+
+    @contextlib.contextmanager
+    def open_workers(self) -> Generator[Engine | None]:
+        """The engine whose workers the parties live in; None if they live in this process.
+
+        Raises:
+            UsageError: not installed, or options that do not fit together.
+        """
+        if self.workers is None:
+            yield None
+            return
+        name = "processes" if self.engine.name == "here" else self.engine.name
+        with replace(self.engine, name=name, jobs=self.workers).open() as engine:
+            yield engine
+
+    @contextlib.contextmanager
+    def followed(
+        self, found: Scenario[Any]
+    ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
+        """A line on a terminal: of parties that answered, or of pieces if nobody sends messages."""
+        if not self.live(found):
+            with ongoing(found.name, silent=self.as_json) as progress:
+                yield None, progress
+            return
+        name = f"{found.name} over {self.carrier}"
+        with following(
+            name, watched=self.watched, silent=self.as_json, intervals=self.intervals
+        ) as followed:
+            yield followed
 
 
 @click.command()
@@ -125,27 +255,7 @@ def list_(names: tuple[str, ...], parameters: bool) -> None:
 @calibration_options
 @interval_options()
 @engine_options
-def run(
-    scenario: str,
-    settings: dict[str, str],
-    config: Path | None,
-    data: Path | None,
-    transport: TransportName | None,
-    workers: int | None,
-    parties: int | None,
-    records: Path | None,
-    seed: int | None,
-    out: Path | None,
-    force: bool,
-    as_json: bool,
-    beside: Beside,
-    watched: bool,
-    by_messages: bool,
-    csv: Path | None,
-    calibration: Calibration,
-    intervals: Intervals,
-    engine: EngineChoice,
-) -> None:
+def run(csv: Path | None, beside: Beside, **given: Any) -> None:
     """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own; or try
     a plan, PATH.toml, on the answers in --records.
 
@@ -153,158 +263,86 @@ def run(
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    from scenarios.deployment.trial import cost_of, scenario_or_trial
-    from scenarios.statement.runs import state_run
-
-    found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
-    seed = (secrets.randbits(64) if withheld else 1) if seed is None else seed
-    if parties is not None:
-        if "parties" in settings:
-            raise UsageError("--parties: --set has it too")
-        settings = {**settings, "parties": str(parties)}
-    parameters = found.configure((values_in(config) if config else {}) | settings)
-    if records is not None and (cost := cost_of(parameters.parties or 0)) is not None:
+    options = RunOptions(**given, beside=beside._replace(csv=csv))
+    found = scenario_or_trial(options.scenario, options.records)
+    parameters = options.configure(found)
+    cost = None if options.records is None else cost_of(parameters.parties or 0)
+    if cost is not None:
         click.echo(cost, err=True)
-    if by_messages and not found.reproduces:
-        raise UsageError(f"--by-messages: {found.name!r} is not a reproduction, it is always live")
-    if found.reproduces and is_given("level", "about"):
-        raise UsageError(
-            f"--level, --about: {found.name!r} is a reproduction, whose errors are standard errors "
-            "of figures over repeated runs"
-        )
-    if found.reproduces and calibration.files:
-        raise UsageError(f"--calibrate: {found.name!r} is a reproduction")
-    if force and out is None:
-        raise UsageError("--force: expected --out too")
-    if beside.synthetic is not None and (found.reproduces or not found.joint):
-        raise UsageError(f"--synthetic: {found.name!r} estimates no joint distribution")
-    if beside.html is not None and found.reproduces:
-        raise UsageError(f"--html: {found.name!r} is a reproduction; expected --plot")
-    if csv is not None and not found.reproduces:
-        raise UsageError(f"--csv: {found.name!r} is not a reproduction; expected --json")
-    beside = beside._replace(csv=csv)
-    beside.check()
-    live = by_messages or not found.reproduces
-    if watched and not live:
-        raise UsageError(
-            f"--watch: {found.name!r} draws reports by their law and nobody sends any; expected "
-            "--by-messages too"
-        )
-    if workers is not None:
-        if not live:
-            raise UsageError(f"--workers: {found.name!r} is a reproduction; expected --by-messages")
-        engine = _of_workers(workers, engine, transport)
-    elif live and engine.chosen and not by_messages:
-        raise UsageError(f"--engine, --jobs: {found.name!r} is run live; expected --workers")
-    carrier = transport or ("memory" if workers is None else "tcp")
+    options.check(found)
+    out, pieces, written = options.out, None, []
     if out is not None:
         make_folder(out)
-        clear(out, force=force)
+        clear(out, force=options.force)
+        pieces = out / PIECES
+    seed = options.drawn_seed()
     about = about_of(
         "run",
         found.run,
         scenario=found.name,
         parameters=msgspec.to_builtins(parameters),
-        seed=None if withheld else seed,
-        data=None if data is None else str(data.absolute()),
-        transport=carrier if by_messages else None,
+        seed=None if options.withheld else seed,
+        data=None if options.data is None else str(options.data.absolute()),
+        transport=options.carrier if options.by_messages else None,
     )
-    written = []
-    pieces = None if out is None else out / PIECES
     with (
         going_on_from(pieces),
-        # With --workers the engine has the parties of one run after the other.
-        Sweep(engine.open if workers is None else Here, path=pieces, about=about) as sweep,
-        contextlib.nullcontext() if workers is None else engine.open() as opened,
+        Sweep(options.open_engine, path=pieces, about=about) as sweep,
+        options.open_workers() as workers,
     ):
-        with _progress(
-            found,
-            carrier if live else None,
-            watched=watched,
-            silent=as_json,
-            intervals=intervals,
-        ) as (follow, progress):
+        with options.followed(found) as (watch, progress):
             context = Context(
                 seed=seed,
-                withheld=withheld,
-                transport=carrier,
-                workers=workers,
-                engine=opened,
-                data=data,
-                transcript=out / TRANSCRIPT if out is not None and live else None,
-                watch=follow,
-                by_messages=by_messages,
+                withheld=options.withheld,
+                transport=options.carrier,
+                workers=options.workers,
+                engine=workers,
+                data=options.data,
+                transcript=out / TRANSCRIPT if out is not None and options.live(found) else None,
+                watch=watch,
+                by_messages=options.by_messages,
                 progress=progress,
                 sweep=sweep,
-                intervals=intervals,
-                calibration=calibration,
+                intervals=options.intervals,
+                calibration=options.calibration,
             )
             started = time.perf_counter()
             done = found.run(parameters, context)
             seconds = time.perf_counter() - started
-        if by_messages and done.outcome is None:
+        if options.by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
         if isinstance(done, Reproduced):
             text = json_text(done.result())
         else:
-            done = done.calibrated(calibration)
-            said = state_run(found.name, done, intervals)
+            done = done.calibrated(options.calibration)
+            said = state_run(found.name, done, options.intervals)
             text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
         if out is not None:
-            recorded = out / TRANSCRIPT
-            write_result(recorded, text + "\n", recorded=done.outcome is not None)
-            written = [] if done.outcome is None else [recorded, checkpoint_path(recorded)]
-            written.append(out / RESULT)
+            written = _write_record(out, done, text)
             sweep.finish()
-    if engine.chosen and workers is None and not sweep.maps:
+    if options.engine.chosen and options.workers is None and not sweep.maps:
         click.echo(f"{found.name} is one piece of work, done in this process", err=True)
-    if as_json:
+    if options.as_json:
         click.echo(text)
-    else:
+    elif isinstance(done, Reproduced):
         from scenarios.report.terminal.reproduction import reproduction_report
+
+        print_report(reproduction_report(done, seconds=seconds), soft_wrap=False)
+    else:
         from scenarios.report.terminal.statement import statement_report
 
-        parts = (
-            reproduction_report(done, seconds=seconds)
-            if isinstance(done, Reproduced)
-            else statement_report(said)
-        )
-        print_report(parts, soft_wrap=False)
-    written += beside.write(found.name, done, intervals)
-    if written and not as_json:
+        print_report(statement_report(said), soft_wrap=False)
+    written += options.beside.write(found.name, done, options.intervals)
+    if written and not options.as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")
 
 
-def _of_workers(
-    workers: int, engine: EngineChoice, transport: TransportName | None
-) -> EngineChoice:
-    """The engine whose workers live parties are in."""
-    if transport in ("local", "memory"):
-        raise UsageError(f"--workers {workers}: expected --transport tcp or tls, not {transport}")
-    if engine.jobs is not None:
-        raise UsageError(f"--jobs {engine.jobs}: expected --workers alone, which says how many")
-    if engine.name == "here":
-        if is_given("engine"):
-            raise UsageError(f"--workers {workers}: expected --engine processes or ray, not here")
-        return EngineChoice("processes", workers, engine.address)
-    return EngineChoice(engine.name, workers, engine.address)
+def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:
+    """Write a result beside its transcript; the files that the folder then has of the run."""
+    # Imported late: it reads whole records.
+    from scenarios.files.kept_records import write_result
 
-
-@contextlib.contextmanager
-def _progress(
-    scenario: Scenario[Any],
-    transport: str | None,
-    *,
-    watched: bool,
-    silent: bool,
-    intervals: Intervals,
-) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
-    """A line on a terminal: of parties that were heard, or of pieces if nobody sends messages."""
-    if transport is None:
-        with ongoing(scenario.name, silent=silent) as progress:
-            yield None, progress
-        return
-    name = f"{scenario.name} over {transport}"
-    with following(name, watched=watched, silent=silent, intervals=intervals) as followed:
-        yield followed
+    transcript, recorded = out / TRANSCRIPT, done.outcome is not None
+    write_result(transcript, text + "\n", recorded=recorded)
+    return [*([transcript, checkpoint_path(transcript)] if recorded else []), out / RESULT]

@@ -15,14 +15,13 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
 from scenarios.cli.options import (
-    calibration_options,
     clear,
     config_option,
     data_option,
     force_option,
-    interval_options,
     json_option,
     json_text,
     print_report,
@@ -35,7 +34,8 @@ from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.deployment.trial import scenario_or_trial
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
-from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT, write_result
+from scenarios.files.kept_records import write_result
+from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT
 from scenarios.files.writing import make_folder
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
@@ -147,7 +147,7 @@ def tabulate_(
         raise UsageError(str(error)) from error
     done = replace(done, calibration=calibration, withheld=withheld)
     from scenarios.report.terminal.statement import statement_report
-    from scenarios.statement.runs import state_tabulation
+    from scenarios.statement.tabulations import state_tabulation
 
     said = state_tabulation(found.name, done, projection, intervals)
     text = json_text({"scenario": found.name, "parameters": parameters, **said.values})

@@ -31,17 +31,13 @@ from scenarios.deployment.answering import SILENCE
 from scenarios.deployment.attempts import Counter, Taken, counting, hashed, unfinished
 from scenarios.deployment.members import Member, tls_context
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import (
-    DamagedError,
-    GrowingTranscript,
-    growing,
-    growing_again,
-    partial_path,
-)
+from scenarios.files.kept_records import DamagedError, GrowingTranscript, growing, growing_again
+from scenarios.files.record_names import partial_path
 from scenarios.files.transcripts import Transcript
 from scenarios.operation.operation import Operation
+from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
-from scenarios.running.simulation import allow_connections, program
+from scenarios.running.simulation import program
 from transports.base import Limits
 from transports.lasting.hub import open_lasting
 from transports.records.commits import Commits

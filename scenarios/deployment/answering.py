@@ -19,7 +19,7 @@ from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.session.variant import Variant
-from protocol.sharing.sums import is_summed
+from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
 from scenarios.deployment.attempts import Account, nats_of, open_account

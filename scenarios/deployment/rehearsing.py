@@ -24,7 +24,7 @@ from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.remembered import KEY_BYTES
 from scenarios.deployment.survey_plan import Plan
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import TRANSCRIPT, partial_path
+from scenarios.files.record_names import TRANSCRIPT, partial_path
 from scenarios.files.writing import make_folder, write_once
 from scenarios.streams import output_encoding
 

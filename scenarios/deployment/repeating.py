@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.variant import Variant, parameters_of
-from protocol.sharing.sums import is_summed
+from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport

@@ -8,7 +8,7 @@ from pathlib import Path
 from protocol.crypto.randomness import Stream, Streams, expand
 from protocol.messages import ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
-from protocol.sharing.sums import is_summed
+from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from scenarios.deployment.members import known_secret, own_secret, secret_in
 

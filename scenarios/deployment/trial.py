@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from protocol.surveys.records import Records
-from scenarios.deployment.survey_plan import Plan, read_plan
 from scenarios.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.parameters import Spread
 from scenarios.running.scenario import Context, Finished, Scenario
+
+if TYPE_CHECKING:
+    from scenarios.deployment.survey_plan import Plan
 
 LIVE = 100
 """Over how many parties records are spread, if nothing else is asked for."""
@@ -89,6 +91,8 @@ def scenario_or_trial(name: str, records: Path | None) -> Scenario[Any]:
         return find_scenario(name)
     if records is None:
         raise UsageError(f"{name}: a plan; expected --records too, the answers to try it on")
+    from scenarios.deployment.survey_plan import read_plan
+
     return trial_of(read_plan(name), Path(name).stem, records)
 
 

@@ -13,25 +13,12 @@ import msgspec
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
 from scenarios.errors import UsageError
+from scenarios.files.record_names import CHECKPOINT, checkpoint_path
 from scenarios.files.writing import not_regular, write_whole
 
-SUFFIX = ".checkpoint"
-"""The suffix of a checkpoint's name, in place of the transcript's."""
-
 _EVIDENCE = "sottovoce evidence 1"
-_NEITHER = "expected a receipt, a consistency proof or evidence"
 _HEX = re.compile(r"([0-9a-f]{2})*")
 _LARGEST = 1 << 26
-
-
-def checkpoint_path(transcript: Path) -> Path:
-    """The file beside a transcript for its last checkpoint."""
-    return transcript.with_suffix(SUFFIX)
-
-
-def first_checkpoint_path(transcript: Path) -> Path:
-    """The file beside a transcript for its first checkpoint, cosigned before anything was said."""
-    return transcript.with_suffix(f".first{SUFFIX}")
 
 
 def write_checkpoint(checkpoint: SignedCheckpoint | None, transcript: Path) -> None:
@@ -54,7 +41,9 @@ def write_checkpoints(notes: Iterable[str], folder: Path) -> tuple[Path, ...]:
     Raises:
         UsageError: the file of one of these sizes has another checkpoint, or is not a file.
     """
-    contents = {folder / f"size-{read_note(note).size}{SUFFIX}": note.encode() for note in notes}
+    contents = {
+        folder / f"size-{read_note(note).size}{CHECKPOINT}": note.encode() for note in notes
+    }
     there = [path for path in contents if path.exists()]
     for path in there:
         if not path.is_file():
@@ -111,10 +100,10 @@ def evidence_of(content: bytes, path: Path) -> Equivocation:
     try:
         values = msgspec.convert(_once(content), dict[str, str])
         if values.pop("format", None) != _EVIDENCE:
-            raise UsageError(f"{path}: {_NEITHER}")
+            raise UsageError(f"{path}: not evidence")
         return msgspec.convert({k: _bytes(v) for k, v in values.items()}, Equivocation)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: {_NEITHER}: {error}") from error
+        raise UsageError(f"{path}: not evidence: {error}") from error
 
 
 def _once(content: bytes) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.resuming import whole_length
 from protocol.transcript.wrapper import UnopenedError
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import (
+from scenarios.files.checkpoints import read_checkpoint, write_checkpoint
+from scenarios.files.record_names import (
+    RESULT,
+    TRANSCRIPT,
     checkpoint_path,
     first_checkpoint_path,
-    read_checkpoint,
-    write_checkpoint,
+    partial_path,
 )
 from scenarios.files.transcripts import CHUNK, Transcript
 from scenarios.files.writing import (
@@ -37,13 +39,6 @@ from scenarios.files.writing import (
     sync_folder,
     write_whole,
 )
-
-TRANSCRIPT = "transcript.svt"
-"""The name that the commands give a transcript."""
-RESULT = "result.json"
-"""The name of the published result beside it."""
-PARTIAL = ".partial"
-"""The suffix of a transcript's name while it grows; it stays if the run fails."""
 
 
 class DamagedError(UsageError):
@@ -218,22 +213,6 @@ def growing_again(path: Path) -> Generator[GrowingTranscript]:
         record.find()
         with record.surfacing():
             yield record
-
-
-def partial_path(path: Path) -> Path:
-    """The file in which a transcript grows, and stays if its run fails."""
-    return path.with_name(path.name + PARTIAL)
-
-
-_RECORD = Path(TRANSCRIPT)
-RECORD_FILES = (
-    TRANSCRIPT,
-    partial_path(_RECORD).name,
-    checkpoint_path(_RECORD).name,
-    first_checkpoint_path(_RECORD).name,
-    RESULT,
-)
-"""The names of the files that a command may write of a record into its folder."""
 
 
 def make_way(path: Path, *, force: bool = False) -> Path | None:

@@ -6,24 +6,26 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from protocol.audit.audit import Audit, audit
-from protocol.audit.disclosure import Disclosure
-from protocol.audit.proofs.receipt import prove
-from protocol.audit.walk import Fold
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.variant import Variant
-from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.receipts import Receipt
-from protocol.transcript.signatures import Checks
-from protocol.transcript.verification import Verification, verify
 from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.files.writing import naming
+
+if TYPE_CHECKING:
+    from protocol.audit.audit import Audit
+    from protocol.audit.disclosure import Disclosure
+    from protocol.audit.walk import Fold
+    from protocol.session.variant import Variant
+    from protocol.transcript.checkpoints import SignedCheckpoint
+    from protocol.transcript.cosignatures import Cosigned
+    from protocol.transcript.receipts import Receipt
+    from protocol.transcript.signatures import Checks
+    from protocol.transcript.verification import Verification
 
 CHUNK = 1 << 17
 """The bytes that are read at once."""
@@ -101,6 +103,8 @@ class Transcript(msgspec.Struct, frozen=True):
         checks: Checks | None = None,
     ) -> Verification:
         """Check that this is what was recorded; the arguments are those of ``verify``."""
+        from protocol.transcript.verification import verify
+
         with collector_paused():
             return verify(
                 self.chunks(),
@@ -121,6 +125,8 @@ class Transcript(msgspec.Struct, frozen=True):
         Args:
             checkpoint: of this transcript; by default the last one in it.
         """
+        from protocol.audit.proofs.receipt import prove
+
         return prove(self.chunks, variant, party, checkpoint)
 
     def audit(
@@ -144,6 +150,8 @@ class Transcript(msgspec.Struct, frozen=True):
             folds: what else reads the transcript in the same pass.
             checks: checks the signatures of heads; by default they are checked at once.
         """
+        from protocol.audit.audit import audit
+
         with collector_paused():
             return audit(
                 self.chunks,

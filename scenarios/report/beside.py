@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.crypto.randomness import Stream
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
-from protocol.estimators.synthetic import synthesize, synthesize_weighted
 from protocol.surveys.records import Records
 from scenarios.errors import UsageError
 from scenarios.files.comma_separated import records_text, write_csv
@@ -106,6 +104,9 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
 
 
 def _synthetic(estimate: Estimate, stream: Stream) -> Records:
+    from protocol.estimators.calibration.adjustment import AdjustedEstimate
+    from protocol.estimators.synthetic import synthesize, synthesize_weighted
+
     try:
         if isinstance(estimate, AdjustedEstimate):
             codes, weights = estimate.counts.codes, estimate.adjusted.weights

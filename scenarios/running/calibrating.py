@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.methods import Method, calibrate
-from protocol.estimators.estimate import Estimate
-from protocol.surveys.survey import Survey
 from scenarios.errors import UsageError
-from scenarios.own_data.margins import read_margins
+
+if TYPE_CHECKING:
+    from protocol.estimators.calibration.margins import Margin
+    from protocol.estimators.calibration.methods import Method
+    from protocol.estimators.estimate import Estimate
+    from protocol.surveys.survey import Survey
+
+METHODS: tuple[Method, ...] = ("linear", "post-stratified", "raking")
+"""The methods by name."""
 
 
 class Calibration(NamedTuple):
@@ -31,6 +35,9 @@ class Calibration(NamedTuple):
             UsageError: a file that is not one of margins of this survey, or margins that contradict
                 each other.
         """
+        from protocol.estimators.calibration.margins import checked_margins
+        from scenarios.own_data.margins import read_margins
+
         found = tuple(margin for path in self.files for margin in read_margins(path, survey))
         try:
             return checked_margins(survey, found)
@@ -52,6 +59,8 @@ class Calibration(NamedTuple):
         Raises:
             UsageError: as ``margins``, or it cannot be calibrated; says why.
         """
+        from protocol.estimators.calibration.methods import calibrate
+
         try:
             return calibrate(estimate, self.margins(estimate.survey), method=self.method)
         except ValueError as error:

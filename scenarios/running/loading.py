@@ -46,22 +46,6 @@ def all_scenarios() -> tuple[Scenario[Any], ...]:
     return tuple(s for name in MODULES for s in scenarios_in(importlib.import_module(name)))
 
 
-def families() -> dict[str, list[Scenario[Any]]]:
-    """The same by family, each with its title: what its file is about, or of a paper its folder."""
-    found: dict[str, list[Scenario[Any]]] = {}
-    for name in MODULES:
-        module = importlib.import_module(name)
-        folder, _, _ = name.rpartition(".")
-        if folder.count("."):
-            folder = ".".join(folder.split(".")[:3])
-        if folder.count(".") == 2:
-            module = importlib.import_module(folder)
-        title = (module.__doc__ or name).partition("\n\n")[0].partition(":")[0]
-        title = " ".join(title.split()).removesuffix(".")
-        found.setdefault(title, []).extend(scenarios_in(importlib.import_module(name)))
-    return found
-
-
 def find_scenario(text: str) -> Scenario[msgspec.Struct]:
     """A scenario by its name, or as ``path.py`` or ``path.py:name``.
 

@@ -6,13 +6,10 @@ import functools
 import html
 from collections import Counter
 from collections.abc import Mapping
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.finding import CoalitionFinding
-from protocol.audit.coalition.judge import CoalitionReading
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.hearing import heads_of
@@ -28,6 +25,10 @@ from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from transports.shards.shard import LOST
+
+if TYPE_CHECKING:
+    from protocol.audit.coalition.finding import CoalitionFinding
+    from protocol.audit.coalition.judge import CoalitionReading
 
 E = TypeVar("E", bound=Estimate)
 E_co = TypeVar("E_co", bound=Estimate, covariant=True)
@@ -199,4 +200,8 @@ def aggregator_alone(charter: Charter, held: Held = UNLIMITED) -> CoalitionReadi
     """Reads what the aggregator alone knows of secure sums; None if the variant has none."""
     if {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
         return None
+    # Imported late: few runs sum.
+    from protocol.audit.coalition.coalition import Coalition
+    from protocol.audit.coalition.judge import CoalitionReading
+
     return CoalitionReading(charter, Coalition((AGGREGATOR,)), held)

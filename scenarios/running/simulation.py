@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import trio
 
 from parties.session import Hub, run_session
 from protocol.estimators.analysis import Analysis
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
@@ -30,27 +30,15 @@ from protocol.transcript.recorder import Recorder
 from scenarios.engines.engine import Engine
 from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
-from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
-from scenarios.running.credentials import issuer_of
 from scenarios.running.outcomes import Outcome
-from scenarios.running.workers import engine_for, keys_by, run_in_workers
 from transports.faults import Fault, faults
 from transports.memory import open_memory
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.tcp import TcpHub, connect_tcp, open_tcp
-from transports.tls import client_context, server_context
-
-if TYPE_CHECKING:
-    import ssl
-
-    from transports.base import Link
 
 TransportName = Literal["local", "memory", "tcp", "tls"]
 TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
-
-LOOPBACK = "127.0.0.1"
 
 Watch: TypeAlias = Callable[[Charter], Callable[[Entry], object]]
 """Is given the charter of a run before it starts; what it returns is told every entry."""
@@ -164,6 +152,8 @@ async def simulate_async(
         raise UsageError("transport 'local' is not asynchronous: call simulate")
     keys = None
     if workers is not None:
+        from scenarios.running.workers import engine_for, keys_by
+
         # Before the engine starts them.
         most = len(records) if parties is None else parties
         if workers > most:
@@ -188,6 +178,8 @@ async def simulate_async(
                 if engine is None or workers is None:
                     run = await _run_here(recorded.exchange, setting, transport, budget)
                 else:
+                    from scenarios.running.workers import run_in_workers
+
                     run = await run_in_workers(
                         recorded.exchange,
                         setting,
@@ -217,11 +209,13 @@ async def _run_here(
     exchange: Exchange, setting: Setting, transport: TransportName, budget: float | None
 ) -> Run:
     switch = Switch(exchange)
-    opened: AbstractAsyncContextManager[Hub] = (
-        open_memory(switch)
-        if transport == "memory"
-        else _open_tcp(switch, setting, secured=transport == "tls")
-    )
+    opened: AbstractAsyncContextManager[Hub]
+    if transport == "memory":
+        opened = open_memory(switch)
+    else:
+        from scenarios.running.loopback import open_loopback
+
+        opened = open_loopback(switch, setting, secured=transport == "tls")
     async with opened as hub:
         return await run_session(
             setting.charter,
@@ -231,68 +225,6 @@ async def _run_here(
             identities=setting.identities,
             budget=budget,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Loopback:
-    """All members in this process, the parties connected by sockets."""
-
-    hub: TcpHub
-    port: int
-    setting: Setting
-    context: Callable[[PartyId], ssl.SSLContext | None]
-
-    def connect(self, member: PartyId) -> AbstractAsyncContextManager[Link]:
-        if member == AGGREGATOR:
-            return self.hub.connect(member)
-        return connect_tcp(
-            LOOPBACK,
-            self.port,
-            charter=self.setting.charter,
-            identity=self.setting.identities[member],
-            tls=self.context(member),
-        )
-
-    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        await self.hub.joined(members, within=within)
-
-
-@asynccontextmanager
-async def _open_tcp(
-    switch: Switch, setting: Setting, *, secured: bool
-) -> AsyncGenerator[_Loopback]:
-    issue = issuer_of(setting.streams) if secured else None
-
-    def context(member: PartyId) -> ssl.SSLContext | None:
-        if issue is None:
-            return None
-        make = server_context if member == AGGREGATOR else client_context
-        return issue(setting.identities[member]).context(make)
-
-    identity, tls = setting.identities[AGGREGATOR], context(AGGREGATOR)
-    async with open_tcp(switch, identity, host=LOOPBACK, tls=tls) as (hub, port):
-        yield _Loopback(hub, port, setting, context)
-
-
-def allow_connections(sockets: int) -> None:
-    """Raise the limit on open files as far as needed and allowed.
-
-    Raises:
-        UsageError: the system does not allow that many.
-    """
-    try:
-        import resource
-    except ImportError:
-        return
-    needed = sockets + 64
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and needed > hard:
-        raise UsageError(
-            f"{sockets} sockets needed in one process, {hard} open files allowed by the system: "
-            "use fewer parties, or the memory transport"
-        )
-    if soft != resource.RLIM_INFINITY and needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +278,8 @@ def _recorded(
     """
     started = time.perf_counter()
     if here and transport in ("tcp", "tls"):
+        from scenarios.running.loopback import allow_connections
+
         allow_connections(2 * len(setting.holdings))
     header = header_of(
         setting.charter,
@@ -354,8 +288,11 @@ def _recorded(
         program=program(),
     )
     with ExitStack() as stack:
-        unfiled = Unfiled()
-        record = None if path is None else stack.enter_context(growing(Path(path)))
+        unfiled, record = Unfiled(), None
+        if path is not None:
+            from scenarios.files.kept_records import growing
+
+            record = stack.enter_context(growing(Path(path)))
         write = unfiled.write if record is None else record.write
         # All parties are of this program.
         signer = setting.identities[AGGREGATOR]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,14 @@ from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.statement.statement import Grid, Panel, Place, Section
 from scenarios.wording.announced import title_of
 from scenarios.wording.formatting import NONE, count, cut, rest
 from scenarios.wording.intervals import in_percent
+from scenarios.wording.kinds import is_of_keys
+
+if TYPE_CHECKING:
+    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 ATTRIBUTES, KEYS = 60, 300
 """How many attributes have a panel, and how many keys have the truth beside them."""
@@ -109,7 +112,7 @@ def estimated(
         place: where a terminal shows it.
     """
     asked = _Asked(found, intervals, truth)
-    if isinstance(found, KeyValueTables):
+    if is_of_keys(found):
         panels, what, total = tuple(_keys(found, asked)), "key", 2
     else:
         panels = tuple(_means(asked)) or tuple(_shares(asked, projection))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +14,15 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.releases.combined import CombinedEstimate
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid
 from scenarios.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some
 from scenarios.wording.intervals import decimal, in_percent
+from scenarios.wording.kinds import is_of_keys
+
+if TYPE_CHECKING:
+    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""
@@ -58,7 +61,7 @@ def found(
     if estimate is None:
         return None
     figures: list[Shown] = []
-    if isinstance(estimate, KeyValueTables):
+    if is_of_keys(estimate):
         rows, what = list(_keys(estimate, intervals, figures)), "keys"
         heads = "Key", "#Held by", "#Mean"
     elif estimate.attribute_means():
@@ -115,6 +118,9 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     """Which attributes were randomized together, if some were and not all."""
+    # Imported late: a run asks for its coverage alone.
+    from protocol.estimators.releases.combined import CombinedEstimate
+
     joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
     if not isinstance(joint, JointEstimate):
         return

@@ -1,4 +1,4 @@
-"""What is stated of a run, live or by law."""
+"""What is stated of a run."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from protocol.accounting.accountants import Loss
 from protocol.audit.claims import check_claims
 from protocol.estimators.inference.words import USUAL, Intervals
-from protocol.estimators.projection import Projection
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
-from scenarios.running.tabulating import ABOUT_POPULATION, Tabulated
-from scenarios.statement.audits.values import claims_values, privacy_values
 from scenarios.statement.estimates import (
     announced,
     announced_values,
@@ -25,9 +21,8 @@ from scenarios.statement.estimates import (
     reported_values,
 )
 from scenarios.statement.found import coverage
+from scenarios.statement.losses import claims_values, privacy_values
 from scenarios.statement.sampling import (
-    calibration_sentences,
-    calibration_values,
     design_sentences,
     design_values,
     response_sentences,
@@ -54,6 +49,8 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
     outcome = finished.outcome
     notes = finished.notes
     if finished.agreed:
+        from scenarios.statement.calibration import calibration_sentences
+
         notes += tuple(calibration_sentences(finished.reported))
     estimates = estimated(
         finished.reported,
@@ -121,10 +118,10 @@ def _notes(outcome: Outcome[Variant]) -> Iterator[str]:
             "for both."
         )
     if outcome.withheld:
-        yield _trial("transcript")
+        yield trial_sentence("transcript")
 
 
-def _trial(kept: str) -> str:
+def trial_sentence(kept: str) -> str:
     """What is said of a trial whose seed is not in what is kept of it."""
     return (
         "This was a trial: one program held all answers. Its seed, which undoes every "
@@ -229,8 +226,12 @@ def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, An
     }
     if finished.error:
         values["error"] = {**values.get("error", {}), **finished.error}
-    calibration = {"calibration": calibration_values(finished.reported)} if finished.agreed else {}
-    plain: dict[str, Any] = as_json({**values, **finished.extra, **calibration})
+    values |= finished.extra
+    if finished.agreed:
+        from scenarios.statement.calibration import calibration_values
+
+        values["calibration"] = calibration_values(finished.reported)
+    plain: dict[str, Any] = as_json(values)
     return plain
 
 
@@ -240,83 +241,3 @@ def _announced_values(outcome: Outcome[Variant]) -> dict[str, Any]:
         return {}
     tables = analysis.tables_of(outcome.estimate)
     return {"analysis": announced_values(analysis, tables, outcome.estimate)}
-
-
-def state_tabulation(
-    name: str,
-    tabulated: Tabulated[Variant],
-    projection: Projection = "none",
-    intervals: Intervals = ABOUT_POPULATION,
-) -> Statement:
-    """Estimates of people by law, who they were, and what is comparable between engines.
-
-    Args:
-        name: of the scenario.
-        tabulated: what was counted.
-        projection: applied to the tables.
-        intervals: their level, and what they are about.
-    """
-    reported, loss = tabulated.reported, tabulated.loss
-    agreed = bool(tabulated.calibration.files)
-    notes = (
-        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
-        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
-        f"in {tabulated.seconds:.1f} s",
-        f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}",
-        f"digest {tabulated.digest.hex()}",
-    )
-    return Statement(
-        title=f"{name}: {tabulated.variant.survey.title}",
-        sections=(
-            estimated(
-                reported,
-                intervals,
-                title="The estimates",
-                projection=projection,
-                truth=tabulated.population.records,
-                notes=calibration_sentences(reported) if agreed else (),
-                place="result",
-            ),
-            Section(
-                key="run",
-                title="The people",
-                lead=tabulated.sentence,
-                notes=(*notes, *((_trial("result"),) if tabulated.withheld else ())),
-            ),
-        ),
-        values=as_json(
-            {
-                "variant": tabulated.variant.name,
-                "seed": WITHHELD if tabulated.withheld else tabulated.seed,
-                "by_law": {
-                    "says": tabulated.sentence,
-                    "population": tabulated.population.says,
-                    "cohort": tabulated.cohort,
-                    "cohorts": tabulated.cohorts,
-                    "stages": tabulated.stages,
-                    "engine": tabulated.engine,
-                },
-                "respondents": tabulated.n,
-                **reported_values(
-                    reported,
-                    tabulated.population.records,
-                    projection,
-                    intervals,
-                    respondents=tabulated.n,
-                ),
-                **({"calibration": calibration_values(reported)} if agreed else {}),
-                "digest": tabulated.digest.hex(),
-                "privacy": {
-                    **_loss_values(loss, tabulated.attribute_epsilon),
-                    "claims": claims_values(tabulated.variant.claims()),
-                },
-                "seconds": round(tabulated.seconds, 3),
-            }
-        ),
-    )
-
-
-def _loss_values(loss: Loss, by_name: Mapping[str, float]) -> dict[str, Any]:
-    if loss.unbounded:
-        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": loss.unbounded}
-    return {"record_epsilon": loss.record, "attribute_epsilon": by_name}

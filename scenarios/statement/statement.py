@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from protocol.estimators.inference.words import Intervals, Shown
 from scenarios.wording.formatting import count
+
+if TYPE_CHECKING:
+    from protocol.estimators.inference.words import Intervals, Shown
 
 State: TypeAlias = Literal["good", "bad", "care", "open", "note"]
 """How a check came out; ``care`` is for what a reader must know, ``open`` for what nobody can know,

@@ -6,23 +6,25 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
-from protocol.audit.audit import Audit
-from protocol.audit.audit import Verdict as Soundness
-from protocol.audit.claims import ClaimCheck
-from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
-from protocol.sharing.graph import Withstood
 from scenarios.statement.audits.coalitions import named
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
 from scenarios.wording.withstanding import conspiracy_sentences
+
+if TYPE_CHECKING:
+    from protocol.audit.audit import Audit
+    from protocol.audit.audit import Verdict as Soundness
+    from protocol.audit.claims import ClaimCheck
+    from protocol.audit.coalition.coalition import Coalition
+    from protocol.audit.coalition.finding import CoalitionFinding
+    from protocol.sharing.graph import Withstood
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,8 +32,11 @@ from protocol.session.so_far import SoFar
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.watching.rounds import Ended, RoundCounter
+from scenarios.wording.kinds import is_of_keys
+
+if TYPE_CHECKING:
+    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
@@ -372,7 +375,7 @@ class StandingWriter(Fold):
                     self._spend()
                     self._estimated = estimate, _lines(estimate, self._intervals)
                 respondents, (lines, more) = estimate.n, self._estimated[1]
-                keys = isinstance(estimate, KeyValueTables)
+                keys = is_of_keys(estimate)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = _failure(error)
@@ -440,7 +443,7 @@ def _failure(error: Exception) -> str:
 
 def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     """The first figures of an estimate, and how many further attributes or keys it has."""
-    if isinstance(estimate, KeyValueTables):
+    if is_of_keys(estimate):
         return _keys(estimate, intervals)
     means = estimate.attribute_means()
     if means:

@@ -20,7 +20,8 @@ from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
 from protocol.transcript.recorder import Recorder
 from scenarios.errors import UsageError, WitnessError
-from scenarios.files.checkpoints import checkpoint_note, checkpoint_path
+from scenarios.files.checkpoints import checkpoint_note
+from scenarios.files.record_names import checkpoint_path
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import write_whole
 from scenarios.witnessing.server import PATH

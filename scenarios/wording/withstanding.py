@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from protocol.session.variant import Variant
-from protocol.sharing.graph import COMPLETE, Withstood
-from protocol.sharing.sums import is_summed, sums_of
+from protocol.sharing.messages import is_summed
 from scenarios.wording.formatting import count, upper
+
+if TYPE_CHECKING:
+    from protocol.sharing.graph import Withstood
 
 NOT_KNOWN = (
     "How many may conspire with the aggregator is not known: the variant sums, and has no "
@@ -43,8 +46,13 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     Raises:
         ValueError: the variant cannot sum among so many parties.
     """
+    if not is_summed(variant, parties):
+        return None
+    # Imported late: most variants sum nothing.
+    from protocol.sharing.sums import sums_of
+
     sums = sums_of(variant)
-    if sums is None or not is_summed(variant, parties):
+    if sums is None:
         return None
     with suppress(ValueError):  # What a variant of somebody's own does may not fit what it names.
         return sums.withstands(parties)
@@ -68,6 +76,9 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
     summed, why = _is_summed_among_some(variant)
     if not summed:
         return (f"{upper(why)}.",) if why else ()
+    from protocol.sharing.graph import COMPLETE
+    from protocol.sharing.sums import sums_of
+
     sums = sums_of(variant)
     if sums is None:
         return (NOT_KNOWN,)

@@ -28,11 +28,11 @@ JSON = "objects of result.json, which go as deep as a scenario makes them"
 UNTYPED = {
     "Stage.asked": "a question of the variant's own, which its own count takes",
     "Row.settings": "values of an experiment's own settings, which its own code takes",
-    "Finished.values": JSON,
-    "Outcome.summary": JSON,
     "Reproduced.result": JSON,
     "Row.values": JSON,
-    "Tabulated.values": JSON,
+    "Statement.values": JSON,
+    "Verdict.values": JSON,
+    "statement_values": JSON,
 }
 """What a user meets that is annotated with ``Any``, and why."""
 
@@ -70,12 +70,12 @@ def test_a_name_is_no_module(face: ModuleType) -> None:
     assert not modules & set(face.__all__)
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", [*FACES, protocol.variants])
 def test_names_are_listed(face: ModuleType) -> None:
     assert set(face.__all__) <= set(dir(face))
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", [*FACES, protocol.variants])
 def test_other_names_are_unknown(face: ModuleType) -> None:
     with pytest.raises(AttributeError, match=f"module '{face.__name__}' has no attribute 'nosuch'"):
         _ = face.nosuch
@@ -83,7 +83,28 @@ def test_other_names_are_unknown(face: ModuleType) -> None:
         exec(f"from {face.__name__} import nosuch")
 
 
-@pytest.mark.parametrize("face", FACES)
+def test_a_variant_is_what_a_type_checker_is_told() -> None:
+    homes = typed(protocol.variants)
+    assert homes.pop("Variant") == "protocol.session.variant"
+    assert sorted([*homes, "BUILT_IN"]) == sorted(protocol.variants.__all__)
+    for name, cls in protocol.variants.BUILT_IN.items():
+        assert name == cls.name
+        assert homes.pop(cls.__name__) == cls.__module__
+        assert getattr(protocol.variants, cls.__name__) is cls
+    assert homes == {}
+
+
+def test_to_look_for_a_variant_imports_none() -> None:
+    program = (
+        "import sys; from protocol.variants import BUILT_IN; "
+        "print(len(BUILT_IN), 'rrba' in BUILT_IN, 'rr' in BUILT_IN, [*BUILT_IN][0]); "
+        "print(*(name for name in sys.modules if name.startswith('protocol.')))"
+    )
+    said = python("-c", program)
+    assert said.out == "20 True False rr-independent\nprotocol.variants\n", said
+
+
+@pytest.mark.parametrize("face", [*FACES, protocol.variants])
 def test_a_face_costs_nothing_until_it_is_asked(face: ModuleType) -> None:
     program = f"import sys, {face.__name__}; print(*(sys.modules.keys() & {{'numpy', 'msgspec'}}))"
     said = python("-c", program)

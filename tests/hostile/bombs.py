@@ -463,13 +463,15 @@ def _texts() -> Iterator[Case]:
         ("evidence of numbers", b"9" * big),
         ("evidence of names", b"{" + b",".join(b'"%d":"a"' % i for i in range(big // 13)) + b"}"),
     ):
-        yield Case(what, {"file": content}, ("check", "@/file", *checked))
+        is_receipt = content.startswith(receipt)
+        command = ("check", "@/file", *checked) if is_receipt else ("evidence", "@/file")
+        yield Case(what, {"file": content}, command)
     for what, content in (
         ("a proof of hashes", b"old 1\n" + (b"A" * 43 + b"=\n") * (big // 45)),
         ("a proof of signatures", b"old 1\n\n\n" + "\u2014 a AAAAAA==\n".encode() * (big // 20)),
     ):
-        command = "check", "@/file", "--since", f"{true}/early", "--checkpoint", f"{true}/late"
-        yield Case(what, {"file": content}, command)
+        given = "--since", f"{true}/early", "--checkpoint", f"{true}/late"
+        yield Case(what, {"file": content}, ("consistency", "@/file", *given))
     yield Case(
         "a note of lines",
         {"note": b"a\n" * (big // 2)},

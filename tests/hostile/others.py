@@ -115,7 +115,7 @@ def _report(random: Random, true: Path) -> Case:
 
 def _consistency(random: Random, true: Path) -> Case:
     content = _text(_true(true / "consistency"), random)
-    command = "check", "@/proof", "--since", f"{true}/early", "--checkpoint", f"{true}/late"
+    command = "consistency", "@/proof", "--since", f"{true}/early", "--checkpoint", f"{true}/late"
     return "consistency proof", {"proof": content}, (*command, *_json(random))
 
 
@@ -136,7 +136,7 @@ def _evidence(random: Random, true: Path) -> Case:
         content = _json_of(changed(json.loads(content), random))
     else:
         content = _text(content, random)
-    return "evidence", {"evidence": content}, ("check", "@/evidence", *_json(random))
+    return "evidence", {"evidence": content}, ("evidence", "@/evidence", *_json(random))
 
 
 def _charter(random: Random, true: Path) -> Case:

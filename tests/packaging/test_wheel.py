@@ -126,7 +126,7 @@ def test_the_packages_are_those_of_the_environment(installed: Installed, tmp_pat
 def test_the_page_of_a_respondent_is_made_outside_the_repository(
     installed: Installed, tmp_path: Path
 ) -> None:
-    installed.run("sottovoce", "check", "--page", "page.html", home=tmp_path)
+    installed.run("sottovoce", "page", "page.html", home=tmp_path)
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == respondent_page()
 
 

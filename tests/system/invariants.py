@@ -37,7 +37,7 @@ from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.deployment.aggregating import ABANDONED
 from scenarios.errors import LATE, UsageError
-from scenarios.files.kept_records import PARTIAL, RESULT, TRANSCRIPT
+from scenarios.files.record_names import PARTIAL, RESULT, TRANSCRIPT
 from scenarios.operation.operation import DRAINING
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part, Stop

@@ -10,7 +10,7 @@ import pytest
 from parties.session import LINGER
 from protocol.messages import AGGREGATOR
 from protocol.variants import BUILT_IN
-from scenarios.files.kept_records import PARTIAL, TRANSCRIPT
+from scenarios.files.record_names import PARTIAL, TRANSCRIPT
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from tests.scenarios.command import ROOT

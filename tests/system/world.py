@@ -38,7 +38,8 @@ from scenarios.deployment.members import Member, read_member
 from scenarios.deployment.purse import Payers, purse_in
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import StoppedError, UsageError
-from scenarios.files.kept_records import RESULT, TRANSCRIPT, make_way
+from scenarios.files.kept_records import make_way
+from scenarios.files.record_names import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
 from scenarios.operation import operation
 from scenarios.operation.operation import Operation

@@ -25,7 +25,7 @@ from protocol.transcript.entries import Refused, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import encode_envelope
 from scenarios.datasets.town import TOWN, town
-from scenarios.running.simulation import _open_tcp
+from scenarios.running.loopback import open_loopback
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake
 from transports.base import Limits
@@ -457,7 +457,7 @@ async def test_strangers_who_say_little_keep_nobody_out(said: bytes) -> None:
     switch = Switch(Exchange(where.charter), limits)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        hub = await enter(_open_tcp(switch, where, secured=True))
+        hub = await enter(open_loopback(switch, where, secured=True))
         for _ in range(strangers):
             wire = await trio.open_tcp_stream(LOOPBACK, hub.port)
             stack.push_async_exit(wire)

@@ -22,21 +22,23 @@ from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
 from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.rrba.grouped import GroupedEstimate
-from scenarios.cli.inspect import reader_of, refused
-from scenarios.cli.options import (
-    budget_options,
+from scenarios.cli.estimates import (
     calibration_options,
     interval_options,
+    project_option,
+    synthetic_option,
+)
+from scenarios.cli.options import (
+    budget_options,
     json_option,
     json_text,
     print_json,
     print_report,
-    project_option,
-    synthetic_option,
     transcript_argument,
     variant_option,
 )
 from scenarios.cli.paths import WRITTEN_FILE
+from scenarios.cli.transcripts.inspect import reader_of, refused
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import csv_text, write_csv
@@ -46,7 +48,7 @@ from scenarios.own_data.sheets import tidied
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
 from scenarios.running.loading import variant_of
-from scenarios.statement.sampling import calibration_sentences, calibration_values
+from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
 from scenarios.watching.reading import reading
 from scenarios.wording.hints import did_you_mean, name_hint

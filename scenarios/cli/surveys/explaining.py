@@ -23,14 +23,10 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.transcript.entries import Sent as SentEntry
 from protocol.variants.reports.reports import Ask, Blockwise, Report
-from scenarios.cli.inspect import reader_of, refused
-from scenarios.cli.options import (
-    budget_options,
-    interval_options,
-    transcript_argument,
-    variant_option,
-)
+from scenarios.cli.estimates import interval_options
+from scenarios.cli.options import budget_options, transcript_argument, variant_option
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
+from scenarios.cli.transcripts.inspect import reader_of, refused
 from scenarios.deployment.respondents import read_records
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable

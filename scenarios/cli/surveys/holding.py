@@ -15,21 +15,23 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
+from scenarios.cli.estimates import (
+    beside_options,
+    calibration_options,
+    interval_options,
+    project_option,
+)
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     address_of,
-    beside_options,
-    calibration_options,
     clear,
     force_option,
-    interval_options,
     json_option,
     json_text,
     out_option,
     own_variant_option,
     print_json,
     print_report,
-    project_option,
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
@@ -39,8 +41,7 @@ from scenarios.deployment.members import Member
 from scenarios.deployment.rehearsing import RESULT_FOLDER
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import COMPLAINT, UsageError, printable, say
-from scenarios.files.checkpoints import checkpoint_path
-from scenarios.files.kept_records import RECORD_FILES, RESULT, TRANSCRIPT
+from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from scenarios.files.writing import write_whole
 from scenarios.operation.joining import close_joining
 from scenarios.operation.outfit import operating

@@ -73,14 +73,14 @@ def plan(
 ) -> None:
     """Propose a plan for a table of your own: attributes, their categories, ranges of numbers.
 
-    It is a text for a person to read and edit. 'sottovoce check PLAN --records FILE' then says what
-    is wrong with it, by line and column, or with a table, by row and column. What is lost by a
+    It is a text for a person to read and edit. 'sottovoce preflight PLAN --records FILE' then says
+    what is wrong with it, by line and column, or with a table, by row and column. What is lost by a
     plan, such as rare answers that are joined, is named in it. Categories that are made from
     answers reveal something of them.
     """
     if data is None or context.args:
         raise UsageError(
-            "expected --from FILE, a table of answers; 'sottovoce check PLAN' checks a plan"
+            "expected --from FILE, a table of answers; 'sottovoce preflight PLAN' checks a plan"
         )
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists; give another name, or delete it first")

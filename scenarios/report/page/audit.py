@@ -13,8 +13,8 @@ from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.estimates import estimated
-from scenarios.statement.sampling import calibration_sentences
 from scenarios.statement.statement import Section
 from scenarios.watching.rounds import Round
 from scenarios.watching.standings import StandingWriter

@@ -11,8 +11,8 @@ from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.checks import OF_THE_FILE
 from scenarios.statement.audits.judging import judge
+from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.found import found
 from scenarios.statement.runs import state_run
 from scenarios.wording.formatting import cut

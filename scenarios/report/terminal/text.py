@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from protocol.transcript.entries import Header
-from scenarios.running.scenario import Scenario
 from scenarios.watching.rounds import Round, stretches_of
 from scenarios.wording.formatting import count
-from scenarios.wording.plain import line, plain
+from scenarios.wording.plain import plain
 
 _NOTES = 12
 """The most notes on rounds that are alike."""
-
-
-def families_report(
-    families: Mapping[str, Sequence[Scenario[Any]]], *, parameters: bool
-) -> Iterator[RenderableType]:
-    """The scenarios, then the reproductions, by family: a line each, or with their parameters."""
-    widest = max(len(one.name) for members in families.values() for one in members)
-    for title, reproduces in (("Scenarios", False), ("Reproductions of papers", True)):
-        yield plain(title, style="bold underline")
-        for family, members in families.items():
-            listed = [one for one in members if bool(one.reproduces) == reproduces]
-            if not listed:
-                continue
-            yield line(family, style="dim")
-            for one in listed:
-                if parameters:
-                    yield scenario_table(one)
-                else:
-                    yield plain(f"  {one.name:<{widest}}  {one.summary}")
-        yield plain("")
-    if not parameters:
-        yield plain("sottovoce list NAME lists its parameters, --parameters those of all.")
-
-
-def scenario_table(scenario: Scenario[Any]) -> RenderableType:
-    """A scenario's name, summary and parameters."""
-    table = Table(box=None, padding=(0, 2, 0, 4), show_header=False)
-    for name, default, description in scenario.describe():
-        table.add_row(plain(name), plain(default), plain(description), style="dim")
-    summary = Padding(plain(scenario.summary), (0, 0, 0, 2))
-    return Group(plain(scenario.name, style="bold"), summary, table)
 
 
 def header_report(header: Header) -> RenderableType:

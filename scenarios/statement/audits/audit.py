@@ -6,9 +6,10 @@ from typing import cast
 
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding
-from scenarios.statement.audits.checks import changed, checks_of, has_sum
+from scenarios.statement.audits.checks import checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.of_file import changed
 from scenarios.statement.audits.privacy import claims, ledger, trail
 from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.values import audit_values

@@ -6,12 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
-from protocol.sharing.graph import Withstood
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.formatting import (
@@ -26,6 +26,9 @@ from scenarios.wording.formatting import (
     upper,
 )
 from scenarios.wording.withstanding import conspiracy_sentences
+
+if TYPE_CHECKING:
+    from protocol.sharing.graph import Withstood
 
 ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
 

@@ -8,10 +8,11 @@ from itertools import islice
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
-from scenarios.statement.audits.checks import changed
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.of_file import changed
 from scenarios.statement.audits.replays import records_unproved
-from scenarios.statement.sampling import calibration_sentences, design_sentences, response_sentences
+from scenarios.statement.calibration import calibration_sentences
+from scenarios.statement.sampling import design_sentences, response_sentences
 from scenarios.statement.statement import SO_FAR, Grid, Section
 from scenarios.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some, upper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from protocol.accounting.events import (
     Composed,
@@ -12,8 +13,10 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Randomized,
 )
-from protocol.audit.audit import Audit
 from protocol.randomizers.vetting import redrawn_of
+
+if TYPE_CHECKING:
+    from protocol.audit.audit import Audit
 
 
 def records_unproved(audit: Audit) -> str:

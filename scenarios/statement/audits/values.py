@@ -8,20 +8,19 @@ from typing import Any
 
 from protocol.audit.claims import ClaimCheck
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding
-from protocol.audit.ledger import Account, Ledger
+from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.audit.replay import Replay
 from protocol.messages import PartyId
-from protocol.session.variant import Claim
-from protocol.transcript.cosignatures import Cosigned
-from protocol.transcript.verification import Verification
-from scenarios.statement.audits.checks import checks_of_file, has_sum, verdict_of_file
+from scenarios.statement.audits.checks import has_sum
 from scenarios.statement.audits.coalitions import active_notes
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.audits.verified import verification_values
+from scenarios.statement.calibration import calibration_values
 from scenarios.statement.estimates import announced_values, interval_values, means_values
-from scenarios.statement.sampling import calibration_values, design_values, response_values
-from scenarios.statement.statement import Check
+from scenarios.statement.losses import claims_values, privacy_values, unsigned_values
+from scenarios.statement.sampling import design_values, response_values
 
 EXAMPLES = 5
 LISTED_NAMES = 50
@@ -69,10 +68,6 @@ def audit_values(judged: Judged) -> dict[str, Any]:
     if judged.account is not None:
         values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
     return values
-
-
-def checks_values(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    return [{"about": check.about, "state": check.state, "says": check.says} for check in checks]
 
 
 def _claim_values(check: ClaimCheck) -> dict[str, Any]:
@@ -183,84 +178,6 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
     }
 
 
-def privacy_values(ledger: Ledger, *, partial: bool = False) -> dict[str, Any]:
-    """A ledger's figures; what is unbounded is None, with the reasons beside it.
-
-    Args:
-        partial: the ledger may lack something, so that no figure of its bounds anything.
-    """
-    record = ledger.record_epsilon
-    reasons = list(ledger.unbounded)
-    if partial:
-        reasons.append(f"the record could not be read whole; at least {record:.6g} so far")
-    apart = _unsigned_values(ledger)
-    if reasons:
-        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": reasons, **apart}
-    return {"record_epsilon": record, "attribute_epsilon": ledger.attribute_epsilon, **apart}
-
-
-def _unsigned_values(ledger: Ledger) -> dict[str, Any]:
-    """The parties that have signed nothing, where that matters; empty if there are none."""
-    if not ledger.unsigned:
-        return {}
-    epsilon = ledger.unsigned_epsilon
-    bound = epsilon if math.isfinite(epsilon) else None
-    return {"unsigned": {"parties": len(ledger.unsigned), "record_epsilon": bound}}
-
-
-def claims_values(claims: Iterable[Claim]) -> list[dict[str, Any]]:
-    """What a variant's authors claim; None where they claim no bound."""
-    return [{"source": c.source, "says": c.says, "epsilon": c.epsilon} for c in claims]
-
-
-def verification_values(verification: Verification) -> dict[str, Any]:
-    """What verifying found."""
-    digest = verification.digest
-    word, says = verdict_of_file(verification)
-    return {
-        "verdict": word,
-        "says": says,
-        "complete": verification.complete,
-        "torn": verification.torn,
-        "unopened": verification.unopened,
-        "compared": verification.compared,
-        "published": verification.published,
-        "entries": verification.entries,
-        "messages": verification.messages,
-        "undelivered": verification.undelivered,
-        "checks": checks_values(checks_of_file(verification)),
-        "digest": digest.hex() if digest else None,
-        "signed": {
-            "parties": verification.signed,
-            "by": len(verification.signed_by),
-            "of": len(verification.signed_by) + len(verification.unsigned),
-            "unsigned": verification.unsigned,
-            "checkpoints": verification.checkpoints,
-            "at_the_end": verification.final is not None,
-        },
-        "extends_checkpoint": verification.extends,
-        "equivocation": verification.equivocation is not None,
-        **_witness_values(verification),
-        "faults": verification.faults,
-    }
-
-
-def _witness_values(verification: Verification) -> dict[str, Any]:
-    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
-    found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
-    return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
-
-
-def _cosigned_values(found: Cosigned) -> dict[str, Any]:
-    return {
-        "enough": found.enough,
-        "needed": found.needed,
-        "missing": found.missing,
-        "invalid": found.invalid,
-        "by": [{"name": name, "time": time} for name, time in found.by],
-    }
-
-
 def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) -> dict[str, Any]:
     """What a coalition knows, as JSON has it.
 
@@ -285,7 +202,7 @@ def coalition_values(finding: CoalitionFinding, *, notes: Iterable[str] = ()) ->
         "sums": [_sum_values(found) for found in finding.sums],
         "record_epsilon": finding.ledger.record_epsilon,
         "unbounded": finding.ledger.unbounded,
-        **_unsigned_values(finding.ledger),
+        **unsigned_values(finding.ledger),
         "notes": list(notes),
     }
 

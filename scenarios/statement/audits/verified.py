@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
-from scenarios.statement.audits.checks import checks_of_file, verdict_of_file
-from scenarios.statement.audits.values import verification_values
+from scenarios.statement.audits.of_file import checks_of_file, verdict_of_file
 from scenarios.statement.statement import Section, State, Statement, Verdict
 from scenarios.wording.formatting import count
 
@@ -42,3 +44,54 @@ def state_verified(verification: Verification) -> Statement:
         sections=sections,
         values=verification_values(verification),
     )
+
+
+def verification_values(verification: Verification) -> dict[str, Any]:
+    """What verifying found."""
+    digest = verification.digest
+    word, says = verdict_of_file(verification)
+    return {
+        "verdict": word,
+        "says": says,
+        "complete": verification.complete,
+        "torn": verification.torn,
+        "unopened": verification.unopened,
+        "compared": verification.compared,
+        "published": verification.published,
+        "entries": verification.entries,
+        "messages": verification.messages,
+        "undelivered": verification.undelivered,
+        "checks": [
+            {"about": check.about, "state": check.state, "says": check.says}
+            for check in checks_of_file(verification)
+        ],
+        "digest": digest.hex() if digest else None,
+        "signed": {
+            "parties": verification.signed,
+            "by": len(verification.signed_by),
+            "of": len(verification.signed_by) + len(verification.unsigned),
+            "unsigned": verification.unsigned,
+            "checkpoints": verification.checkpoints,
+            "at_the_end": verification.final is not None,
+        },
+        "extends_checkpoint": verification.extends,
+        "equivocation": verification.equivocation is not None,
+        **_witness_values(verification),
+        "faults": verification.faults,
+    }
+
+
+def _witness_values(verification: Verification) -> dict[str, Any]:
+    """Who has cosigned the published and the first checkpoint; empty if nobody was demanded."""
+    found = {"cosigned": verification.cosigned, "first_cosigned": verification.first_cosigned}
+    return {name: _cosigned_values(each) for name, each in found.items() if each is not None}
+
+
+def _cosigned_values(found: Cosigned) -> dict[str, Any]:
+    return {
+        "enough": found.enough,
+        "needed": found.needed,
+        "missing": found.missing,
+        "invalid": found.invalid,
+        "by": [{"name": name, "time": time} for name, time in found.by],
+    }

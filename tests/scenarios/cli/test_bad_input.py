@@ -15,7 +15,8 @@ from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
 from scenarios.errors import UsageError, printable
 from scenarios.running.loading import find_variant
-from scenarios.running.simulation import allow_connections, simulate
+from scenarios.running.loopback import allow_connections
+from scenarios.running.simulation import simulate
 from tests.every_variant import BITS
 from tests.pages import independent
 from tests.recorded.forgeries import Forgery

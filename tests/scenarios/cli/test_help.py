@@ -7,9 +7,9 @@ import importlib
 import click
 import pytest
 
-from scenarios.cli import COMMANDS
+from scenarios.cli import COMMANDS, SECTIONS
 from scenarios.running.loading import scenarios_in
-from scenarios.running.names import MODULES
+from scenarios.running.names import MODULES, REPRODUCTIONS, SURVEYS
 from tests.scenarios.command import command_of, python, sottovoce
 
 LARGE = ("numpy", "scipy", "trio", "cryptography", "rich", "sqlite3", "ssl")
@@ -29,19 +29,14 @@ def test_help_imports_nothing_large() -> None:
     assert imported(program, ("click", "scenarios.cli")) == {"click", "scenarios.cli"}
 
 
-@pytest.mark.slow
-def test_a_run_imports_its_own_scenario_alone() -> None:
-    program = (
-        "from scenarios.cli import main; "
-        "main(['run', 'quickstart', '--set', 'residents=4', '--json', '--transport', 'local'])"
-    )
-    assert imported(program, (*MODULES, "rich", "matplotlib")) == {"scenarios.quickstart"}
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_scenarios_are_called_what_the_table_says(module: str) -> None:
     found = scenarios_in(importlib.import_module(module))
-    assert tuple(scenario.name for scenario in found) == MODULES[module]
+    said = [(scenario.name, scenario.summary) for scenario in found]
+    assert said == [*MODULES[module].items()]
+    families = [name for name in (*SURVEYS, *REPRODUCTIONS) if f"{module}.".startswith(f"{name}.")]
+    assert len(families) == 1
+    assert {bool(scenario.reproduces) for scenario in found} == {families[0] in REPRODUCTIONS}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -56,11 +51,14 @@ def test_every_option_says_what_it_is(name: str) -> None:
     assert all(f"{option.opts[-1]} " in said for option in options)
 
 
-def test_help_names_every_command_in_one_line() -> None:
-    lines = sottovoce("--help").out.partition("Commands:\n")[2].splitlines()
-    said = [tuple(line.split(maxsplit=1)) for line in lines]
-    assert said == [(name, place.summary) for name, place in COMMANDS.items()]
-    assert list(COMMANDS) == sorted(COMMANDS)
+def test_help_names_every_command_in_one_line_by_what_a_person_wants() -> None:
+    _, *listed = sottovoce("--help").out.split("\n\n")[2:]
+    assert [section.partition(":\n")[0] for section in listed] == [*SECTIONS]
+    for section, places in zip(listed, SECTIONS.values(), strict=True):
+        said = [tuple(line.split(maxsplit=1)) for line in section.splitlines()[1:]]
+        assert said == [(name, place.summary) for name, place in places.items()]
+    assert len(COMMANDS) == sum(map(len, SECTIONS.values()))
+    assert len(next(iter(SECTIONS.values()))) == 6
 
 
 def test_help_names_the_folder_of_data() -> None:

@@ -82,7 +82,7 @@ def test_a_plan_that_is_printed_can_be_read(tmp_path: Path) -> None:
         assert code == 0, complaint
         plan = tmp_path / f"{encoding}.toml"
         plan.write_text(said, encoding=encoding)
-        code, said, complaint = said_in(encoding, "check", plan, "--records", table)
+        code, said, complaint = said_in(encoding, "preflight", plan, "--records", table)
         assert (code, "NOT" in said) == (0, False), complaint
 
 
@@ -147,7 +147,7 @@ def test_a_plan_in_a_folder_whose_name_is_no_text(odd: Path) -> None:
     assert code == 0, complaint
     assert r'title = "caf\\xe9"' in plan.read_text(encoding="utf-8")
     for command in (
-        ("check", plan, "--records", table, "--json"),
+        ("preflight", plan, "--records", table, "--json"),
         ("run", plan, "--records", table, "--json"),
     ):
         code, said, complaint = said_in("utf-8", *command)

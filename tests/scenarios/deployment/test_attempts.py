@@ -35,7 +35,8 @@ from scenarios.deployment.attempts import (
 )
 from scenarios.deployment.members import read_member, tls_context
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript, partial_path
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.record_names import partial_path
 from scenarios.files.transcripts import Transcript, open_transcript
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
@@ -394,7 +395,7 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
     )
     assert said.code == 1
     assert "two checkpoints that contradict each other" in said.out
-    assert "was signed twice" in sottovoce("check", evidence).out
+    assert "was signed twice" in sottovoce("evidence", evidence).out
 
 
 def make_copy(keys: Path, there: Path) -> Path:

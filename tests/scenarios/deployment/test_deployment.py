@@ -173,7 +173,7 @@ def test_a_party_that_is_done_has_a_receipt(
         prove = ("prove", out / "transcript.svt", "--since", checkpoint, "--out", proof)
         assert sottovoce(*prove).code == 0
         both = ("--since", checkpoint, "--checkpoint", published)
-        assert sottovoce("check", proof, *both).code == 0
+        assert sottovoce("consistency", proof, *both).code == 0
     assert sottovoce("check", receipt, "--checkpoint", later[0]).code == 1
 
 

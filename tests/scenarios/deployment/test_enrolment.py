@@ -177,7 +177,7 @@ def test_a_party_is_shown_what_it_will_be_asked(tmp_path: Path) -> None:
     ):
         assert line in said.out.splitlines()
     assert not (tmp_path / "anna" / "charter.json").exists()
-    early = complaint(sottovoce("check", tmp_path / "anna"))
+    early = complaint(sottovoce("preflight", tmp_path / "anna"))
     assert "this party has joined, and 'sottovoce accept' puts the organiser's answer here" in early
     assert sottovoce("join", invitation(organiser, "anna"), "--out", tmp_path / "anna") == said
     other = sottovoce("join", invitation(organiser, "bert"), "--out", tmp_path / "anna")
@@ -802,7 +802,7 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
     ran("seal", organiser)
     for party in parties:
         ran("accept", tmp_path / party, admission(organiser, party))
-        assert "ready\n" in ran("check", tmp_path / party)
+        assert "ready\n" in ran("preflight", tmp_path / party)
     header, *rows = RECORDS[name].splitlines()
     with aggregating(organiser / "sealed", tmp_path / "out") as (aggregator, where, _):
         answering = []

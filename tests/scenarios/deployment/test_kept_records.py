@@ -32,8 +32,9 @@ from scenarios.deployment.remembered import (
     remembering,
 )
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import checkpoint_path, write_checkpoint
-from scenarios.files.kept_records import growing, make_way, partial_path
+from scenarios.files.checkpoints import write_checkpoint
+from scenarios.files.kept_records import growing, make_way
+from scenarios.files.record_names import checkpoint_path, partial_path
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written
 from tests.recorded.signed import signed_run

@@ -1,4 +1,4 @@
-"""``check PLAN`` and ``check FOLDER``: whether everything is ready for a survey."""
+"""``preflight PLAN`` and ``preflight FOLDER``: whether everything is ready for a survey."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.scenarios.survey_folders import (
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_plan_of_every_variant(name: str, tmp_path: Path) -> None:
-    said = sottovoce("check", plan_file(tmp_path, PLANS[name]))
+    said = sottovoce("preflight", plan_file(tmp_path, PLANS[name]))
     assert said.code == 0
     lines = said.out.splitlines()
     about = [line.split()[0] for line in lines]
@@ -52,7 +52,7 @@ def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None
     plan = plan_file(tmp_path, PLANS[name])
 
     def sums(*options: object, code: int = 0) -> str:
-        said = sottovoce("check", plan, *options)
+        said = sottovoce("preflight", plan, *options)
         assert said.code == code, said.err
         [line] = [each for each in said.out.splitlines() if each.startswith("sums ")]
         return line.removeprefix("sums").strip()
@@ -69,16 +69,16 @@ def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None
 
 def test_a_roster_says_how_many_take_part(tmp_path: Path) -> None:
     keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
-    said = sottovoce("check", keys / "anna")
+    said = sottovoce("preflight", keys / "anna")
     assert " ".join(conspiracy_sentences(SecureSum().withstands(3))) in said.out
-    told = complaint(sottovoce("check", keys / "anna", "--parties", 3))
+    told = complaint(sottovoce("preflight", keys / "anna", "--parties", 3))
     assert told == f"{keys / 'anna'}: --parties is for a plan; a folder has its roster"
-    assert "sums" not in sottovoce("check", plan_file(tmp_path), "--parties", 9).out
+    assert "sums" not in sottovoce("preflight", plan_file(tmp_path), "--parties", 9).out
 
 
 def test_a_plan_with_records(tmp_path: Path) -> None:
     plan, records = plan_file(tmp_path, PLAN + ANALYSIS), table(tmp_path / "r.csv", *ROWS)
-    said = sottovoce("check", plan, "--records", records)
+    said = sottovoce("preflight", plan, "--records", records)
     assert said.code == 0
     assert said.out.splitlines() == [
         "asked      Health: smokes (2), age (3); in parentheses, how many categories.",
@@ -89,13 +89,13 @@ def test_a_plan_with_records(tmp_path: Path) -> None:
         f"records    fits {records}: 3 respondents, every answer has a category.",
         "ready",
     ]
-    said = sottovoce("check", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
+    said = sottovoce("preflight", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
     assert said.code == 1
     assert "does NOT fit" in said.out
     assert "6 respondents, at most 3 allowed per party." in said.out
     assert said.out.endswith("NOT ready\n")
     said = sottovoce(
-        "check", plan, "--json", "--records", table(tmp_path / "odd.csv", "no,ancient")
+        "preflight", plan, "--json", "--records", table(tmp_path / "odd.csv", "no,ancient")
     )
     found = json.loads(said.out)
     assert (said.code, found["ready"]) == (1, False)
@@ -107,17 +107,17 @@ def test_a_members_folder(tmp_path: Path) -> None:
     before = sorted((keys / "anna").iterdir())
     with socket.create_server(("127.0.0.1", 0)) as server:
         where = f"127.0.0.1:{server.getsockname()[1]}"
-        said = sottovoce("check", keys / "anna", "--connect", where)
+        said = sottovoce("preflight", keys / "anna", "--connect", where)
         assert said.code == 0
         assert f"something listens at {where}" in said.out
     lines = said.out.splitlines()
     assert lines[0] == "member       anna, in a survey of 3 parties."
     assert lines[1].startswith("certificate  fits valid from 20")
-    said = sottovoce("check", keys / "anna", "--connect", where)
+    said = sottovoce("preflight", keys / "anna", "--connect", where)
     assert said.code == 1
     assert f"{where} cannot be connected to: " in said.out
     assert sorted((keys / "anna").iterdir()) == before
-    assert sottovoce("check", keys / "aggregator").out.startswith("member       aggregator, in")
+    assert sottovoce("preflight", keys / "aggregator").out.startswith("member       aggregator, in")
 
 
 def test_what_a_party_has_spent(tmp_path: Path) -> None:
@@ -130,17 +130,18 @@ def test_what_a_party_has_spent(tmp_path: Path) -> None:
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')
     before = (anna / "attempts").read_bytes()
-    assert "spent        ε 4 for each respondent, in 2 attempts." in sottovoce("check", anna).out
+    said = sottovoce("preflight", anna).out
+    assert "spent        ε 4 for each respondent, in 2 attempts." in said
     assert (anna / "attempts").read_bytes() == before
     (anna / "attempts").write_bytes(b"nothing\n")
-    assert "what was begun or spent is not known" in complaint(sottovoce("check", anna))
+    assert "what was begun or spent is not known" in complaint(sottovoce("preflight", anna))
 
 
 def test_what_a_purse_leaves(tmp_path: Path) -> None:
     """Counts and sums, and nobody's id; nothing is written."""
     anna, folder = make_folders(tmp_path) / "anna", tmp_path / "purse"
     records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
-    check = ("check", anna, "--purse", folder, "--records", records)
+    check = ("preflight", anna, "--purse", folder, "--records", records)
 
     def said(*options: object, code: int = 0) -> str:
         found = sottovoce(*check, *options)
@@ -171,14 +172,14 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
     )
     assert said() == f"{folder}: ε 2.5 spent on other surveys."
     assert (folder / PAID).read_bytes() == before
-    plan = sottovoce("check", plan_file(tmp_path), "--purse", folder)
+    plan = sottovoce("preflight", plan_file(tmp_path), "--purse", folder)
     assert "ε 4.5 spent on other surveys." in plan.out
 
 
 def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:
     keys = make_folders(tmp_path)
     shutil.copy(keys / "bert" / "certificate.pem", keys / "anna" / "certificate.pem")
-    said = sottovoce("check", keys / "anna")
+    said = sottovoce("preflight", keys / "anna")
     assert said.code == 1
     assert "certificate  does NOT fit" in said.out
     assert "do not belong together" in said.out
@@ -193,7 +194,7 @@ def test_a_clock_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             return cls.fromtimestamp(super().now(tz).timestamp() + 40 * 86_400, tz)
 
     monkeypatch.setattr("scenarios.deployment.preflight.datetime.datetime", Later)
-    said = sottovoce("check", keys / "anna")
+    said = sottovoce("preflight", keys / "anna")
     assert said.code == 1
     assert "certificate  does NOT fit" in said.out
     assert "this machine's clock says" in said.out
@@ -201,42 +202,34 @@ def test_a_clock_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_variant_of_ones_own(tmp_path: Path) -> None:
     plan = own_plan(tmp_path)
-    assert "variant    quiet," in sottovoce("check", plan).out
+    assert "variant    quiet," in sottovoce("preflight", plan).out
     keys, own = tmp_path / "keys", ("--variant", f"{tmp_path / 'quiet.py'}:Quiet")
     sottovoce("keys", plan, "--count", 2, "--out", keys)
-    assert "quiet" in sottovoce("check", keys / "party-1", *own).out
-    assert "expected --variant" in complaint(sottovoce("check", keys / "party-1"))
+    assert "quiet" in sottovoce("preflight", keys / "party-1", *own).out
+    assert "expected --variant" in complaint(sottovoce("preflight", keys / "party-1"))
 
 
 def test_what_is_not_for_both(tmp_path: Path) -> None:
     plan = plan_file(tmp_path)
-    for option in ("--checkpoint", "--since", "--report", "--page"):
-        said = sottovoce("check", plan, option, tmp_path / "file")
-        assert complaint(said) == f"{option}: not for a plan or a folder, such as {plan}"
-    assert "--member: not for a plan" in complaint(sottovoce("check", plan, "--member", tmp_path))
-    assert "are for a member's folder" in complaint(sottovoce("check", plan, "--connect", "h:1"))
-    receipt = tmp_path / "anna.receipt"
-    receipt.write_bytes(b"")
-    said = sottovoce("check", receipt, "--connect", "h:1")
-    assert complaint(said) == f"--connect: is for a PLAN or a FOLDER, and {receipt} is neither"
-    said = sottovoce("check", plan, "--id", "who")
+    told = complaint(sottovoce("preflight", plan, "--connect", "h:1"))
+    assert "are for a member's folder" in told
+    said = sottovoce("preflight", plan, "--id", "who")
     assert complaint(said) == "--id who: expected --records, which it is a column of"
-    assert complaint(sottovoce("check", tmp_path / "no.toml")).startswith(f"{tmp_path / 'no.toml'}")
+    missing = tmp_path / "no.toml"
+    assert complaint(sottovoce("preflight", missing)).startswith(f"{missing}")
 
 
 def test_a_table_or_a_plan_in_another_place_is_noticed(tmp_path: Path) -> None:
     plan, table = plan_file(tmp_path), tmp_path / "table.csv"
     table.write_text("x\n")
-    said = complaint(sottovoce("check", plan, table))
-    assert said == f"{table}: expected one file or folder to check; is it --records {table}?"
-    said = complaint(sottovoce("check", "--plan", plan, "--records", table))
-    assert "--plan: is for a member's FOLDER; expected the plan alone" in said
-    said = complaint(sottovoce("check", "--records", table))
-    assert said == "--records: expected a PLAN, a TOML file, or a FOLDER too"
+    said = complaint(sottovoce("preflight", plan, table))
+    assert said == f"{table}: expected one plan or folder to check; is it --records {table}?"
+    for given in (("--plan", plan, "--records", table), ("--records", table)):
+        assert complaint(sottovoce("preflight", *given)) == "Missing argument 'PLAN|FOLDER'."
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_records_that_cannot_be_read_are_no_verdict(more: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "missing.csv"
-    said = sottovoce("check", plan_file(tmp_path), "--records", missing, *more)
+    said = sottovoce("preflight", plan_file(tmp_path), "--records", missing, *more)
     assert complaint(said) == f"{missing}: No such file or directory"

@@ -116,7 +116,7 @@ def test_two_checkpoints_of_one_size_are_evidence(tmp_path: Path) -> None:
     assert forged.index == index
     kept = keep(tmp_path, forged)
     assert kept.problems == (f"the aggregator has signed two checkpoints of size {size}",)
-    said = sottovoce("check", tmp_path / f"evidence-{SESSION}")
+    said = sottovoce("evidence", tmp_path / f"evidence-{SESSION}")
     assert said.code == 0
     assert f"the checkpoint of size {size} was signed twice" in said.out
 

@@ -21,7 +21,8 @@ from scenarios.deployment.respondents import read_records
 from scenarios.deployment.session_keys import known_session_key, role_stream
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript, partial_path
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.record_names import partial_path
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.deployment.conftest import AnswerFrom
 from tests.scenarios.deployment.test_attempts import (

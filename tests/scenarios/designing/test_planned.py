@@ -100,4 +100,4 @@ def test_from_design_to_plan(tmp_path: Path) -> None:
 def test_a_plan_with_the_name_of_a_design(tmp_path: Path, named: str, says: str) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(plan_of(survey_of(2, 3), f'variant = "{named}"'), encoding="utf-8")
-    assert says in complaint(sottovoce("check", path))
+    assert says in complaint(sottovoce("preflight", path))

@@ -380,7 +380,7 @@ def test_the_command_writes_what_check_and_rehearse_read(tmp_path: Path) -> None
     assert [len(records) for records in held.values()] == [60, 60]
     again = sottovoce("plan", "--from", data, "--out", plan)
     assert complaint(again).endswith("plan.toml: exists; give another name, or delete it first")
-    checked = sottovoce("check", str(plan), "--records", str(data))
+    checked = sottovoce("preflight", str(plan), "--records", str(data))
     assert checked.code == 0
     assert "120 respondents, every answer has a category" in checked.out
     refused = sottovoce("plan", "--from", tmp_path / "none.csv")

@@ -143,7 +143,7 @@ def test_records_go_with_a_plan_alone(plan: Path, tmp_path: Path) -> None:
         assert "own.csv: a table; expected a plan, with the table as --records" in complaint(
             sottovoce(*swapped)
         )
-    assert "'sottovoce check PLAN' checks a plan" in complaint(sottovoce("plan", "check", plan))
+    assert "'sottovoce preflight PLAN' checks a plan" in complaint(sottovoce("plan", "check", plan))
     own.write_text("age;smokes\nold;yes\n")
     assert "row 1, column 'age': 'old': expected a number" in complaint(
         sottovoce("run", plan, "--records", own)
@@ -233,12 +233,12 @@ def test_a_party_answers_from_a_table_as_the_plan_reads_it(plan: Path, tmp_path:
     assert "column 'age': unknown category '20'" in complaint(sottovoce(*answer))
     # It is read by now, and nobody listens.
     assert "127.0.0.1:1" in complaint(sottovoce(*answer, "--plan", plan))
-    check = ("check", keys / "anna", "--purse", tmp_path / "purse")
+    check = ("preflight", keys / "anna", "--purse", tmp_path / "purse")
     said = sottovoce(*check, "--records", own, "--plan", plan)
     assert "150 respondents, every answer has a category" in said.out
     assert "--plan: expected --records" in complaint(sottovoce(*check, "--plan", plan))
     assert "is for a member's folder" in complaint(
-        sottovoce("check", plan, "--records", own, "--plan", plan)
+        sottovoce("preflight", plan, "--records", own, "--plan", plan)
     )
     other = tmp_path / "other.toml"
     for old, new, why in (

@@ -29,8 +29,9 @@ from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import JointEstimate, Report
-from scenarios.statement.audits import checks
-from scenarios.statement.audits.checks import OF_THE_AUDIT, OF_THE_FILE
+from scenarios.statement.audits import checks, of_file
+from scenarios.statement.audits.checks import OF_THE_AUDIT
+from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.statement import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
@@ -207,6 +208,9 @@ SOUND = {
     "Linkage": "note",
 }
 """How the checks of a sound simulation come out; those that are not here are not asked."""
+
+ASKING = {checks.__name__, of_file.__name__}
+"""The modules that put questions to a record."""
 
 REFUSED = {RECORD: "broken", PRIVACY: "unknown"}
 BROKEN = {**REFUSED, "The record": "bad"}
@@ -569,12 +573,12 @@ def states_of(answer: object) -> set[str]:
     """The states in which a check can come out, by the source of whoever answers it."""
     if isinstance(answer, Mapping):
         return {state for state, _ in answer.values()}
-    if not inspect.isfunction(answer) or answer.__module__ != checks.__name__:
+    if not inspect.isfunction(answer) or answer.__module__ not in ASKING:
         return set()
     nodes = list(ast.walk(ast.parse(inspect.getsource(answer))))
     found = {node.value for node in nodes if isinstance(node, ast.Constant)} & set(WORDS)
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return found.union(*(states_of(vars(checks).get(name)) for name in used))
+    return found.union(*(states_of(answer.__globals__.get(name)) for name in used))
 
 
 def test_every_check_has_records_in_which_it_comes_out_in_every_way() -> None:

@@ -44,8 +44,7 @@ def test_the_page_is_allowed_its_own_style_and_script_alone() -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    said = sottovoce("check", "--page", path)
+    said = sottovoce("page", path)
     assert (said.code, said.out.split()[0]) == (0, "written:")
     assert path.read_text(encoding="utf-8") == respondent_page()
-    for arguments in ((), (path, "--page", tmp_path / "another.html")):
-        assert "a FILE to check, or --page" in complaint(sottovoce("check", *arguments))
+    assert complaint(sottovoce("page")) == "Missing argument 'FILE'."

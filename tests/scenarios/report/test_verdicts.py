@@ -27,13 +27,14 @@ from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVarian
 from scenarios import simulate
 from scenarios.datasets.town import town
 from scenarios.report.page.audit import audit_page
+from scenarios.report.terminal.scenarios import families_report
 from scenarios.report.terminal.statement import panels_report, statement_report
-from scenarios.report.terminal.text import families_report
 from scenarios.report.values import statement_values
-from scenarios.running.loading import families
+from scenarios.running.names import MODULES
 from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.checks import bounded_beside_sums, changed, signed_by_aggregator
+from scenarios.statement.audits.checks import bounded_beside_sums
+from scenarios.statement.audits.of_file import changed, signed_by_aggregator
 from scenarios.statement.estimates import estimated
 from scenarios.statement.found import LARGEST, _share, coverage, found
 from scenarios.statement.runs import run_values
@@ -445,12 +446,12 @@ def test_lines_wrap_at_words_below_where_they_begin() -> None:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_list_of_scenarios_is_whole_on_any_terminal(width: int) -> None:
-    rows = shown(width, *families_report(families(), parameters=False))
+    rows = shown(width, *families_report(parameters=False))
     assert max(map(len, rows)) <= width
     said = " ".join(" ".join(rows).split())
-    for members in families().values():
-        for one in members:
-            assert f"{one.name} {one.summary}" in said
+    for summaries in MODULES.values():
+        for name, summary in summaries.items():
+            assert f"{name} {summary}" in said
 
 
 def test_a_line_that_takes_one_line_is_cut() -> None:

@@ -77,7 +77,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         (("audit", "t.svt", "--records", "a=table.csv"), "--html", "table.csv", "--records"),
         (("audit", "t.svt", "--plan", "plan.toml"), "--html", "plan.toml", "--plan"),
         (("prove", "t.svt", "--since", "table.csv"), "--out", "table.csv", "--since"),
-        (("check", "table.csv"), "--page", "table.csv", "FILE|PLAN|FOLDER"),
         (("plan", "--from", "table.csv"), "--out", "table.csv", "--from"),
         (
             ("verify", "t.svt", "--checkpoint", "table.csv"),

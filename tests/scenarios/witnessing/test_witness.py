@@ -131,7 +131,7 @@ def test_a_fork_is_refused_and_the_honest_log_is_cosigned_on(made: Files, tmp_pa
         "refused (409)",
     ]
     [evidence] = made.state.glob("*.evidence.json")
-    said = sottovoce("check", evidence)
+    said = sottovoce("evidence", evidence)
     assert said.code == 0
     assert f"the checkpoint of size {first.size} was signed twice" in said.out
     [kept] = made.state.glob("*.checkpoint")

@@ -286,6 +286,14 @@ class Inputs:
         return path
 
     @cached_property
+    def evidence(self) -> Path:
+        """Two checkpoints of one size, signed by one key."""
+        path = self._folder / "evidence.json"
+        given = ("--checkpoint", self.contradiction, "--evidence", path)
+        assert sottovoce("verify", self.record, *given).code == 1
+        return path
+
+    @cached_property
     def loud_record(self) -> Path:
         """Of a plan that takes answers in capital letters."""
         return self._recorded("loud", self.forgiving, "--records", self.loud, "--seed", 1)

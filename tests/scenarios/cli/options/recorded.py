@@ -165,22 +165,45 @@ CHECK = (
         },
         spy=budgets,
     ),
-    Call("check {consistency} --checkpoint {checkpoint}", {"--since": ("{early}", code)}),
-    Call("check", {"--page": ("check.html", files)}),
+)
+
+CONSISTENCY = (
     Call(
-        "check {plan}",
+        "consistency {consistency} --since {early} --checkpoint {checkpoint}",
+        {
+            "--since": ("{middle}", code),
+            "--checkpoint": ("{middle}", code),
+            "--member": ("{keys}/bert", code),
+            "--json": (None, out),
+            **BUDGET,
+        },
+        spy=budgets,
+    ),
+    Call(
+        "consistency {consistency} --since {early} --checkpoint {checkpoint} "
+        "--member {quiet_keys}/party-1",
+        {"--variant": ("{quiet}", code)},
+    ),
+    Call("evidence {evidence}", {"--json": (None, out), **BUDGET}, spy=budgets),
+)
+
+PREFLIGHT = (
+    Call(
+        "preflight {plan}",
         {
             "--records": ("{table}", out),
             "--purse": ("{keys}/anna.purse", out),
             "--json": (None, out),
+            **BUDGET,
         },
+        spy=budgets,
     ),
-    Call("check {plan} --purse {keys}/anna.purse", {"--budget": ("2.5", code)}),
-    Call("check {summed}", {"--parties": ("12", out)}),
-    Call("check {plan} --records {people} --purse {keys}/anna.purse", {"--id": ("who", out)}),
-    Call("check {fresh}/party-1", {"--connect": ("127.0.0.1:1", code)}),
-    Call("check {fresh}/party-1 --records {loud}", {"--plan": ("{forgiving}", code)}),
-    Call("check {quiet_keys}/party-1", {"--variant": ("{quiet}", code)}),
+    Call("preflight {plan} --purse {keys}/anna.purse", {"--budget": ("2.5", code)}),
+    Call("preflight {summed}", {"--parties": ("12", out)}),
+    Call("preflight {plan} --records {people} --purse {keys}/anna.purse", {"--id": ("who", out)}),
+    Call("preflight {fresh}/party-1", {"--connect": ("127.0.0.1:1", code)}),
+    Call("preflight {fresh}/party-1 --records {loud}", {"--plan": ("{forgiving}", code)}),
+    Call("preflight {quiet_keys}/party-1", {"--variant": ("{quiet}", code)}),
 )
 
-CALLS = (*AUDIT, *VERIFY, *ESTIMATE, *EXPLAIN, *READ, *PROVE, *CHECK)
+CALLS = (*AUDIT, *VERIFY, *ESTIMATE, *EXPLAIN, *READ, *PROVE, *CHECK, *CONSISTENCY, *PREFLIGHT)

@@ -23,7 +23,7 @@ from pathlib import Path
 from protocol.messages import AGGREGATOR
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.files.kept_records import RESULT, TRANSCRIPT, partial_path
+from scenarios.files.record_names import RESULT, TRANSCRIPT, partial_path
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import PLANS, RECORDS
 

@@ -28,9 +28,9 @@ from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.enrolment.folders import make_keys
 from scenarios.deployment.members import read_member
 from scenarios.deployment.survey_plan import read_plan
-from scenarios.files.kept_records import TRANSCRIPT, partial_path
+from scenarios.files.record_names import TRANSCRIPT, partial_path
 from scenarios.files.transcripts import open_transcript
-from scenarios.running.simulation import allow_connections
+from scenarios.running.loopback import allow_connections
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (

@@ -11,7 +11,8 @@ from protocol.transcript.recorder import start_of
 from scenarios.deployment.aggregating import make_ready
 from scenarios.deployment.attempts import counting
 from scenarios.deployment.members import read_member
-from scenarios.files.kept_records import make_way, partial_path
+from scenarios.files.kept_records import make_way
+from scenarios.files.record_names import partial_path
 from tests.recorded.forgeries import plain
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import make_folders

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from protocol.messages import DONE
-from scenarios.running.simulation import allow_connections
+from scenarios.running.loopback import allow_connections
 from tests.scenarios.command import sottovoce
 from tests.scenarios.deployment.resuming.mass import COUNTED, Mass
 

@@ -20,8 +20,8 @@ from scenarios.deployment.answering import answer_survey
 from scenarios.deployment.attempts import STREAM_SECRET
 from scenarios.deployment.members import Member, read_member
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import first_checkpoint_path
-from scenarios.files.kept_records import GrowingTranscript, partial_path
+from scenarios.files.kept_records import GrowingTranscript
+from scenarios.files.record_names import first_checkpoint_path, partial_path
 from scenarios.operation.operation import Operation
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values

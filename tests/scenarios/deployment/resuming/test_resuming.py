@@ -34,8 +34,8 @@ from scenarios.deployment.members import read_member, tls_context
 from scenarios.deployment.respondents import read_records
 from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import UsageError
-from scenarios.files.checkpoints import checkpoint_path, read_checkpoint
-from scenarios.files.kept_records import partial_path
+from scenarios.files.checkpoints import read_checkpoint
+from scenarios.files.record_names import checkpoint_path, partial_path
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished

@@ -24,7 +24,7 @@ from scenarios.engines.engine import Engine
 from scenarios.engines.here import Here
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
-from scenarios.statement.runs import state_tabulation
+from scenarios.statement.tabulations import state_tabulation
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT, environment

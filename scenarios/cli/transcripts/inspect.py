@@ -1,9 +1,8 @@
-"""``sottovoce verify``, ``query``, ``export`` and ``show``: reading one transcript."""
+"""``sottovoce query``, ``export`` and ``show``: reading one transcript."""
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,89 +17,20 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN
 from scenarios.cli.options import (
     budget_options,
-    checkpoint_option,
-    digest_option,
     json_option,
     print_json,
     print_report,
-    published_checkpoint,
     transcript_argument,
     variant_option,
-    witness_key_option,
-    witnesses_option,
 )
-from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
-from scenarios.engines.checking import ChecksMeanwhile
+from scenarios.cli.paths import NEW_FOLDER
 from scenarios.errors import CANNOT_FINISH, UsageError, printable
-from scenarios.files.checkpoints import (
-    write_checkpoints,
-    write_evidence,
-)
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import check_new_folder, whole_folder
 from scenarios.running.loading import variant_of
 from scenarios.watching.reading import reading
 from scenarios.wording.formatting import count
-
-
-@click.command()
-@transcript_argument
-@digest_option
-@checkpoint_option
-@click.option(
-    "--evidence",
-    type=WRITTEN_FILE,
-    help="Where to write both signatures if --checkpoint contradicts the transcript's own.",
-)
-@click.option(
-    "--checkpoints",
-    type=NEW_FOLDER,
-    help="Where to write every checkpoint of the transcript, to be published, if it has no fault.",
-)
-@witness_key_option
-@witnesses_option
-@json_option
-@budget_options
-def verify(
-    transcript: Path,
-    digest: bytes | None,
-    checkpoint: Path | None,
-    evidence: Path | None,
-    checkpoints: Path | None,
-    witness_keys: tuple[str, ...],
-    witnesses: int | None,
-    as_json: bool,
-) -> int:
-    """Check that TRANSCRIPT is what was recorded.
-
-    Exit 0 if it is intact, 1 with every fault that was found, 3 if verifying could not finish.
-    """
-    if evidence is not None and checkpoint is None:
-        raise UsageError("--evidence: expected --checkpoint too")
-    with reading(transcript, silent=as_json) as opened, ChecksMeanwhile() as checks:
-        published, by = published_checkpoint(checkpoint, witness_keys, witnesses)
-        verification = opened.verify(
-            digest=digest, checkpoint=published, cosigned=by, checks=checks
-        )
-    if evidence is not None and verification.equivocation is not None:
-        write_evidence(verification.equivocation, evidence)
-    if checkpoints is not None and verification.header is not None and not verification.faults:
-        reader = opened.entries()
-        deque(reader, maxlen=0)
-        write_checkpoints(reader.notes[: verification.checkpoints], checkpoints)
-    from scenarios.statement.audits.verified import state_verified
-
-    said = state_verified(verification)
-    if as_json:
-        print_json(said.values)
-    else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(said))
-    if verification.verdict == "unfinished":
-        return CANNOT_FINISH
-    return 0 if verification.intact else 1
 
 
 @click.command()

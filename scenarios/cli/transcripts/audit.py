@@ -13,14 +13,12 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.limits import Held
 from protocol.transcript.header import charter_of
 from scenarios.cli.conspirators import coalition_of, stranger
-from scenarios.cli.inspect import reader_of
+from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     budget_options,
-    calibration_options,
     checkpoint_option,
     digest_option,
-    interval_options,
     json_option,
     print_json,
     print_report,
@@ -31,6 +29,7 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.cli.transcripts.inspect import reader_of
 from scenarios.deployment.disclosures import disclosures
 from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError

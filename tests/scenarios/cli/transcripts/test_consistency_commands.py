@@ -1,4 +1,4 @@
-"""``verify --checkpoints``, ``prove --since``, ``check --since``: publishing and consistency."""
+"""``verify --checkpoints``, ``prove --since``, ``consistency``: publishing and consistency."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Survey(msgspec.Struct, frozen=True):
 
     def check(self, earlier: int, later: int, *options: object) -> tuple[object, ...]:
         since, until = self.checkpoints[earlier], self.checkpoints[later]
-        return ("check", self.proof, "--since", since, "--checkpoint", until, *options)
+        return ("consistency", self.proof, "--since", since, "--checkpoint", until, *options)
 
 
 SIZES = [checkpoint.size for checkpoint in checkpoints_of(record())]
@@ -143,7 +143,14 @@ def test_a_proof_holds(survey: Survey) -> None:
 def test_it_needs_neither_the_transcript_nor_its_folder(survey: Survey, tmp_path: Path) -> None:
     for name, path in zip(("x", "1", "4"), (survey.proof, *survey.checkpoints[2::3]), strict=True):
         (tmp_path / name).write_bytes(path.read_bytes())
-    check = ("check", tmp_path / "x", "--since", tmp_path / "1", "--checkpoint", tmp_path / "4")
+    check = (
+        "consistency",
+        tmp_path / "x",
+        "--since",
+        tmp_path / "1",
+        "--checkpoint",
+        tmp_path / "4",
+    )
     assert sottovoce(*check).code == 0
 
 
@@ -175,8 +182,8 @@ def test_it_may_end_before_the_end(
     path = tmp_path / values["file"]
     assert path.name == f"size-{SIZES[1]}-{SIZES[4]}.consistency"
     assert values["bytes"] == path.stat().st_size
-    assert sottovoce("check", path, "--since", since, "--checkpoint", until).code == 0
-    assert sottovoce("check", path, "--since", until, "--checkpoint", since).code == 1
+    assert sottovoce("consistency", path, "--since", since, "--checkpoint", until).code == 0
+    assert sottovoce("consistency", path, "--since", until, "--checkpoint", since).code == 1
 
 
 def test_where_the_record_does_not_lead_there(survey: Survey, tmp_path: Path) -> None:
@@ -213,7 +220,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
         tmp_path / "published",
     )
     assert sottovoce("prove", path, "--since", first, "--out", proof).code == 0
-    check = ("check", proof, "--since", first, "--checkpoint", last, "--member")
+    check = ("consistency", proof, "--since", first, "--checkpoint", last, "--member")
     said = sottovoce(*check, keys / "bert")
     assert said.code == 0
     assert said.out.splitlines()[3:] == ["holds"]
@@ -230,14 +237,15 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
 def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     since = ("--since", survey.checkpoints[2])
     last = ("--checkpoint", survey.checkpoints[5])
-    prove, check = ("prove", survey.transcript), ("check", survey.proof)
+    prove, check = ("prove", survey.transcript), ("consistency", survey.proof)
     assert "PARTY, or --since" in complaint(sottovoce(*prove))
     assert "--since: takes neither" in complaint(sottovoce(*prove, "party-1", *since))
     variant = ("--variant", "own.py:Own")
     assert "--since: takes neither" in complaint(sottovoce(*prove, *since, *variant))
-    for options in ((), since, last, (*since, *last, "--report", survey.proof)):
-        says = complaint(sottovoce(*check, *options))
-        assert says == "a consistency proof is checked with --since FILE, --checkpoint FILE"
+    for given, name in ((since, "--checkpoint"), (last, "--since")):
+        assert complaint(sottovoce(*check, *given)) == f"Missing option '{name}'."
+    says = complaint(sottovoce(*check, *since, *last, *variant))
+    assert says == "--variant: expected --member too"
     missing = tmp_path / "missing"
     for command in (
         (*prove, "--since", missing),
@@ -251,8 +259,12 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     (tmp_path / "nothing").write_bytes(b"nothing")
     says = complaint(sottovoce("prove", tmp_path / "nothing", *since))
     assert "no readable header" in says
-    says = complaint(sottovoce("check", survey.transcript, *since, *last))
-    assert says == f"--since: {survey.transcript} is not a consistency proof"
+    says = complaint(sottovoce("consistency", survey.transcript, *since, *last))
+    assert says.startswith(f"{survey.transcript}: ")
+    says = complaint(sottovoce("check", survey.proof, *last))
+    assert says == f"{survey.proof}: not a receipt; it is for 'sottovoce consistency'"
+    says = complaint(sottovoce("evidence", survey.proof))
+    assert says.endswith("; it is for 'sottovoce consistency'")
 
 
 @pytest.mark.parametrize("content", [b"", b"1", b"1\n\n", b"\xff\n\n\n", b"x" * 50_000])
@@ -260,7 +272,7 @@ def test_of_files_that_are_no_proof(survey: Survey, tmp_path: Path, content: byt
     path = tmp_path / "noise"
     path.write_bytes(b"old " + content)
     since, last = ("--since", survey.checkpoints[2]), ("--checkpoint", survey.checkpoints[5])
-    assert str(path) in complaint(sottovoce("check", path, *since, *last))
+    assert str(path) in complaint(sottovoce("consistency", path, *since, *last))
 
 
 def test_no_proof_is_that_large(survey: Survey, tmp_path: Path) -> None:
@@ -269,4 +281,4 @@ def test_no_proof_is_that_large(survey: Survey, tmp_path: Path) -> None:
         file.write(b"old ")
         file.truncate((1 << 26) + 1)
     since, last = ("--since", survey.checkpoints[2]), ("--checkpoint", survey.checkpoints[5])
-    assert "too large" in complaint(sottovoce("check", path, *since, *last))
+    assert "too large" in complaint(sottovoce("consistency", path, *since, *last))

@@ -1,4 +1,4 @@
-"""``prove``, ``check`` and ``verify --checkpoint``: receipts, evidence, and bad input."""
+"""``prove``, ``check``, ``evidence``, ``verify --checkpoint``: receipts, evidence, bad input."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import BUILT_IN
 from scenarios.cli.example_variants import example
 from scenarios.files.checkpoints import (
-    checkpoint_path,
     evidence_of,
     read_checkpoint,
     write_checkpoint,
     write_evidence,
 )
+from scenarios.files.record_names import checkpoint_path
 from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run
@@ -174,16 +174,16 @@ def test_a_fork_is_evidence(tmp_path: Path) -> None:
     assert said.code == 1
     assert "The aggregator has signed two checkpoints that contradict each other" in said.out
     assert "6 of 7 parties signed what they said and heard; not party-2." in said.out
-    said = sottovoce("check", evidence)
+    said = sottovoce("evidence", evidence)
     assert said.code == 0
     size = run.checkpoint.size
     what = f"the checkpoint of size {size} was signed twice, with different content\nby the "
     assert said.out.startswith(what)
-    assert sottovoce("check", evidence, "--json").json["holds"] is True
+    assert sottovoce("evidence", evidence, "--json").json["holds"] is True
     values = json.loads(evidence.read_text())
     values["second"] = values["first"]
     evidence.write_text(json.dumps(values))
-    said = sottovoce("check", evidence)
+    said = sottovoce("evidence", evidence)
     assert (said.code, said.out) == (
         1,
         "not evidence: a signature is not valid, or the two statements can both be true\n",
@@ -260,7 +260,7 @@ def test_a_checkpoint_that_others_have_signed_too(survey: Survey, tmp_path: Path
 def test_a_name_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
     path.write_text('{"format": "sottovoce evidence 1", "key": "00", "key": "00"}')
-    assert "a name occurs twice" in complaint(sottovoce("check", path))
+    assert "a name occurs twice" in complaint(sottovoce("evidence", path))
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_a_report_that_was_kept_is_compared(rounds: Path) -> None:
 def test_a_round_that_no_class_is_known_for_is_the_receipts_word(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.cli.receipts._classes", lambda base: iter(()))
+    monkeypatch.setattr("scenarios.cli.transcripts.receipts._classes", lambda base: iter(()))
     said = sottovoce(*survey.check())
     assert said.code == 0
     assert "the round of each report is as the receipt says; --variant reads it" in said.out
@@ -334,7 +334,8 @@ def test_without_a_head_nothing_is_signed(tmp_path: Path) -> None:
 def test_of_files_that_are_nothing(survey: Survey, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "noise"
     path.write_bytes(content)
-    assert str(path) in complaint(sottovoce("check", path))
+    assert str(path) in complaint(sottovoce("check", path, "--checkpoint", survey.checkpoint))
+    assert str(path) in complaint(sottovoce("evidence", path))
     assert str(path) in complaint(sottovoce("check", survey.receipt, "--checkpoint", path))
     path.write_bytes(b"sottovoce receipt 3\n" + content)
     check = ("check", path, "--checkpoint", survey.checkpoint)
@@ -342,20 +343,14 @@ def test_of_files_that_are_nothing(survey: Survey, tmp_path: Path, content: byte
 
 
 def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
-    assert "--checkpoint FILE" in complaint(sottovoce("check", survey.receipt))
+    said = complaint(sottovoce("check", survey.receipt))
+    assert said == "Missing option '--checkpoint'."
     missing = tmp_path / "missing"
-    assert str(missing) in complaint(sottovoce("check", missing))
+    said = complaint(sottovoce("check", missing, "--checkpoint", survey.checkpoint))
+    assert str(missing) in said
+    assert str(missing) in complaint(sottovoce("evidence", missing))
     assert str(missing) in complaint(sottovoce("check", survey.receipt, "--checkpoint", missing))
     assert str(missing) in complaint(sottovoce(*survey.check("--report", missing)))
     assert "is not a member's folder" in complaint(sottovoce(*survey.check("--member", missing)))
     assert "not on the roster" in complaint(sottovoce("prove", survey.transcript, "nobody"))
     assert "no such transcript" in complaint(sottovoce("prove", missing, "party-07"))
-
-
-def test_the_page_is_written_and_nothing_is_checked(survey: Survey, tmp_path: Path) -> None:
-    page = tmp_path / "check.html"
-    for others in ((survey.receipt,), ("--checkpoint", survey.checkpoint), ("--json",)):
-        says = complaint(sottovoce("check", "--page", page, *others))
-        assert says == "expected a FILE to check, or --page FILE.html and nothing else"
-    assert not page.exists()
-    assert complaint(sottovoce("check")) == says

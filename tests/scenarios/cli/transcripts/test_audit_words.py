@@ -16,7 +16,7 @@ from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import simulate
 from tests.every_variant import BITS, examples
 from tests.protocol.sessions import answers
-from tests.scenarios.cli.test_audit_command import Recorded, recorded
+from tests.scenarios.cli.transcripts.test_audit_command import Recorded, recorded
 from tests.scenarios.command import sottovoce
 from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from tests.tiers import slow

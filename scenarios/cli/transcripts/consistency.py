@@ -1,0 +1,93 @@
+"""``sottovoce consistency`` and ``evidence``: did an aggregator or a party contradict itself?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from protocol.messages import AGGREGATOR
+from protocol.transcript.consistency import decode_consistency, problems_of
+from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
+from scenarios.cli.paths import READ_FILE, READ_FOLDER
+from scenarios.cli.transcripts.proofs import consistency_shown, other_command
+from scenarios.deployment.members import read_member
+from scenarios.errors import UsageError, printable
+from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
+
+
+@click.command()
+@click.argument("proof", type=READ_FILE)
+@click.option(
+    "--since",
+    type=READ_FILE,
+    required=True,
+    help="An earlier published checkpoint: everything in it must still be in the later one.",
+)
+@click.option("--checkpoint", type=READ_FILE, required=True, help="The later published checkpoint.")
+@click.option(
+    "--member",
+    type=READ_FOLDER,
+    help="A member's folder: session and aggregator's key must be those it knows.",
+)
+@own_variant_option
+@json_option
+@budget_options
+def consistency(
+    proof: Path,
+    since: Path,
+    checkpoint: Path,
+    member: Path | None,
+    variant: str | None,
+    as_json: bool,
+) -> int:
+    """Check PROOF, a consistency proof: was nothing taken back between two checkpoints?
+
+    It needs both published checkpoints, and not the transcript. Exit 0 if it holds, 1 with every
+    reason why not.
+    """
+    if variant is not None and member is None:
+        raise UsageError("--variant: expected --member too")
+    content = read_small(proof)
+    later, earlier = read_checkpoint(checkpoint), read_checkpoint(since)
+    try:
+        found = decode_consistency(content)
+    except ValueError as error:
+        raise UsageError(f"{proof}: {error}{other_command(content, 'consistency')}") from error
+    problems = [*problems_of(found, earlier)]
+    if found.later.signed != later.signed:
+        problems.append("the proof leads to another checkpoint than the one given")
+    if member is not None:
+        charter = read_member(member, variant).charter
+        if charter.attempt_of(later.session) is None:
+            problems.append("the checkpoints are of another survey")
+        if later.key != charter.roster.key(AGGREGATOR):
+            problems.append("the checkpoints are not the aggregator's")
+    shown = consistency_shown(found)
+    return shown.print_verdict(problems, later, known=member is not None, as_json=as_json)
+
+
+@click.command()
+@click.argument("file", type=READ_FILE)
+@json_option
+@budget_options
+def evidence(file: Path, as_json: bool) -> int:
+    """Check FILE, evidence of equivocation: did a key sign two statements that exclude each other?
+
+    'sottovoce verify --evidence', witnesses and parties write such files. Exit 0 if it is evidence,
+    1 if not.
+    """
+    content = read_small(file)
+    try:
+        found = evidence_of(content, file)
+    except UsageError as error:
+        raise UsageError(f"{error}{other_command(content, 'evidence')}") from error
+    twice = found.check()
+    if as_json:
+        print_json({"holds": twice is not None, "twice": twice, "key": found.key.hex()})
+    elif twice is None:
+        click.echo("not evidence: a signature is not valid, or the two statements can both be true")
+    else:
+        click.echo(printable(f"{twice} was signed twice, with different content"))
+        click.echo(f"by the holder of the key {found.key.hex()}")
+    return 1 if twice is None else 0

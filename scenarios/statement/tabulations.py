@@ -1,0 +1,99 @@
+"""What is stated of people who were drawn by law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocol.accounting.accountants import Loss
+from protocol.estimators.inference.words import Intervals
+from protocol.estimators.projection import Projection
+from protocol.session.variant import Variant
+from protocol.transcript.entries import WITHHELD
+from scenarios.running.tabulating import ABOUT_POPULATION, Tabulated
+from scenarios.statement.calibration import calibration_sentences, calibration_values
+from scenarios.statement.estimates import estimated, reported_values
+from scenarios.statement.losses import claims_values
+from scenarios.statement.runs import by_attribute, trial_sentence
+from scenarios.statement.statement import Section, Statement
+from scenarios.wording.formatting import as_json, count, nats
+
+
+def state_tabulation(
+    name: str,
+    tabulated: Tabulated[Variant],
+    projection: Projection = "none",
+    intervals: Intervals = ABOUT_POPULATION,
+) -> Statement:
+    """Estimates of people by law, who they were, and what is comparable between engines.
+
+    Args:
+        name: of the scenario.
+        tabulated: what was counted.
+        projection: applied to the tables.
+        intervals: their level, and what they are about.
+    """
+    reported, loss = tabulated.reported, tabulated.loss
+    agreed = bool(tabulated.calibration.files)
+    notes = (
+        f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
+        f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
+        f"in {tabulated.seconds:.1f} s",
+        f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}",
+        f"digest {tabulated.digest.hex()}",
+    )
+    return Statement(
+        title=f"{name}: {tabulated.variant.survey.title}",
+        sections=(
+            estimated(
+                reported,
+                intervals,
+                title="The estimates",
+                projection=projection,
+                truth=tabulated.population.records,
+                notes=calibration_sentences(reported) if agreed else (),
+                place="result",
+            ),
+            Section(
+                key="run",
+                title="The people",
+                lead=tabulated.sentence,
+                notes=(*notes, *((trial_sentence("result"),) if tabulated.withheld else ())),
+            ),
+        ),
+        values=as_json(
+            {
+                "variant": tabulated.variant.name,
+                "seed": WITHHELD if tabulated.withheld else tabulated.seed,
+                "by_law": {
+                    "says": tabulated.sentence,
+                    "population": tabulated.population.says,
+                    "cohort": tabulated.cohort,
+                    "cohorts": tabulated.cohorts,
+                    "stages": tabulated.stages,
+                    "engine": tabulated.engine,
+                },
+                "respondents": tabulated.n,
+                **reported_values(
+                    reported,
+                    tabulated.population.records,
+                    projection,
+                    intervals,
+                    respondents=tabulated.n,
+                ),
+                **({"calibration": calibration_values(reported)} if agreed else {}),
+                "digest": tabulated.digest.hex(),
+                "privacy": {
+                    **_loss_values(loss, tabulated.attribute_epsilon),
+                    "claims": claims_values(tabulated.variant.claims()),
+                },
+                "seconds": round(tabulated.seconds, 3),
+            }
+        ),
+    )
+
+
+def _loss_values(loss: Loss, by_name: Mapping[str, float]) -> dict[str, Any]:
+    if loss.unbounded:
+        return {"record_epsilon": None, "attribute_epsilon": None, "unbounded": loss.unbounded}
+    return {"record_epsilon": loss.record, "attribute_epsilon": by_name}

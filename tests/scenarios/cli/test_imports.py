@@ -1,0 +1,82 @@
+"""What a command imports: what it needs, and little more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scenarios.running.names import MODULES
+from tests.scenarios.command import python, sottovoce
+
+PROJECT = Path(__file__).resolve().parents[3]
+PACKAGES = ("protocol", "parties", "transports", "scenarios")
+RUN = ("run", "quickstart", "--set", "residents=4", "--transport", "local")
+MOST_OF_VERIFY, MOST_OF_RUN = 15_000, 35_000
+"""Maximum number of lines of this project that a command imports."""
+
+
+def imported(*words: object) -> set[str]:
+    """The modules that a command has imported at its end, in a process of its own."""
+    program = (
+        "import sys\n"
+        "from scenarios.cli import main\n"
+        f"try:\n    main({[*map(str, words)]})\n"
+        "finally:\n    print('imported:', *sys.modules)"
+    )
+    said = python("-c", program)
+    assert said.code == 0, said
+    return set(said.out.rpartition("imported:")[2].split())
+
+
+def ours(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] in PACKAGES}
+
+
+def lines(modules: set[str]) -> int:
+    """The number of lines of the modules of this project."""
+    count = 0
+    for name in ours(modules):
+        path = PROJECT.joinpath(*name.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        count += len(file.read_text(encoding="utf-8").splitlines())
+    return count
+
+
+def test_to_verify_imports_no_variant(tmp_path: Path) -> None:
+    assert sottovoce(*RUN, "--out", tmp_path).code == 0
+    found = imported("verify", tmp_path / "transcript.svt")
+    assert "protocol.transcript.verification" in found
+    assert not {name for name in found if name.startswith(("protocol.variants.", "scipy", "trio"))}
+    assert lines(found) <= MOST_OF_VERIFY
+
+
+def test_a_run_imports_its_own_scenario_alone(tmp_path: Path) -> None:
+    found = imported(*RUN, "--out", tmp_path)
+    assert "rich" in found
+    assert "matplotlib" not in found
+    assert found & {*MODULES} == {"scenarios.quickstart"}
+    assert lines(found) <= MOST_OF_RUN
+    assert "rich" not in imported(*RUN, "--json")
+
+
+def test_a_list_imports_no_scenario() -> None:
+    found = imported("list")
+    large = {"cryptography", "numpy", "scipy", "sqlite3", "ssl", "trio", "zstandard"}
+    assert not found & {*MODULES, *large}
+    assert {name for name in ours(found) if not name.startswith("scenarios")} == {
+        "protocol",
+        "protocol.errors",
+        "protocol.surveys",
+        "protocol.surveys.limits",
+        "protocol.variants",
+    }
+    rooms = {name.split(".")[1] for name in ours(found) if name.startswith("scenarios.")}
+    expected = {"cli", "datasets", "errors", "files", "report", "running", "streams", "wording"}
+    assert rooms == expected
+    assert len(ours(found)) <= 30
+
+
+def test_modules_are_counted() -> None:
+    assert lines({"protocol", "scenarios.streams", "sys"}) == sum(
+        len((PROJECT / file).read_text(encoding="utf-8").splitlines())
+        for file in ("protocol/__init__.py", "scenarios/streams.py")
+    )
