@@ -154,6 +154,7 @@ def run(
     their exact law instead, unless --by-messages is given.
     """
     from scenarios.deployment.trial import cost_of, scenario_or_trial
+    from scenarios.statement.reproductions import state_reproduction
     from scenarios.statement.runs import state_run
 
     found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
@@ -245,7 +246,8 @@ def run(
         if by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
         if isinstance(done, Reproduced):
-            text = json_text(done.result())
+            said = state_reproduction(done, seconds=seconds)
+            text = json_text(said.values)
         else:
             done = done.calibrated(calibration)
             said = state_run(found.name, done, intervals)
@@ -261,15 +263,9 @@ def run(
     if as_json:
         click.echo(text)
     else:
-        from scenarios.report.terminal.reproduction import reproduction_report
         from scenarios.report.terminal.statement import statement_report
 
-        parts = (
-            reproduction_report(done, seconds=seconds)
-            if isinstance(done, Reproduced)
-            else statement_report(said)
-        )
-        print_report(parts, soft_wrap=False)
+        print_report(statement_report(said), soft_wrap=False)
     written += beside.write(found.name, done, intervals)
     if written and not as_json:
         *first, last = map(str, written)
