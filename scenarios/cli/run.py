@@ -312,7 +312,10 @@ def run(csv: Path | None, beside: Beside, **given: Any) -> None:
         if options.by_messages and done.outcome is None:
             raise UsageError(f"--by-messages: {found.name!r} cannot be run by messages")
         if isinstance(done, Reproduced):
-            text = json_text(done.result())
+            from scenarios.statement.reproductions import state_reproduction
+
+            said = state_reproduction(done, seconds=seconds)
+            text = json_text(said.values)
         else:
             done = done.calibrated(options.calibration)
             said = state_run(found.name, done, options.intervals)
@@ -324,10 +327,6 @@ def run(csv: Path | None, beside: Beside, **given: Any) -> None:
         click.echo(f"{found.name} is one piece of work, done in this process", err=True)
     if options.as_json:
         click.echo(text)
-    elif isinstance(done, Reproduced):
-        from scenarios.report.terminal.reproduction import reproduction_report
-
-        print_report(reproduction_report(done, seconds=seconds), soft_wrap=False)
     else:
         from scenarios.report.terminal.statement import statement_report
 

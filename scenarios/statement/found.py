@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from protocol.audit.completeness import Completeness
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
+from protocol.estimators.inference.words import Shown, bracketed
 from protocol.estimators.joint import JointEstimate
-from protocol.estimators.projection import Projection
 from protocol.wire.codec import Codec
-from scenarios.statement.statement import Coverage, Grid
+from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some
 from scenarios.wording.intervals import decimal, in_percent
 from scenarios.wording.kinds import is_of_keys
-
-if TYPE_CHECKING:
-    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""
@@ -45,9 +39,7 @@ def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     return tuple(found)
 
 
-def found(
-    estimate: Estimate | None, intervals: Intervals, *, projection: Projection = "none"
-) -> Grid | None:
+def found(estimate: Estimate | None, section: Section) -> Grid | None:
     """The largest shares of the first attributes, or the means, with intervals.
 
     Shares go by the lower end of their interval, so that noise alone puts none first. Of one that
@@ -55,57 +47,48 @@ def found(
 
     Args:
         estimate: what was published; None if nothing was.
-        intervals: their level, and what they are about.
-        projection: applied to its tables.
+        section: what is stated of it.
     """
-    if estimate is None:
+    panels = section.panels[:ATTRIBUTES]
+    if estimate is None or not panels:
         return None
-    figures: list[Shown] = []
+    intervals, what = panels[0].intervals, "attributes"
+    heads: tuple[str, ...] = "Attribute", "Largest shares"
+    shown = [figure for panel in panels for figure in panel.figures]
     if is_of_keys(estimate):
-        rows, what = list(_keys(estimate, intervals, figures)), "keys"
-        heads = "Key", "#Held by", "#Mean"
-    elif estimate.attribute_means():
-        rows, what = list(_means(estimate, intervals, figures)), "means"
-        heads = "Attribute", "#Mean", f"#{intervals.name}"
+        shares, means = panels
+        order = _order(shares.figures)[:ATTRIBUTES]
+        shown = [panel.figures[i] for panel in panels for i in order]
+        rows = [*_keys(shares, means, order)]
+        what, heads = "keys", ("Key", "#Held by", "#Mean")
+    elif panels[0].limits is not None:
+        rows = [*map(_mean, panels)]
+        what, heads = "means", ("Attribute", "#Mean", f"#{intervals.name}")
     else:
-        rows = [*_shares(estimate, intervals, projection, figures), *_together(estimate)]
-        what = "attributes"
-        heads = "Attribute", "Largest shares", ""
-    columns = tuple(head for head in heads if head)
-    exact = all(figure.exact for figure in figures)
+        rows = [*map(_shares, panels), *_together(estimate)]
+    exact = all(figure.exact for figure in shown)
     ends = ", counted exactly" if exact else f", with {intervals.name}s about the {intervals.about}"
     return Grid(
         key="found-first",
         caption=f"{count(estimate.n, 'respondent')}{ends}",
-        columns=columns,
-        rows=tuple(row[: len(columns)] for row in rows),
+        columns=heads,
+        rows=tuple(rows),
         more=rest(len(estimate.survey.names), ATTRIBUTES, f"{what} below"),
         wide=False,
     )
 
 
-def _shares(
-    estimate: Estimate, intervals: Intervals, projection: Projection, figures: list[Shown]
-) -> Iterator[tuple[str, ...]]:
-    for name in estimate.survey.names[:ATTRIBUTES]:
-        try:
-            table = estimate.table(name, projection=projection)
-        except ValueError:
-            continue  # This result says nothing of it by itself.
-        cells = figures_of(table.values, intervals.of(table))
-        figures.extend(cells)
-        telling = [i for i in _order(cells) if not cells[i].high - cells[i].low >= VAGUE]
-        if not telling:
-            yield cut(name), "nothing can be said: intervals span almost all of 0 to 100 %"
-            continue
-        # Nothing is gained by "and 1 more" in the place of that one.
-        most = LARGEST + 1 if len(cells) == LARGEST + 1 else LARGEST
-        figure = in_percent([cells[i] for i in telling[:most]])
-        said = [
-            f"{cut(table.categories[0][i], 24)} {_share(cells[i], figure)}" for i in telling[:most]
-        ]
-        more = rest(len(cells), len(said), "").rstrip()
-        yield cut(name), "; ".join((*said, more) if more else said)
+def _shares(panel: Panel) -> tuple[str, ...]:
+    cells = panel.figures
+    telling = [i for i in _order(cells) if not cells[i].high - cells[i].low >= VAGUE]
+    if not telling:
+        return cut(panel.name), "nothing can be said: intervals span almost all of 0 to 100 %"
+    # Nothing is gained by "and 1 more" in the place of that one.
+    most = LARGEST + 1 if len(cells) == LARGEST + 1 else LARGEST
+    figure = in_percent([cells[i] for i in telling[:most]])
+    said = [f"{cut(panel.labels[i], 24)} {_share(cells[i], figure)}" for i in telling[:most]]
+    more = rest(len(cells), len(said), "").rstrip()
+    return cut(panel.name), "; ".join((*said, more) if more else said)
 
 
 def _order(shares: Sequence[Shown]) -> list[int]:
@@ -133,29 +116,21 @@ def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     yield "clusters", f"randomized together: {said}{others}"
 
 
-def _means(
-    estimate: Estimate, intervals: Intervals, figures: list[Shown]
-) -> Iterator[tuple[str, ...]]:
-    for name, mean in islice(estimate.attribute_means().items(), ATTRIBUTES):
-        (one,) = figures_of(mean.value, intervals.of(mean))
-        figures.append(one)
-        figure = decimal([one])
-        value = NONE if math.isnan(one.value) or _impossible(one) else figure(one.value)
-        yield cut(name), value, bracketed(one, figure)
+def _mean(panel: Panel) -> tuple[str, ...]:
+    (one,) = panel.figures
+    figure = decimal([one])
+    value = NONE if math.isnan(one.value) or _impossible(one) else figure(one.value)
+    return cut(panel.name), value, bracketed(one, figure)
 
 
-def _keys(
-    estimate: KeyValueTables, intervals: Intervals, figures: list[Shown]
-) -> Iterator[tuple[str, ...]]:
+def _keys(shares: Panel, means: Panel, order: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """The keys that most hold."""
-    shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
-    means = figures_of(estimate.means, estimate.mean_intervals(*intervals))
-    for i in _order(shares)[:ATTRIBUTES]:
-        figures += shares[i], means[i]
+    for i in order:
+        share, mean = shares.figures[i], means.figures[i]
         yield (
-            cut(estimate.survey.names[i]),
-            _share(shares[i], in_percent([shares[i]])),
-            _with_ends(means[i], decimal([means[i]]), bare=_impossible(means[i])),
+            cut(shares.labels[i]),
+            _share(share, in_percent([share])),
+            _with_ends(mean, decimal([mean]), bare=_impossible(mean)),
         )
 
 

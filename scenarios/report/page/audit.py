@@ -13,9 +13,6 @@ from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.judged import Judged
-from scenarios.statement.calibration import calibration_sentences
-from scenarios.statement.estimates import estimated
-from scenarios.statement.statement import Section
 from scenarios.watching.rounds import Round
 from scenarios.watching.standings import StandingWriter
 from scenarios.wording.formatting import cut
@@ -36,17 +33,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
     """
     stated, survey = statement(judged), judged.audit.charter.variant.survey
     said, flows = traffic(judged.audit, rounds)
-    estimate = judged.estimate
-    published = (
-        Section(key="estimate", title="The published estimate", lead="There is none to show.")
-        if estimate is None
-        else estimated(
-            estimate,
-            judged.intervals,
-            notes=() if judged.calibrated is None else calibration_sentences(judged.calibrated),
-        )
-    )
-    together = association(estimate, judged.intervals)
+    together = association(judged.estimate, judged.intervals)
     extras = {said.key: flows}
     if together is not None:
         extras["association"] = together[1]
@@ -54,11 +41,11 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
         extras["coalition"] = graph(judged.coalition, "coalition")
     if judged.worst is not None:
         extras["worst"] = graph(judged.worst.finding, "worst")
+    found, published, *others, integrity = stated.sections
     shown = [published, *(together or ())[:1]]
     if steps is not None:
         section, extras["replay"] = replay(steps, judged.intervals, judged.audit.passed)
         shown.append(section)
-    found, *others, integrity = stated.sections
     agreed = terms(judged.header, survey)
     wrong = [found] if found.grids else []
     sections = (*wrong, *shown, *others, said, agreed, integrity)

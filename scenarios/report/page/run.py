@@ -67,7 +67,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         replace(
             audit,
             title=outcome.variant.survey.title,
-            found=found(finished.reported, intervals, projection=finished.projection),
+            found=found(finished.reported, estimates),
             facts=facts_of(judged, rounds),
             checks=tuple(
                 check

@@ -229,6 +229,7 @@ def _rows(grid: Grid) -> Iterator[RenderableType]:
 def _table(grid: Grid, *, fold: bool = False) -> Table:
     """A table without its bars; texts but the first are folded where they are too long."""
     heads, rows = _without_bars(grid)
+    short = all(len(row[0]) <= _SHORT // 2 for row in rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2 - fold, 0, 0))
     for place, (name, kind) in enumerate(heads):
         justify: Literal["right", "left"] = "right" if kind == "number" else "left"
@@ -236,7 +237,7 @@ def _table(grid: Grid, *, fold: bool = False) -> Table:
             plain(name),
             justify=justify,
             overflow="fold",
-            no_wrap=fold and (place == 0 or kind == "number"),
+            no_wrap=fold and ((place == 0 and short) or kind == "number"),
         )
     for row in rows:
         table.add_row(*map(plain, row))

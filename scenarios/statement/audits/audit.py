@@ -13,7 +13,8 @@ from scenarios.statement.audits.of_file import changed
 from scenarios.statement.audits.privacy import claims, ledger, trail
 from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.values import audit_values
-from scenarios.statement.estimates import announced
+from scenarios.statement.calibration import calibration_sentences
+from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.statement import Section, Statement, Verdict
 from scenarios.statement.verdicts import PrivacyVerdict, on_privacy, on_record
@@ -42,8 +43,10 @@ def statement(judged: Judged) -> AuditStatement:
     """What an audit says; the same of the same audit."""
     audit, checks = judged.audit, checks_of(judged)
     answers = {check.about: check.says for check in checks}
+    estimates = _estimates(judged)
     sections = [
         findings(judged),
+        estimates,
         members(judged, answers["The count"]),
         announced(audit.charter.analysis, judged.announced, answers["The analysis"]),
         ledger(judged, answers["Privacy"]),
@@ -78,7 +81,7 @@ def statement(judged: Judged) -> AuditStatement:
         sections.append(trail(judged.account))
     sections.append(integrity(judged, answers["The record"]))
     return AuditStatement(
-        found=found(judged.estimate, judged.intervals),
+        found=found(judged.estimate, estimates),
         verdicts=(
             on_record(audit, *_of_the_record(audit)),
             on_privacy(
@@ -96,6 +99,24 @@ def statement(judged: Judged) -> AuditStatement:
         checks=checks,
         sections=tuple(sections),
         values=audit_values(judged),
+    )
+
+
+def _estimates(judged: Judged) -> Section:
+    """What the published result says."""
+    if judged.estimate is None:
+        return Section(
+            key="estimate",
+            title="The published estimate",
+            lead="There is none to show.",
+            place="aside",
+        )
+    calibrated = judged.calibrated
+    return estimated(
+        judged.estimate,
+        judged.intervals,
+        notes=() if calibrated is None else calibration_sentences(calibrated),
+        place="aside",
     )
 
 

@@ -347,7 +347,7 @@ def test_clusters_are_named() -> None:
     records = town(400, seed=3)
     variant = RRClusters(survey=records.survey, p=0.8, tv=12, td=0.05, dependence="rr")
     estimate = audited(recorded(variant, records, parties=20, signed=True).content).estimate
-    grid = found(estimate, USUAL)
+    grid = found(estimate, estimated(estimate, USUAL))
     assert grid is not None
     rows = {str(row[0]): str(row[1]) for row in grid.rows}
     assert rows["clusters"].startswith("randomized together: ")
@@ -359,7 +359,9 @@ def found_of(keep: float, *categories: str, respondents: int = 40) -> str:
     survey = Survey("noisy", (Attribute(name="a", categories=categories),))
     variant = RRIndependent.with_keep(survey, keep)
     content = recorded(variant, respondents, parties=4, signed=True).content
-    grid = found(audited(content).estimate, USUAL)
+    estimate = audited(content).estimate
+    assert estimate is not None
+    grid = found(estimate, estimated(estimate, USUAL))
     assert grid is not None
     [(_, said)] = grid.rows
     return str(said)
@@ -391,7 +393,9 @@ def test_all_of_four_categories_are_listed_and_three_of_five() -> None:
 def test_exact_figures_are_exact_whatever_their_categories_are_called() -> None:
     survey = Survey("ages", (Attribute(name="age", categories=("[0,18)", "[18,99]")),))
     content = recorded(SecureSumVariant(survey=survey), 20, parties=5, signed=True).content
-    grid = found(audited(content).estimate, USUAL)
+    estimate = audited(content).estimate
+    assert estimate is not None
+    grid = found(estimate, estimated(estimate, USUAL))
     assert grid is not None
     assert grid.caption == "20 respondents, counted exactly"
 
@@ -417,7 +421,9 @@ def test_who_was_awaited_twice_is_not_two_parties() -> None:
 def test_a_bracket_in_a_category_makes_no_interval() -> None:
     survey = Survey("ages", (Attribute(name="age", categories=("[0,18)", "[18,99)")),))
     content = recorded(SecureSumVariant(survey=survey), 24, parties=4, signed=True).content
-    grid = found(audited(content).estimate, USUAL)
+    estimate = audited(content).estimate
+    assert estimate is not None
+    grid = found(estimate, estimated(estimate, USUAL))
     assert grid is not None
     assert "[0,18)" in str(grid.rows)
     assert grid.caption == "24 respondents, counted exactly"

@@ -18,12 +18,13 @@ from scenarios.datasets.town import town
 from scenarios.engines.processes import Processes
 from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
-from scenarios.report.terminal.reproduction import reproduction_report
+from scenarios.report.terminal.statement import statement_report
 from scenarios.reproductions.driver import scenarios_of
 from scenarios.reproductions.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.reproductions.printed import Printed
 from scenarios.running.reproduction import Reproduced, Row
 from scenarios.running.scenario import Context
+from scenarios.statement.reproductions import state_reproduction
 from tests.scenarios.command import sottovoce
 
 
@@ -302,7 +303,7 @@ def test_many_rows_are_shown_as_pivots_and_written_line_by_line() -> None:
     )
     done = Reproduced(reproduction="x", runs=3, rows=rows)
     console = Console(record=True, width=120, file=io.StringIO())
-    for part in reproduction_report(done, seconds=1.0):
+    for part in statement_report(state_reproduction(done, seconds=1.0)):
         console.print(part)
     lines = console.export_text().splitlines()
     # Two figures at six T_v, with p across, and what follows from T_v left out.

@@ -16,6 +16,7 @@ from scenarios.errors import install_command
 from scenarios.running.loading import find_scenario
 from scenarios.running.reproduction import Compared, Reproduced, Row
 from scenarios.running.scenario import Context
+from scenarios.statement.reproductions import state_reproduction
 from tests.scenarios.command import complaint, sottovoce
 from tests.tiers import thinned
 
@@ -253,13 +254,20 @@ def test_json_is_exactly_the_result(own: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
+def table_of(own: Path, name: str, **given: int) -> list[list[str]]:
+    """The cells that a terminal lists of a reproduction."""
+    scenario = find_scenario(f"{own}:{name}")
+    done = scenario.run(scenario.configure(given), Context())
+    [grid] = state_reproduction(done, seconds=0.0).sections[0].grids
+    return [[str(cell).strip() for cell in row] for row in grid.rows]
+
+
 def test_text_has_footnotes_and_marks(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     said = sottovoce("run", f"{own}:own-one")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
-    cells = [line.split("│")[1:-1] for line in lines if line.startswith("│")]
-    table = [[cell.strip() for cell in line] for line in cells]
+    table = table_of(own, "own-one")
     assert table[0] == ["0.1", "a, b", "", "0.5000*", "0.010", "0.4", "1.25", "[1]"]
     assert table[1] == ["0.3", "a", "", "0.4100", "0.010", "0.4", "1.02", ""]
     assert table[2] == ["0.5", "", "50", "0.5000*", "0.010", "0.4", "1.25", "[2]"]
@@ -277,7 +285,7 @@ def test_text_of_several_figures(own: Path, monkeypatch: pytest.MonkeyPatch) -> 
     lines = out.splitlines()
     # What all rows have in common is said once.
     assert lines[0].rstrip() == "own-several: n = 10"
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    cells = table_of(own, "own-several", runs=1)
     assert ["mse", "0.2500", "0.12", "0.3", "0.833", ""] in cells
     assert ["break_even", "infinite", "", "", "", ""] in cells
     assert any(line.startswith("once, in") for line in lines)

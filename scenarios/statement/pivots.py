@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from scenarios.running.reproduction import Compared, Row
-from scenarios.wording.plain import plain
+from scenarios.statement.statement import Grid
 
 MOST_LINES = 60
 """More lines of rows than these are shown as pivots."""
@@ -23,7 +18,7 @@ _FIGURE = ""
 """Stands for the name of a figure, among the names of settings."""
 
 
-def pivots(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[RenderableType]:
+def pivots(rows: Sequence[Row], shown: Callable[[Compared], str]) -> Iterator[Grid]:
     """A table for all rows that have the same settings and figures.
 
     Args:
@@ -35,11 +30,13 @@ def pivots(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[R
         names = tuple(figure.name for figure in row.figures())
         key = (tuple(row.settings), names, row.settings.get("figure"))
         groups.setdefault(key, []).append(row)
-    for group in groups.values():
-        yield from _pivot(group, shown)
+    for place, group in enumerate(groups.values()):
+        yield from _pivot(f"pivot-{place}", group, shown, alone=len(groups) == 1)
 
 
-def _pivot(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[RenderableType]:
+def _pivot(
+    key: str, rows: Sequence[Row], shown: Callable[[Compared], str], *, alone: bool
+) -> Iterator[Grid]:
     names = _telling(rows)
     points = [
         ({**{name: row.shown(name) for name in names}, _FIGURE: figure.name}, figure)
@@ -73,24 +70,28 @@ def _pivot(rows: Sequence[Row], shown: Callable[[Compared], Text]) -> Iterator[R
     across = min((side for side in sides if len(values(side)) > 1), key=lines, default=_FIGURE)
     named = {name: row_of(rows, name) for name in rows[0].settings if name not in names}
     words = ", ".join(f"{name} = {value}" for name, value in named.items() if value)
-    if words:
-        yield plain(words)
     heads, step = values(across), fitting(across)
-    cells: dict[tuple[str, ...], dict[str, Text]] = {}
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
     for at, figure in points:
         line = tuple(at[name] for name in down(across))
         cells.setdefault(line, {})[at[across]] = texts[id(figure)]
     for start in range(0, len(heads), step):
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in down(across):
-            table.add_column(plain(name or "figure"), no_wrap=True)
-        for place, head in enumerate(heads[start : start + step]):
-            words = f"{across} {head}" if across and not place else head or "measured"
-            table.add_column(plain(words), justify="right")
-        for line, of_line in cells.items():
-            found = (of_line.get(head, Text()) for head in heads[start : start + step])
-            table.add_row(*map(plain, line), *found)
-        yield table
+        some = heads[start : start + step]
+        yield Grid(
+            key=f"{key}-{start}",
+            caption="measured (printed)" if alone else words or "other figures",
+            columns=(
+                *(name or "figure" for name in down(across)),
+                *(
+                    f"#{across} {head}" if across and not place else f"#{head or 'measured'}"
+                    for place, head in enumerate(some)
+                ),
+            ),
+            rows=tuple(
+                (*line, *(of_line.get(head, "") for head in some))
+                for line, of_line in cells.items()
+            ),
+        )
 
 
 def row_of(rows: Sequence[Row], name: str) -> str:
