@@ -37,7 +37,7 @@ def panels(section: Section) -> dict[str, object]:
     shown = section.panels[:PANELS]
     total = max(section.total, len(section.panels))
     return {
-        "panels": tuple(_drawn(panel, most=LISTED // len(section.panels)) for panel in shown),
+        "panels": tuple(_drawn(panel, most=LISTED // len(shown)) for panel in shown),
         "beside": _BESIDE if any(panel.truth for panel in shown) else "",
         "more": rest(total, len(shown), "attributes in the JSON report"),
     }
