@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from protocol.transcript.verification import Verification
 from scenarios.report.formatting import count
 from scenarios.report.statement.of_file import checks_of_file, verdict_of_file
 from scenarios.report.statement.parts import WORDS, Check, State, Verdict
 from scenarios.report.terminal.plain import plain
+
+if TYPE_CHECKING:
+    from protocol.transcript.verification import Verification
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
 _FAULTS = 50
