@@ -17,6 +17,7 @@ from scenarios.cli.options import (
     json_option,
     print_json,
     print_report,
+    refuse,
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
@@ -40,14 +41,8 @@ from scenarios.report.formatting import count
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
 
-_OF_RANKING = {
-    "own": "--variant",
-    "delta": "--delta",
-    "runs": "--runs",
-    "every": "--all",
-    "plot": "--plot",
-}
-"""The options that are of the ranking alone, by the names of their values."""
+_OF_RANKING = ("own", "delta", "runs", "every", "plot")
+"""The names of options that are of the ranking alone."""
 
 
 @click.command()
@@ -194,9 +189,7 @@ def _check_options(error: float | None) -> None:
         if is_given("level"):
             raise UsageError("--level: expected --error too, which it is the probability of")
         return
-    for name, option in _OF_RANKING.items():
-        if is_given(name):
-            raise UsageError(f"{option}: expected no --error with it")
+    refuse(_OF_RANKING, ": expected no --error with it")
 
 
 def _check_files(out: Path | None, plot: Path | None) -> None:
