@@ -74,17 +74,17 @@ class RunOptions:
 
     @property
     def withheld(self) -> bool:
-        """Whether the seed is drawn, and kept out of the record."""
+        """True if the seed is drawn, and kept out of the record."""
         return self.records is not None and self.seed is None
 
     @property
     def carrier(self) -> TransportName:
-        """What carries the messages."""
+        """The transport that carries the messages."""
         return self.transport or ("memory" if self.workers is None else "tcp")
 
     @property
     def live(self) -> bool:
-        """Whether parties are live and messages are recorded."""
+        """True if parties are live and messages are recorded."""
         return self.by_messages or not self.scenario.reproduces
 
     def drawn_seed(self) -> int:

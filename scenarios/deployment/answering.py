@@ -456,7 +456,7 @@ class Sitting:
         self.attempt = _Attempt(machine, release, paying, left, heard, said, note, keep, given, {})
 
     async def speak(self, link: LastingLink) -> Kept | None:
-        """Answer over a link; what the aggregator acknowledged it with, which is in the folder."""
+        """Answer over a link; return what the aggregator acknowledged it with, if it did."""
         here = self._opened
         machine = here.machine
         await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
@@ -480,7 +480,7 @@ class Sitting:
             self.attempt.note(self.attempt.machine.notices)
 
     def settle(self, receipt: Kept | None, stopped: str, earlier: Answered | None) -> Answered:
-        """How the answer went.
+        """Say how the answer went.
 
         Args:
             receipt: what the aggregator acknowledged it with; None for nothing.

@@ -1,4 +1,4 @@
-"""What several results have in common as values: means, privacy, claims, what verifying found."""
+"""Values that several results have: means, privacy, claims, a verification."""
 
 from __future__ import annotations
 

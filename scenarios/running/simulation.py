@@ -145,7 +145,7 @@ class Simulation(Generic[V]):
             return recorded.outcome(run)
 
     def _carrier(self, usual: TransportName) -> TransportName:
-        """What carries the messages: what is asked for, else what is usual, with workers TCP."""
+        """The transport: the one asked for, else the usual one, with workers TCP."""
         transport, workers = self.transport, self.workers
         if transport is not None and transport not in TRANSPORTS:
             raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
@@ -272,7 +272,7 @@ class _Recorded(Generic[V]):
 
 
 def _simulating(made: Callable[P, Simulation[V]]) -> Callable[P, Outcome[V]]:
-    """What runs a simulation, with the arguments that make one."""
+    """A function that runs a simulation, with the arguments that make one."""
 
     def simulate(*args: P.args, **options: P.kwargs) -> Outcome[V]:
         return made(*args, **options).run()
