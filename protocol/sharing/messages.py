@@ -233,5 +233,5 @@ def meeting_kinds_of(*, parties: int, neighbours: int) -> tuple[Kind, ...]:
 
 
 def is_summed(variant: Variant, parties: int) -> bool:
-    """Whether parties of this variant add anything up."""
+    """True if parties of this variant add anything up."""
     return any(issubclass(kind.message, Upload | Partial) for kind in variant.kinds(parties))

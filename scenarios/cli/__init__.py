@@ -35,82 +35,70 @@ INTERRUPTED = 130
 CRASHED = 70
 """The exit code after a bug, as of ``sysexits.h``: no verdict on anything."""
 
+FIRST = {
+    "list": Place("listing", "List the scenarios and their parameters.", "list_"),
+    "run": Place("run", "Run a scenario, a built-in one or one of your own."),
+    "verify": Place("transcripts.verify", "Check that a transcript is what was recorded."),
+    "audit": Place("transcripts.audit", "Audit a transcript: who was counted, what was learned."),
+    "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
+    "estimate": Place("surveys.estimating", "Estimate tables from a transcript, with intervals."),
+}
+
+TRY = {
+    "tabulate": Place("tabulate", "Ask many people by law, and count their answers.", "tabulate_"),
+    "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
+    "attack": Place("attacks.attack", "Try whether a variant reveals more than its ledger says."),
+}
+
+DESIGN = {
+    "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
+    "compare": Place("surveys.comparing", "Measure the errors of variants on records of your own."),
+    "compose": Place("composition", "Compute what randomized reports cost together."),
+    "shuffle": Place("composition", "Compute what reports cost if nobody can tell whose is whose."),
+}
+
+HOLD = {
+    "preflight": Place("surveys.preflight", "Check a plan or a member's folder before a survey."),
+    "rehearse": Place("surveys.holding", "Hold a survey among processes of this machine."),
+    "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
+    "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
+    "admit": Place("surveys.enrolling", "Admit the parties that ask with an unused invitation."),
+    "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
+    "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
+    "close": Place("surveys.holding", "End the joining of a survey that is being held."),
+    "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
+    "page": Place("transcripts.receipts", "Write a web page on which respondents check receipts."),
+}
+
+ANSWER = {
+    "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
+    "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
+    "answer": Place("surveys.answering", "Answer a survey as a party."),
+    "check": Place("transcripts.receipts", "Check a receipt: the reports of a party are counted."),
+}
+
+JUDGE = {
+    "show": Place("transcripts.inspect", "Show who said what to whom."),
+    "query": Place("transcripts.inspect", "Query a transcript in SQL."),
+    "export": Place("transcripts.inspect", "Write the tables of a transcript as Parquet files."),
+    "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
+    "prove": Place("transcripts.receipts", "Write a receipt: a party's reports are counted."),
+    "consistency": Place(
+        "transcripts.consistency", "Check that nothing was taken back between checkpoints."
+    ),
+    "evidence": Place(
+        "transcripts.consistency", "Check evidence that a key signed contradictions."
+    ),
+    "witness": Place("witness", "Cosign checkpoints that extend the one before."),
+}
+
 SECTIONS: Mapping[str, Mapping[str, Place]] = {
-    "For a first hour": {
-        "list": Place("listing", "List the scenarios and their parameters.", "list_"),
-        "run": Place("run", "Run a scenario, a built-in one or one of your own."),
-        "verify": Place("transcripts.verify", "Check that a transcript is what was recorded."),
-        "audit": Place(
-            "transcripts.audit", "Audit a transcript: who was counted, what was learned."
-        ),
-        "plan": Place("surveys.planning", "Propose a plan for a table of your own."),
-        "estimate": Place(
-            "surveys.estimating", "Estimate tables from a transcript, with intervals."
-        ),
-    },
-    "Try a protocol": {
-        "tabulate": Place(
-            "tabulate", "Ask many people by law, and count their answers.", "tabulate_"
-        ),
-        "test": Place("test", "Test whether a variant keeps its contract, also under faults."),
-        "attack": Place(
-            "attacks.attack", "Try whether a variant reveals more than its ledger says."
-        ),
-    },
-    "Design a survey": {
-        "design": Place("surveys.designing", "Rank the variants for a plan by predicted error."),
-        "compare": Place(
-            "surveys.comparing", "Measure the errors of variants on records of your own."
-        ),
-        "compose": Place("composition", "Compute what randomized reports cost together."),
-        "shuffle": Place(
-            "composition", "Compute what reports cost if nobody can tell whose is whose."
-        ),
-    },
-    "Hold a survey": {
-        "preflight": Place(
-            "surveys.preflight", "Check a plan or a member's folder before a survey."
-        ),
-        "rehearse": Place("surveys.holding", "Hold a survey among processes of this machine."),
-        "keys": Place("surveys.enrolling", "Make everybody's keys, for a rehearsal or a trial."),
-        "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
-        "admit": Place(
-            "surveys.enrolling", "Admit the parties that ask with an unused invitation."
-        ),
-        "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
-        "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
-        "close": Place("surveys.holding", "End the joining of a survey that is being held."),
-        "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
-        "page": Place(
-            "transcripts.receipts", "Write a web page on which respondents check receipts."
-        ),
-    },
-    "Answer a survey": {
-        "join": Place(
-            "surveys.enrolling", "Make one's own keys, and ask to be admitted with them."
-        ),
-        "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
-        "answer": Place("surveys.answering", "Answer a survey as a party."),
-        "check": Place(
-            "transcripts.receipts", "Check a receipt: the reports of a party are counted."
-        ),
-    },
-    "Judge a record": {
-        "show": Place("transcripts.inspect", "Show who said what to whom."),
-        "query": Place("transcripts.inspect", "Query a transcript in SQL."),
-        "export": Place(
-            "transcripts.inspect", "Write the tables of a transcript as Parquet files."
-        ),
-        "explain": Place("surveys.explaining", "Draw what one respondent sent, and what it tells."),
-        "prove": Place("transcripts.receipts", "Write a receipt: a party's reports are counted."),
-        "consistency": Place(
-            "transcripts.consistency", "Check that nothing was taken back between checkpoints."
-        ),
-        "evidence": Place(
-            "transcripts.consistency", "Check evidence that a key signed contradictions."
-        ),
-        "witness": Place("witness", "Cosign checkpoints that extend the one before."),
-    },
+    "For a first hour": FIRST,
+    "Try a protocol": TRY,
+    "Design a survey": DESIGN,
+    "Hold a survey": HOLD,
+    "Answer a survey": ANSWER,
+    "Judge a record": JUDGE,
 }
 """Where every command is and what it does, by what a person wants to do."""
 

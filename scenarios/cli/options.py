@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -114,6 +114,21 @@ def is_given(*names: str) -> bool:
     """Whether one of these options is on the command line."""
     source = click.get_current_context().get_parameter_source
     return any(source(name) is ParameterSource.COMMANDLINE for name in names)
+
+
+def refuse(names: Container[str], why: str) -> None:
+    """Raise if one of these options is on the command line.
+
+    Args:
+        names: of their values.
+        why: what the error says after the option's name.
+
+    Raises:
+        UsageError: one is.
+    """
+    for param in click.get_current_context().command.params:
+        if param.name in names and is_given(str(param.name)):
+            raise UsageError(f"{param.opts[0]}{why}")
 
 
 transcript_argument = click.argument("transcript", type=READ_PATH)

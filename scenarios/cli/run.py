@@ -54,7 +54,7 @@ from scenarios.watching.live import following
 class RunOptions:
     """The scenario and the options of ``sottovoce run``, each under the name of its parameter."""
 
-    scenario: str
+    scenario: Scenario[Any]
     settings: Mapping[str, str]
     config: Path | None
     data: Path | None
@@ -75,17 +75,18 @@ class RunOptions:
 
     @property
     def withheld(self) -> bool:
-        """Whether the seed is drawn, and kept out of the record."""
+        """True if the seed is drawn, and kept out of the record."""
         return self.records is not None and self.seed is None
 
     @property
     def carrier(self) -> TransportName:
-        """What carries the messages."""
+        """The transport that carries the messages."""
         return self.transport or ("memory" if self.workers is None else "tcp")
 
-    def live(self, found: Scenario[Any]) -> bool:
-        """Whether parties are live and messages are recorded."""
-        return self.by_messages or not found.reproduces
+    @property
+    def live(self) -> bool:
+        """True if parties are live and messages are recorded."""
+        return self.by_messages or not self.scenario.reproduces
 
     def drawn_seed(self) -> int:
         """The seed of the run; where it is withheld, a new one at each call."""
@@ -93,7 +94,7 @@ class RunOptions:
             return secrets.randbits(64)
         return 1 if self.seed is None else self.seed
 
-    def configure(self, found: Scenario[Any]) -> Any:
+    def configure(self) -> Any:
         """The parameters of the scenario.
 
         Raises:
@@ -104,16 +105,16 @@ class RunOptions:
             if "parties" in self.settings:
                 raise UsageError("--parties: --set has it too")
             given["parties"] = str(self.parties)
-        return found.configure(given)
+        return self.scenario.configure(given)
 
-    def check(self, found: Scenario[Any]) -> None:
+    def check(self) -> None:
         """Check the options against the scenario and each other, before anything runs.
 
         Raises:
             UsageError: options that do not fit the scenario or each other.
             OSError: the folder of a file beside the result cannot be made.
         """
-        name, reproduces = repr(found.name), found.reproduces
+        name, reproduces = repr(self.scenario.name), self.scenario.reproduces
         if self.by_messages and not reproduces:
             raise UsageError(f"--by-messages: {name} is not a reproduction, it is always live")
         if reproduces and is_given("level", "about"):
@@ -125,20 +126,20 @@ class RunOptions:
             raise UsageError(f"--calibrate: {name} is a reproduction")
         if self.force and self.out is None:
             raise UsageError("--force: expected --out too")
-        if self.beside.synthetic is not None and (reproduces or not found.joint):
+        if self.beside.synthetic is not None and (reproduces or not self.scenario.joint):
             raise UsageError(f"--synthetic: {name} estimates no joint distribution")
         if self.beside.html is not None and reproduces:
             raise UsageError(f"--html: {name} is a reproduction; expected --plot")
         if self.beside.csv is not None and not reproduces:
             raise UsageError(f"--csv: {name} is not a reproduction; expected --json")
         self.beside.check()
-        if self.watched and not self.live(found):
+        if self.watched and not self.live:
             raise UsageError(
                 f"--watch: {name} draws reports by their law and nobody sends any; expected "
                 "--by-messages too"
             )
         if self.workers is not None:
-            if not self.live(found):
+            if not self.live:
                 raise UsageError(f"--workers: {name} is a reproduction; expected --by-messages")
             self._check_workers()
         elif self.engine.chosen and not reproduces:
@@ -158,17 +159,6 @@ class RunOptions:
                 f"--workers {self.workers}: expected --engine processes or ray, not here"
             )
 
-    def open_engine(self) -> Engine:
-        """The engine for the pieces of a reproduction, to be used in a ``with`` block.
-
-        With ``--workers`` that is this process: the parties of one run after the other have the
-        engine.
-
-        Raises:
-            UsageError: not installed, or options that do not fit together.
-        """
-        return self.engine.open() if self.workers is None else Here()
-
     @contextlib.contextmanager
     def open_workers(self) -> Generator[Engine | None]:
         """The engine whose workers the parties live in; None if they live in this process.
@@ -184,15 +174,13 @@ class RunOptions:
             yield engine
 
     @contextlib.contextmanager
-    def followed(
-        self, found: Scenario[Any]
-    ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
+    def followed(self) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
         """A line on a terminal: of parties that answered, or of pieces if nobody sends messages."""
-        if not self.live(found):
-            with ongoing(found.name, silent=self.as_json) as progress:
+        if not self.live:
+            with ongoing(self.scenario.name, silent=self.as_json) as progress:
                 yield None, progress
             return
-        name = f"{found.name} over {self.carrier}"
+        name = f"{self.scenario.name} over {self.carrier}"
         with following(
             name, watched=self.watched, silent=self.as_json, intervals=self.intervals
         ) as followed:
@@ -255,7 +243,9 @@ class RunOptions:
 @calibration_options
 @interval_options()
 @engine_options
-def run(csv: Path | None, beside: Beside, **given: Any) -> None:
+def run(
+    scenario: str, records: Path | None, csv: Path | None, beside: Beside, **given: Any
+) -> None:
     """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own; or try
     a plan, PATH.toml, on the answers in --records.
 
@@ -263,19 +253,19 @@ def run(csv: Path | None, beside: Beside, **given: Any) -> None:
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    options = RunOptions(**given, beside=beside._replace(csv=csv))
-    found = scenario_or_trial(options.scenario, options.records)
-    parameters = options.configure(found)
-    cost = None if options.records is None else cost_of(parameters.parties or 0)
+    found = scenario_or_trial(scenario, records)
+    beside = beside._replace(csv=csv)
+    options = RunOptions(scenario=found, records=records, beside=beside, **given)
+    parameters = options.configure()
+    cost = None if records is None else cost_of(parameters.parties or 0)
     if cost is not None:
         click.echo(cost, err=True)
-    options.check(found)
-    out, pieces, written = options.out, None, []
+    options.check()
+    out, seed, written = options.out, options.drawn_seed(), []
+    pieces = None if out is None else out / PIECES
     if out is not None:
         make_folder(out)
         clear(out, force=options.force)
-        pieces = out / PIECES
-    seed = options.drawn_seed()
     about = about_of(
         "run",
         found.run,
@@ -287,10 +277,13 @@ def run(csv: Path | None, beside: Beside, **given: Any) -> None:
     )
     with (
         going_on_from(pieces),
-        Sweep(options.open_engine, path=pieces, about=about) as sweep,
+        # With --workers the engine has the parties of one run after the other.
+        Sweep(
+            options.engine.open if options.workers is None else Here, path=pieces, about=about
+        ) as sweep,
         options.open_workers() as workers,
     ):
-        with options.followed(found) as (watch, progress):
+        with options.followed() as (watch, progress):
             context = Context(
                 seed=seed,
                 withheld=options.withheld,
@@ -298,7 +291,7 @@ def run(csv: Path | None, beside: Beside, **given: Any) -> None:
                 workers=options.workers,
                 engine=workers,
                 data=options.data,
-                transcript=out / TRANSCRIPT if out is not None and options.live(found) else None,
+                transcript=out / TRANSCRIPT if out is not None and options.live else None,
                 watch=watch,
                 by_messages=options.by_messages,
                 progress=progress,

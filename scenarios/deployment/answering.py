@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import trio
 
-from parties.actor import Channel, run_machine
+from parties.actor import run_machine
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
@@ -22,7 +22,7 @@ from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
-from scenarios.deployment.attempts import Account, nats_of, open_account
+from scenarios.deployment.attempts import Account, OpenAccount, nats_of, open_account
 from scenarios.deployment.members import Member, own_secret, tls_context
 from scenarios.deployment.purse import Payers, Purse, Release, usual_purse
 from scenarios.deployment.receipts import Kept, keep_receipt, receipt_in
@@ -53,7 +53,7 @@ from scenarios.errors import LATE, STOPPED, StoppedError, UsageError
 from scenarios.operation.signals import heeding
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
-from transports.lasting.link import PATIENCE, connect_lasting
+from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
 from transports.tls import client_context
 
 SILENCE = 60.0
@@ -174,146 +174,94 @@ async def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in a folder cannot be written; says which and why.
     """
+    held, who = _people(member, records, plan, ids, withstand=withstand, crowd=crowd)
+    given: Given | None = None
+    if repeat is not None:
+        check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
+        given = answer_given(repeat, member, held)
+    own_secret(member.folder)  # A full disk shows before anybody is connected to.
+    paying = _Paying.by(purse, who, member.charter.variant, budget=budget)
+    if given is None:
+        paying.check(member.charter.survey_id)
+    else:
+        paying.check_paid(given)
+    tls = tls_context(member.folder, client_context)
+    try:
+        with open_account(member.folder) as account, ExitStack() as kept:
+            earlier = _done_before(member, account, held)
+            sitting = Sitting(
+                member=member,
+                records=held,
+                account=account,
+                paying=paying,
+                repeat=given,
+                withstand=withstand or 0,
+                crowd=crowd or 0,
+                kept=kept,
+            )
+
+            async def answered(join: Callable[[int], object]) -> Kept | None:
+                connected = connect_lasting(
+                    host,
+                    port,
+                    charter=member.charter,
+                    identity=member.identity,
+                    tls=tls,
+                    limits=Limits(idle=SILENCE),
+                    patience=waiting,
+                    join=join,
+                )
+                async with connected as link:
+                    return await sitting.speak(link)
+
+            receipt: Kept | None = None
+            stopped = ""
+            try:
+                if heeds_signals:
+                    receipt = await heeding(answered, sitting.open)
+                else:
+                    receipt = await answered(sitting.open)
+            except StoppedError as error:
+                if sitting.attempt is None:
+                    raise
+                stopped = f"{error}: {AGAIN}"
+            except TurnedAwayError:
+                raise
+            except ConnectionError:
+                if earlier is None:
+                    raise
+                return earlier
+            finally:
+                # After the link is closed, and always: others must not see whether there was one.
+                sitting.note()
+            return sitting.settle(receipt, stopped, earlier)
+    except ConnectionError as error:
+        raise ConnectionError(f"{host}:{port}: {error}") from error
+
+
+def _people(
+    member: Member,
+    path: Path,
+    plan: Path | None,
+    ids: str | None,
+    *,
+    withstand: int | None,
+    crowd: int | None,
+) -> tuple[Records, Sequence[str] | None]:
+    """The records to answer with, and who they are of; raises what ``answer_survey`` does."""
     variant = member.charter.variant
     if member.identity.name == AGGREGATOR:
         raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
     for option, demand in (("--withstand", withstand), ("--crowd", crowd)):
         if demand is not None and not is_summed(variant, len(member.charter.roster) - 1):
             raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
-    people = read_respondents(records, coding_for(variant.survey, plan), ids)
-    held = people.records
-    if len(held) > variant.max_records:
+    people = read_respondents(path, coding_for(variant.survey, plan), ids)
+    if len(people.records) > variant.max_records:
         raise UsageError(
-            f"{records}: {len(held)} records, at most {variant.max_records} allowed by the survey"
+            f"{path}: {len(people.records)} records, at most {variant.max_records} allowed by the "
+            "survey"
         )
-    given: Given | None = None
-    if repeat is not None:
-        check_repeatable(variant, len(member.charter.roster) - 1)
-        given = answer_given(repeat, member, held)
-    own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paying = _Paying.by(purse, people.ids, variant, budget=budget)
-    if given is None:
-        paying.check(member.charter.survey_id)
-    else:
-        paying.check_paid(given)
-    tls = tls_context(member.folder, client_context)
-    sittings: list[_Sitting] = []
-
-    async def answered(join: Callable[[int], object]) -> Kept | None:
-        connected = connect_lasting(
-            host,
-            port,
-            charter=member.charter,
-            identity=member.identity,
-            tls=tls,
-            limits=Limits(idle=SILENCE),
-            patience=waiting,
-            join=join,
-        )
-        async with connected as link:
-            [sitting] = sittings
-            machine = sitting.machine
-            await run_machine(machine, sitting.same_again(link))
-            acknowledged = None if machine.head is None else await link.acknowledgement()
-            if machine.head is None or acknowledged is None:
-                return None
-            # Before the goodbye: whoever is killed after it finds nobody to ask again.
-            return keep_receipt(
-                member.folder,
-                machine.charter,
-                machine.head,
-                acknowledged,
-                said=[sitting.words[seq] for seq in range(len(sitting.words))],
-                reports=machine.reports,
-                done=machine.failure is None,
-            )
-
-    try:
-        with open_account(member.folder) as account, ExitStack() as kept:
-            before_this = _done_before(member, account, held)
-
-            def join(attempt: int) -> None:
-                account.check(attempt)
-                charter, name = member.charter.again(attempt), member.identity.name
-                key = session_key(member.folder, charter, held)
-                mark = mark_of(key, charter.session)
-                repeats = _given(member, charter, given)
-                heard, said, note = _memories(kept, member, charter, mark)
-                release = Release(
-                    survey=charter.survey_id, session=charter.session, party=name, drawn=mark
-                )
-                # What was paid for before needs no budget again.
-                pays = paying
-                if repeats is not None:
-                    paying.check_paid(repeats)
-                    pays = paying.anything()
-                before = {
-                    charter.again(earlier).session: account.spent(earlier)
-                    for earlier in account.attempts
-                    if earlier < attempt
-                }
-                left = pays.left(release, attempt, account, before=before, heard=heard.noted)
-                stream = role_stream(key, charter.session, name)
-                machine = Machine(
-                    charter,
-                    name,
-                    stream,
-                    records=held,
-                    identity=member.identity,
-                    budget=None if left == math.inf else left,
-                    withstand=withstand or 0,
-                    crowd=crowd or 0,
-                    instead=None if repeats is None else repeats.role(charter),
-                )
-                pay = functools.partial(pays.pay, release)
-                spend = functools.partial(account.spend, attempt, budget=left)
-                keep = keeping(member.folder, charter)
-                sittings.append(_Sitting(machine, heard, said, note, repeats, pay, spend, keep, {}))
-
-            receipt: Kept | None = None
-            stopped = ""
-            try:
-                if heeds_signals:
-                    receipt = await heeding(answered, join)
-                else:
-                    receipt = await answered(join)
-            except StoppedError as error:
-                if not sittings:
-                    raise
-                stopped = f"{error}: {AGAIN}"
-            except TurnedAwayError:
-                raise
-            except ConnectionError:
-                if before_this is None:
-                    raise
-                return before_this
-            finally:
-                # After the link is closed, and always: others must not see whether there was one.
-                for sitting in sittings:
-                    sitting.note(sitting.machine.notices)
-            [sitting] = sittings
-            machine = sitting.machine
-            attempt = machine.charter.attempt
-            ending = stopped or ending_of(machine)
-            if ending == DONE and receipt is None:
-                if before_this is not None and before_this.attempt == attempt:
-                    return before_this
-                ending = NOT_ACKNOWLEDGED
-            elif ending == DONE and receipt is not None and receipt.problems:
-                ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
-            elif ending == DONE and receipt is not None and receipt.late:
-                ending = NOT_IN_TIME
-            return Answered(
-                ending=ending,
-                stopped=bool(stopped),
-                attempt=attempt,
-                spent=max(sitting.spent, account.spent(attempt)),
-                before=account.before(attempt),
-                repeated=sitting.given is not None,
-                receipt=receipt,
-            )
-    except ConnectionError as error:
-        raise ConnectionError(f"{host}:{port}: {error}") from error
+    return people.records, people.ids
 
 
 def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
@@ -406,50 +354,182 @@ class _Paying(NamedTuple):
         self.purse.pay(self.payers, release, budget=self.limit, epsilon=epsilon, heard=heard)
 
 
-class _Sitting(NamedTuple):
+class _Attempt(NamedTuple):
     """A party in one attempt: its role, what it keeps of it, and how it pays.
 
-    ``words`` holds what it has said before its head, encoded, by number.
+    ``left`` is the most that may be spent per respondent; ``given``, the answer that is given
+    again, if one is; ``words``, what was sent before the head, encoded, by number.
     """
 
     machine: Machine
+    release: Release
+    paying: _Paying
+    left: float
     heard: Memory
     said: Memory
     note: Callable[[Sequence[str]], None]
-    given: Given | None
-    pay: Callable[..., None]
-    spend: Callable[..., None]
     keep: Callable[[Sequence[Envelope]], None]
+    given: Given | None
     words: dict[int, bytes]
 
     @property
     def spent(self) -> float:
-        """What this answer has cost so far, per respondent: nothing if it was given before."""
+        """The epsilon of this answer so far, per respondent; 0 if it was given before."""
         return 0.0 if self.given is not None else self.machine.spent.record
 
-    def same_again(self, link: Channel) -> SameAgain:
-        paid: list[tuple[float, bytes]] = []
 
-        def pay(envelopes: Sequence[Envelope]) -> None:
+@dataclass(slots=True, kw_only=True)
+class Sitting:
+    """A party's part in a survey: it opens the attempt that is begun, speaks in it, and settles.
+
+    Args:
+        member: the party.
+        records: what it answers with.
+        account: of its folder, which is locked.
+        paying: who pays for an answer, and how much at most.
+        repeat: the answer to give again; None to draw one.
+        withstand: the fewest colluders that a secure sum must withstand.
+        crowd: the fewest honest others that a secure sum must promise.
+        kept: closes the files of what is remembered.
+        attempt: the attempt that was opened; None before.
+        paid: the epsilon and the question that were paid for last; None before.
+    """
+
+    member: Member
+    records: Records
+    account: OpenAccount
+    paying: _Paying
+    repeat: Given | None
+    withstand: int
+    crowd: int
+    kept: ExitStack
+    attempt: _Attempt | None = None
+    paid: tuple[float, bytes] | None = None
+
+    @property
+    def _opened(self) -> _Attempt:
+        if self.attempt is None:
+            raise RuntimeError("no attempt was opened")
+        return self.attempt
+
+    def open(self, attempt: int) -> None:
+        """Take part in an attempt, which must be neither an earlier one nor too dear.
+
+        Raises:
+            PrivacyError, UsageError, OSError: as ``answer_survey``.
+        """
+        self.account.check(attempt)
+        folder, name = self.member.folder, self.member.identity.name
+        charter = self.member.charter.again(attempt)
+        key = session_key(folder, charter, self.records)
+        mark = mark_of(key, charter.session)
+        given = _given(self.member, charter, self.repeat)
+        heard, said = (
+            self.kept.enter_context(remembering(memory_in(folder, what, charter.session), mark))
+            for what in ("heard", "said")
+        )
+        release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
+        paying = self.paying
+        if given is not None:
+            # What was paid for before needs no budget again.
+            paying.check_paid(given)
+            paying = paying.anything()
+        before = {
+            charter.again(earlier).session: self.account.spent(earlier)
+            for earlier in self.account.attempts
+            if earlier < attempt
+        }
+        left = paying.left(release, attempt, self.account, before=before, heard=heard.noted)
+        machine = Machine(
+            charter,
+            name,
+            role_stream(key, charter.session, name),
+            records=self.records,
+            identity=self.member.identity,
+            budget=None if left == math.inf else left,
+            withstand=self.withstand,
+            crowd=self.crowd,
+            instead=None if given is None else given.role(charter),
+        )
+        note = noting(memory_in(folder, "notices", charter.session))
+        keep = keeping(folder, charter)
+        self.attempt = _Attempt(machine, release, paying, left, heard, said, note, keep, given, {})
+
+    async def speak(self, link: LastingLink) -> Kept | None:
+        """Answer over a link; return what the aggregator acknowledged it with, if it did."""
+        here = self._opened
+        machine = here.machine
+        await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
+        acknowledged = None if machine.head is None else await link.acknowledgement()
+        if machine.head is None or acknowledged is None:
+            return None
+        # Before the goodbye: whoever is killed after it finds nobody to ask again.
+        return keep_receipt(
+            self.member.folder,
+            machine.charter,
+            machine.head,
+            acknowledged,
+            said=[here.words[seq] for seq in range(len(here.words))],
+            reports=machine.reports,
+            done=machine.failure is None,
+        )
+
+    def note(self) -> None:
+        """Write down what the role found for the party alone, if an attempt was opened."""
+        if self.attempt is not None:
+            self.attempt.note(self.attempt.machine.notices)
+
+    def settle(self, receipt: Kept | None, stopped: str, earlier: Answered | None) -> Answered:
+        """Say how the answer went.
+
+        Args:
+            receipt: what the aggregator acknowledged it with; None for nothing.
+            stopped: how a signal ended it; empty if none did.
+            earlier: how an earlier program has ended, if that is known.
+        """
+        machine = self._opened.machine
+        attempt = machine.charter.attempt
+        ending = stopped or ending_of(machine)
+        if ending == DONE and receipt is None:
+            if earlier is not None and earlier.attempt == attempt:
+                return earlier
+            ending = NOT_ACKNOWLEDGED
+        elif ending == DONE and receipt is not None and receipt.problems:
+            ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+        elif ending == DONE and receipt is not None and receipt.late:
+            ending = NOT_IN_TIME
+        return Answered(
+            ending=ending,
+            stopped=bool(stopped),
+            attempt=attempt,
+            spent=max(self._opened.spent, self.account.spent(attempt)),
+            before=self.account.before(attempt),
+            repeated=self._opened.given is not None,
+            receipt=receipt,
+        )
+
+    def _pay(self, envelopes: Sequence[Envelope]) -> None:
+        """Note what these cost, and keep them, before they leave."""
+        here = self._opened
+        now = here.spent, here.heard.noted
+        if now != self.paid:
             with _silently():
-                now = (self.spent, self.heard.noted)
-                if paid[-1:] != [now]:
-                    self.pay(epsilon=self.spent, heard=self.heard.noted)
-                    paid[:] = [now]
-            self.spend(epsilon=self.spent)
-            for each in envelopes:
-                if each.kind != _HEAD:
-                    self.words[each.seq] = encode_envelope(each)
-            if self.given is None:
-                self.keep(envelopes)
+                here.paying.pay(here.release, epsilon=here.spent, heard=here.heard.noted)
+            self.paid = now
+        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=here.spent)
+        here.words.update(
+            (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
+        )
+        if here.given is None:
+            here.keep(envelopes)
 
-        def check(envelope: Envelope) -> None:
-            if self.given is not None:
-                with _silently():
-                    asked = self.machine.charter.variant.messages[0].kind()
-                    self.given.check_asked(envelope, asked)
-
-        return SameAgain(link, self.heard, self.said, pay, check)
+    def _check(self, envelope: Envelope) -> None:
+        """Refuse another question than the one that the given answer is to."""
+        here = self._opened
+        if here.given is not None:
+            asked = here.machine.charter.variant.messages[0].kind()
+            with _silently():
+                here.given.check_asked(envelope, asked)
 
 
 @contextmanager
@@ -459,20 +539,6 @@ def _silently() -> Generator[None]:
         yield
     except PrivacyError as error:
         raise trio.BrokenResourceError(str(error)) from error
-
-
-def _memories(
-    kept: ExitStack, member: Member, charter: Charter, mark: bytes
-) -> tuple[Memory, Memory, Callable[[Sequence[str]], None]]:
-    """What was heard and said in a session, and what takes the notices, until ``kept`` ends."""
-    heard, said, notices = (
-        memory_in(member.folder, what, charter.session) for what in ("heard", "said", "notices")
-    )
-    return (
-        kept.enter_context(remembering(heard, mark)),
-        kept.enter_context(remembering(said, mark)),
-        noting(notices),
-    )
 
 
 def _given(member: Member, charter: Charter, given: Given | None) -> Given | None:

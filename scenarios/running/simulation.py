@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Generic, Literal, ParamSpec, TypeAlias, get_args
 
 import trio
 
@@ -20,8 +20,8 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.run import Run
-from protocol.session.variant import V, Variant
-from protocol.simulation.setting import Setting, setting_of
+from protocol.session.variant import V
+from protocol.simulation.setting import PublicKeys, Setting, setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.entries import WITHHELD, Entry
 from protocol.transcript.header import header_of
@@ -44,22 +44,11 @@ Watch: TypeAlias = Callable[[Charter], Callable[[Entry], object]]
 """Is given the charter of a run before it starts; what it returns is told every entry."""
 
 
-def simulate(
-    variant: V,
-    records: Records,
-    *,
-    seed: int = 1,
-    transport: TransportName | None = None,
-    parties: int | None = None,
-    rules: Sequence[Fault] = (),
-    budget: float | None = None,
-    path: Path | str | None = None,
-    watch: Watch | None = None,
-    workers: int | None = None,
-    engine: Engine | None = None,
-    analysis: Analysis | None = None,
-    withheld: bool = False,
-) -> Outcome[V]:
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Simulation(Generic[V]):
     """Run a whole survey on known records.
 
     Every party has its own role, keystream and identity, and every message is recorded. The same
@@ -70,7 +59,7 @@ def simulate(
         records: the true answers.
         seed: decides all randomness, 0 to 2**64 - 1. A simulation protects nobody.
         transport: ``local`` (one loop), ``memory``, ``tcp`` or ``tls`` (live actors); by default
-            ``local``, with workers ``tcp``.
+            ``local``, inside a trio program ``memory``, with workers ``tcp``.
         parties: the number that the records are spread over; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
         budget: the most epsilon that a party spends per respondent, in nats.
@@ -92,164 +81,187 @@ def simulate(
         OSError: the transcript cannot be written.
         ValueError: the seed is out of range.
     """
-    transport = _carrier(transport, "local", workers)
-    if transport != "local":
-        live = functools.partial(
-            simulate_async,
-            seed=seed,
-            transport=transport,
-            parties=parties,
-            rules=rules,
-            budget=budget,
-            path=path,
-            watch=watch,
-            workers=workers,
-            engine=engine,
-            analysis=analysis,
-            withheld=withheld,
-        )
-        return trio.run(live, variant, records)
-    with collector_paused():
-        setting = setting_of(variant, records, seed=seed, parties=parties, analysis=analysis)
-        recorded_to = _recorded(
-            setting, records, transport, rules, path, watch=watch, withheld=withheld
-        )
-        with recorded_to as recorded:
-            try:
-                run = run_locally(
-                    recorded.exchange,
-                    setting.streams,
-                    setting.holdings,
-                    identities=setting.identities,
-                    budget=budget,
-                )
-            except BaseException as error:
-                recorded.recorder.close(complete=False, reason=type(error).__name__)
-                raise
-            recorded.recorder.close()
-        return cast("Outcome[V]", recorded.outcome(run))
 
+    variant: V
+    records: Records
+    _: KW_ONLY
+    seed: int = 1
+    transport: TransportName | None = None
+    parties: int | None = None
+    rules: Sequence[Fault] = ()
+    budget: float | None = None
+    path: Path | str | None = None
+    watch: Watch | None = None
+    workers: int | None = None
+    engine: Engine | None = None
+    analysis: Analysis | None = None
+    withheld: bool = False
 
-async def simulate_async(
-    variant: V,
-    records: Records,
-    *,
-    seed: int = 1,
-    transport: TransportName | None = None,
-    parties: int | None = None,
-    rules: Sequence[Fault] = (),
-    budget: float | None = None,
-    path: Path | str | None = None,
-    watch: Watch | None = None,
-    workers: int | None = None,
-    engine: Engine | None = None,
-    analysis: Analysis | None = None,
-    withheld: bool = False,
-) -> Outcome[V]:
-    """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
-    transport = _carrier(transport, "memory", workers)
-    if transport == "local":
-        raise UsageError("transport 'local' is not asynchronous: call simulate")
-    keys = None
-    if workers is not None:
-        from scenarios.running.workers import engine_for, keys_by
-
-        # Before the engine starts them.
-        most = len(records) if parties is None else parties
-        if workers > most:
-            raise UsageError(f"{workers} workers: expected at most {most}, one for each party")
-        keys = keys_by(engine_for(workers, engine))
-    with collector_paused():
-        setting = setting_of(
-            variant, records, seed=seed, parties=parties, keys=keys, analysis=analysis
-        )
-        recorded_to = _recorded(
-            setting,
-            records,
-            transport,
-            rules,
-            path,
-            here=workers is None,
-            watch=watch,
-            withheld=withheld,
-        )
-        with recorded_to as recorded:
-            async with recording(recorded.recorder):
-                if engine is None or workers is None:
-                    run = await _run_here(recorded.exchange, setting, transport, budget)
-                else:
-                    from scenarios.running.workers import run_in_workers
-
-                    run = await run_in_workers(
+    def run(self) -> Outcome[V]:
+        """Run it; raises as the class says."""
+        transport = self._carrier("local")
+        if transport != "local":
+            return trio.run(replace(self, transport=transport).run_async)
+        with collector_paused():
+            setting = self._setting()
+            with self._recorded(setting, transport) as recorded:
+                try:
+                    run = run_locally(
                         recorded.exchange,
-                        setting,
-                        records,
-                        engine,
-                        workers=workers,
-                        secured=transport == "tls",
-                        budget=budget,
+                        setting.streams,
+                        setting.holdings,
+                        identities=setting.identities,
+                        budget=self.budget,
                     )
-        return cast("Outcome[V]", recorded.outcome(run))
+                except BaseException as error:
+                    recorded.recorder.close(complete=False, reason=type(error).__name__)
+                    raise
+                recorded.recorder.close()
+            return recorded.outcome(run)
 
+    async def run_async(self) -> Outcome[V]:
+        """Run it inside a trio program; raises as the class says."""
+        transport = self._carrier("memory")
+        if transport == "local":
+            raise UsageError("transport 'local' is not asynchronous: call simulate")
+        keys = None
+        if self.workers is not None:
+            from scenarios.running.workers import engine_for, keys_by
 
-def _carrier(
-    transport: TransportName | None, usual: TransportName, workers: int | None
-) -> TransportName:
-    """What carries the messages: what is asked for, else what is usual, with workers TCP."""
-    if transport is not None and transport not in TRANSPORTS:
-        raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
-    if workers is None:
-        return transport or usual
-    if transport not in (None, "tcp", "tls"):
-        raise UsageError(f"{workers} workers: expected the transport tcp or tls, not {transport}")
-    return transport or "tcp"
+            # Before the engine starts them.
+            most = len(self.records) if self.parties is None else self.parties
+            if self.workers > most:
+                raise UsageError(
+                    f"{self.workers} workers: expected at most {most}, one for each party"
+                )
+            keys = keys_by(engine_for(self.workers, self.engine))
+        with collector_paused():
+            setting = self._setting(keys)
+            with self._recorded(setting, transport) as recorded:
+                async with recording(recorded.recorder):
+                    run = await self._run(recorded.exchange, setting, transport)
+            return recorded.outcome(run)
 
+    def _carrier(self, usual: TransportName) -> TransportName:
+        """The transport: the one asked for, else the usual one, with workers TCP."""
+        transport, workers = self.transport, self.workers
+        if transport is not None and transport not in TRANSPORTS:
+            raise UsageError(f"transport {transport!r}: expected one of {', '.join(TRANSPORTS)}")
+        if workers is None:
+            return transport or usual
+        if transport not in (None, "tcp", "tls"):
+            raise UsageError(
+                f"{workers} workers: expected the transport tcp or tls, not {transport}"
+            )
+        return transport or "tcp"
 
-async def _run_here(
-    exchange: Exchange, setting: Setting, transport: TransportName, budget: float | None
-) -> Run:
-    switch = Switch(exchange)
-    opened: AbstractAsyncContextManager[Hub]
-    if transport == "memory":
-        opened = open_memory(switch)
-    else:
-        from scenarios.running.loopback import open_loopback
-
-        opened = open_loopback(switch, setting, secured=transport == "tls")
-    async with opened as hub:
-        return await run_session(
-            setting.charter,
-            hub,
-            setting.streams,
-            setting.holdings,
-            identities=setting.identities,
-            budget=budget,
+    def _setting(self, keys: PublicKeys | None = None) -> Setting:
+        return setting_of(
+            self.variant,
+            self.records,
+            seed=self.seed,
+            parties=self.parties,
+            keys=keys,
+            analysis=self.analysis,
         )
+
+    async def _run(self, exchange: Exchange, setting: Setting, transport: TransportName) -> Run:
+        """Run the parties, live: in workers, or in this process."""
+        if self.workers is not None and self.engine is not None:
+            from scenarios.running.workers import run_in_workers
+
+            return await run_in_workers(
+                exchange,
+                setting,
+                self.records,
+                self.engine,
+                workers=self.workers,
+                secured=transport == "tls",
+                budget=self.budget,
+            )
+        switch = Switch(exchange)
+        opened: AbstractAsyncContextManager[Hub]
+        if transport == "memory":
+            opened = open_memory(switch)
+        else:
+            from scenarios.running.loopback import open_loopback
+
+            opened = open_loopback(switch, setting, secured=transport == "tls")
+        async with opened as hub:
+            return await run_session(
+                setting.charter,
+                hub,
+                setting.streams,
+                setting.holdings,
+                identities=setting.identities,
+                budget=self.budget,
+            )
+
+    @contextmanager
+    def _recorded(self, setting: Setting, transport: TransportName) -> Generator[_Recorded[V]]:
+        """The record of the run, whose file gets its name after the block."""
+        started = time.perf_counter()
+        if self.workers is None and transport in ("tcp", "tls"):
+            from scenarios.running.loopback import allow_connections
+
+            allow_connections(2 * len(setting.holdings))
+        header = header_of(
+            setting.charter,
+            seed=WITHHELD if self.withheld else setting.seed,
+            transport=transport,
+            program=program(),
+        )
+        with ExitStack() as stack:
+            unfiled, record = Unfiled(), None
+            transcript = Transcript(unfiled=unfiled)
+            if self.path is not None:
+                from scenarios.files.kept_records import growing
+
+                transcript = Transcript(Path(self.path))
+                record = stack.enter_context(growing(Path(self.path)))
+            # All parties are of this program.
+            recorder = Recorder(
+                unfiled.write if record is None else record.write,
+                header,
+                signer=setting.identities[AGGREGATOR],
+                secret=log_secret_of(setting.seed),
+                judge_heads=False,
+                watch=None if self.watch is None else self.watch(setting.charter),
+            )
+            if record is not None:
+                record.keep()
+            exchange = Exchange(
+                setting.charter,
+                recorder=recorder,
+                fate=faults(self.rules, seed=setting.seed),
+            )
+            yield _Recorded(self, setting, transport, recorder, exchange, transcript, started)
+            if record is not None:
+                record.finish(recorder.checkpoint)
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _Recorded(Generic[V]):
     """A run on its way, with its record."""
 
+    simulation: Simulation[V]
     setting: Setting
-    records: Records
     transport: str
     recorder: Recorder
     exchange: Exchange
     transcript: Transcript
     started: float
-    withheld: bool
 
-    def outcome(self, run: Run) -> Outcome[Variant]:
+    def outcome(self, run: Run) -> Outcome[V]:
         return Outcome(
             charter=self.setting.charter,
             result=run.result,
             transcript=self.transcript,
             digest=self.recorder.digest(),
             endings=run.endings,
-            records=self.records,
+            records=self.simulation.records,
             seed=self.setting.seed,
-            withheld=self.withheld,
+            withheld=self.simulation.withheld,
             transport=self.transport,
             messages=self.exchange.messages,
             bytes=self.exchange.bytes,
@@ -257,66 +269,31 @@ class _Recorded:
         )
 
 
-@contextmanager
-def _recorded(
-    setting: Setting,
-    records: Records,
-    transport: str,
-    rules: Sequence[Fault],
-    path: Path | str | None,
-    *,
-    here: bool = True,
-    watch: Watch | None = None,
-    withheld: bool = False,
-) -> Generator[_Recorded]:
-    """The record of a run, whose file gets its name after the block.
+def _simulating(made: Callable[P, Simulation[V]]) -> Callable[P, Outcome[V]]:
+    """A function that runs a simulation, with the arguments that make one."""
 
-    Args:
-        here: whether the parties live in this process.
-        watch: as of ``simulate``.
-        withheld: whether the record does without the seed.
-    """
-    started = time.perf_counter()
-    if here and transport in ("tcp", "tls"):
-        from scenarios.running.loopback import allow_connections
+    def simulate(*args: P.args, **options: P.kwargs) -> Outcome[V]:
+        return made(*args, **options).run()
 
-        allow_connections(2 * len(setting.holdings))
-    header = header_of(
-        setting.charter,
-        seed=WITHHELD if withheld else setting.seed,
-        transport=transport,
-        program=program(),
-    )
-    with ExitStack() as stack:
-        unfiled, record = Unfiled(), None
-        if path is not None:
-            from scenarios.files.kept_records import growing
+    simulate.__doc__, simulate.__qualname__ = made.__doc__, "simulate"
+    vars(simulate)["__signature__"] = signature(made).replace(return_annotation="Outcome[V]")
+    return simulate
 
-            record = stack.enter_context(growing(Path(path)))
-        write = unfiled.write if record is None else record.write
-        # All parties are of this program.
-        signer = setting.identities[AGGREGATOR]
-        recorder = Recorder(
-            write,
-            header,
-            signer=signer,
-            secret=log_secret_of(setting.seed),
-            judge_heads=False,
-            watch=None if watch is None else watch(setting.charter),
-        )
-        if record is not None:
-            record.keep()
-        exchange = Exchange(
-            setting.charter,
-            recorder=recorder,
-            fate=faults(rules, seed=setting.seed),
-        )
-        transcript = Transcript(unfiled=unfiled) if path is None else Transcript(Path(path))
-        yield _Recorded(
-            setting, records, transport, recorder, exchange, transcript, started, withheld
-        )
-        if record is not None:
-            record.finish(recorder.checkpoint)
+
+def _simulating_inside(made: Callable[P, Simulation[V]]) -> Callable[P, Awaitable[Outcome[V]]]:
+    """The same inside a trio program."""
+
+    async def simulate_async(*args: P.args, **options: P.kwargs) -> Outcome[V]:
+        """``simulate`` inside a trio program, over ``memory`` (by default), ``tcp`` or ``tls``."""
+        return await made(*args, **options).run_async()
+
+    simulate_async.__qualname__ = "simulate_async"
+    vars(simulate_async)["__signature__"] = signature(simulate)
+    return simulate_async
+
+
+simulate = _simulating(Simulation)
+simulate_async = _simulating_inside(Simulation)
 
 
 def program() -> str:

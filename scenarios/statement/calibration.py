@@ -1,4 +1,4 @@
-"""How an estimate agrees with known margins, in words and as values."""
+"""Calibration of an estimate to known margins, in words and as values."""
 
 from __future__ import annotations
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 import numpy as np
-from click.core import ParameterSource
 
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
@@ -26,6 +25,7 @@ from scenarios.cli.options import (
     json_text,
     print_json,
     print_report,
+    refuse,
     seed_option,
     set_option,
     survey_option,
@@ -44,35 +44,11 @@ if TYPE_CHECKING:
 ATTACK = "attack.json"
 """The name of an attack's result in the folder of ``--out``."""
 
-_PASSIVE_ALONE = {
-    "runs": "--runs",
-    "copies": "--copies",
-    "observer": "--observer",
-    "delta": "--delta",
-    "inputs": "--inputs",
-    "claims": "--claims",
-}
-_ACTIVE_ALONE = {"scripts": "--scripts", "target": "--target", "replay": "--replay"}
-_NOT_REPLAYED = {
-    "scripts": "--scripts",
-    "target": "--target",
-    "trials": "--trials",
-    "alpha": "--alpha",
-    "seed": "--seed",
-    "settings": "--set",
-    "survey_file": "--survey",
-    "out": "--out",
-    "engine": "--engine",
-    "jobs": "--jobs",
-    "address": "--address",
-}
-_VARIANTS_ALONE = {
-    "runs": "--runs",
-    "copies": "--copies",
-    "observer": "--observer",
-    "settings": "--set",
-    "survey_file": "--survey",
-}
+_VARIANTS_ALONE = ("runs", "copies", "observer", "settings", "survey_file")
+_PASSIVE_ALONE = ("runs", "copies", "observer", "delta", "inputs", "claims")
+_ACTIVE_ALONE = ("scripts", "target", "replay")
+_PLAYED = ("scripts", "target", "trials", "alpha", "seed", "settings", "survey_file")
+_CARRIED = ("out", "engine", "jobs", "address")
 
 
 @click.command()
@@ -155,9 +131,7 @@ _VARIANTS_ALONE = {
 )
 @engine_options
 @json_option
-@click.pass_context
 def attack(
-    context: click.Context,
     variant: str,
     active: bool,
     scripts: int | None,
@@ -192,15 +166,10 @@ def attack(
     two records that differ in one answer, or be charged. Exit 1 if it is not.
     """
 
-    def refuse(options: Mapping[str, str], why: str) -> None:
-        for name, option in options.items():
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise UsageError(f"{option} {why}")
-
     if active:
-        refuse(_PASSIVE_ALONE, "is not for --active")
+        refuse(_PASSIVE_ALONE, " is not for --active")
         if replay is not None:
-            refuse(_NOT_REPLAYED, "is not for --replay")
+            refuse((*_PLAYED, *_CARRIED), " is not for --replay")
             return replayed(variant, replay, as_json=as_json)
         numbers = {"scripts": scripts, "trials": trials}
         options = Options(
@@ -214,7 +183,7 @@ def attack(
             as_json=as_json,
         )
         return attacked_actively(variant, options)
-    refuse(_ACTIVE_ALONE, "is for --active")
+    refuse(_ACTIVE_ALONE, " is for --active")
     found = find_attackable(variant)
     limits: dict[str, Any] = {"alpha": alpha, "delta": delta, "seed": seed}
     if trials is not None:
@@ -238,7 +207,7 @@ def attack(
                     f"--engine, --jobs and --out are for variants; {variant} is a {kind}, which "
                     "is attacked in one piece"
                 )
-            refuse(_VARIANTS_ALONE, f"is for variants; {variant} is a {kind}")
+            refuse(_VARIANTS_ALONE, f" is for variants; {variant} is a {kind}")
             if not callable(found):
                 if claims is not None:
                     raise UsageError(

@@ -17,6 +17,7 @@ from scenarios.cli.options import (
     json_option,
     print_json,
     print_report,
+    refuse,
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
@@ -35,14 +36,8 @@ from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.statement.designs import Values, row_values, state_designs, state_needed
 from scenarios.wording.formatting import count
 
-_OF_RANKING = {
-    "own": "--variant",
-    "delta": "--delta",
-    "runs": "--runs",
-    "every": "--all",
-    "plot": "--plot",
-}
-"""The options that are of the ranking alone, by the names of their values."""
+_OF_RANKING = ("own", "delta", "runs", "every", "plot")
+"""The names of options that are of the ranking alone."""
 
 
 @click.command()
@@ -189,9 +184,7 @@ def _check_options(error: float | None) -> None:
         if is_given("level"):
             raise UsageError("--level: expected --error too, which it is the probability of")
         return
-    for name, option in _OF_RANKING.items():
-        if is_given(name):
-            raise UsageError(f"{option}: expected no --error with it")
+    refuse(_OF_RANKING, ": expected no --error with it")
 
 
 def _check_files(out: Path | None, plot: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""What receipts and consistency proofs say, and whether they hold, printed."""
+"""Content and verdict of receipts and consistency proofs, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scenarios.wording.formatting import count
 
 
 class Shown(NamedTuple):
-    """What a receipt or a consistency proof says, as lines and as JSON."""
+    """Content of a receipt or a consistency proof, as lines and as JSON."""
 
     lines: list[str]
     values: dict[str, Any]
@@ -27,7 +27,7 @@ class Shown(NamedTuple):
     def print_verdict(
         self, problems: Sequence[str], checkpoint: SignedCheckpoint, *, known: bool, as_json: bool
     ) -> int:
-        """Print what it says and whether it holds; the exit code.
+        """Print the content and the verdict; return the exit code.
 
         Args:
             problems: why it does not hold.
@@ -59,7 +59,7 @@ def other_command(content: bytes, command: str) -> str:
 
 
 def receipt_shown(receipt: Receipt, checkpoint: SignedCheckpoint) -> Shown:
-    """What a receipt says."""
+    """Content of a receipt."""
     topics = [each.topic for each in receipt.counted if each.topic is not None]
     late = [each.topic for each in receipt.late if each.topic is not None]
     signed, key = receipt.head is not None, receipt.key.hex()
@@ -110,7 +110,7 @@ def _topics(topics: Iterable[Topic]) -> str:
 
 
 def consistency_shown(proof: Consistency) -> Shown:
-    """What a consistency proof says."""
+    """Content of a consistency proof."""
     session, hashes = proof.later.session.hex(), len(proof.path)
     lines = [
         f"from the checkpoint of size {proof.old:,} to that of size {proof.later.size:,}",

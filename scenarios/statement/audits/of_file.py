@@ -1,4 +1,4 @@
-"""What is asked of a transcript's file alone, and how the answer is judged and phrased."""
+"""Questions about a transcript's file alone, and their answers in words."""
 
 from __future__ import annotations
 

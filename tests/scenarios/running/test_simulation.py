@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +93,15 @@ def test_inside_a_notebook() -> None:
         return simulate(VARIANT, RECORDS, transport="memory")
 
     assert asyncio.run(cell()).digest == simulate(VARIANT, RECORDS).digest
+
+
+def test_a_simulation_is_described_where_it_is_called() -> None:
+    described = inspect.signature(simulate)
+    assert described == inspect.signature(simulate_async)
+    assert [*described.parameters][:3] == ["variant", "records", "seed"]
+    assert described.return_annotation == "Outcome[V]"
+    assert all(f"        {name}: " in str(simulate.__doc__) for name in described.parameters)
+    assert pickle.loads(pickle.dumps((simulate, simulate_async))) == (simulate, simulate_async)
 
 
 async def test_inside_a_trio_program() -> None:
