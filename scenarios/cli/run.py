@@ -27,6 +27,7 @@ from scenarios.cli.options import (
     json_option,
     json_text,
     print_report,
+    print_statement,
     records_option,
     set_option,
     trial_seed_option,
@@ -263,9 +264,7 @@ def run(
     if as_json:
         click.echo(text)
     else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(said), soft_wrap=False)
+        print_statement(said)
     written += beside.write(found.name, done, intervals)
     if written and not as_json:
         *first, last = map(str, written)
