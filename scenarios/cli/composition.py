@@ -11,7 +11,11 @@ from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.randomizers import KeepUniform
 from scenarios.cli.numbers import Amount
-from scenarios.cli.options import delta_option, json_option, print_json, print_report
+from scenarios.cli.options import (
+    delta_option,
+    json_option,
+    print_statement,
+)
 from scenarios.errors import UsageError, install_command
 
 _MOST_MECHANISMS = 1000
@@ -46,7 +50,6 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     """
     from protocol.accounting.composition import Composition, ExactAccountant, composition
     from protocol.accounting.pld import opinion
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.compositions import figure_values, seconded, state_figures
 
     if len(mechanisms) > _MOST_MECHANISMS:
@@ -78,9 +81,6 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
             "pld": bracket,
         },
     }
-    if as_json:
-        print_json(values)
-        return
     counted = Counter(keeps)
     composed = [
         f"{count * times:,} x randomized response over {keep.size:,} categories, "
@@ -90,7 +90,7 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
     if len(counted) > _LISTED:
         composed.append(f"and {len(counted) - _LISTED:,} more mechanisms")
     figures = {"pure": pure, "exact": exact, "pld": second}
-    print_report(statement_report(state_figures(composed, figures, values)))
+    print_statement(state_figures(composed, figures, values), as_json=as_json)
 
 
 @click.command()
@@ -115,7 +115,6 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
     response.
     """
     from protocol.accounting.shuffling import any_randomizer, randomized_response
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.compositions import figure_values, state_figures
 
     try:
@@ -136,14 +135,11 @@ def shuffle(n: int, epsilon: float, delta: float, k: int | None, as_json: bool) 
             "krr": None if own is None else figure_values(own),
         },
     }
-    if as_json:
-        print_json(values)
-        return
     whom = f"{every.n:,} respondents, each with a randomizer of epsilon {every.local:.6g}"
     figures = {"any randomizer": every}
     if own is not None:
         figures[f"randomized response over {k:,} categories"] = own
-    print_report(statement_report(state_figures([whom], figures, values)))
+    print_statement(state_figures([whom], figures, values), as_json=as_json)
 
 
 def _mechanism(text: str) -> KeepUniform:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from protocol.transcript.checkpoints import SignedCheckpoint
     from protocol.transcript.cosignatures import Cosigned
+    from scenarios.statement.statement import Statement
 
 # Only between values does a text of JSON have a line break.
 _NUMBERS = re.compile(r"(?<=\[)\n *((?:[-+.\deE]+|null)(?:,\n *(?:[-+.\deE]+|null))*)\n *(?=\])")
@@ -319,6 +320,17 @@ def print_report(parts: Iterable[RenderableType], *, soft_wrap: bool = True) -> 
     end_budget()
     console.file.write(rendered.get())
     console.file.flush()
+
+
+def print_statement(said: Statement, *, as_json: bool = False) -> None:
+    """Print what a result says for a person; or its values as JSON, and nothing else."""
+    if as_json:
+        print_json(said.values)
+    else:
+        from scenarios.report.terminal.statement import statement_report
+
+        wide = any(section.place == "result" for section in said.sections)
+        print_report(statement_report(said), soft_wrap=not wide)
 
 
 def address_of(text: str) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from scenarios.cli.options import (
     is_given,
     json_option,
     json_text,
-    print_report,
+    print_statement,
     records_option,
     set_option,
     trial_seed_option,
@@ -321,9 +321,7 @@ def run(
     if options.as_json:
         click.echo(text)
     else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(said), soft_wrap=False)
+        print_statement(said)
     written += options.beside.write(found.name, done, options.intervals)
     if written and not options.as_json:
         *first, last = map(str, written)

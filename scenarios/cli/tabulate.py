@@ -24,7 +24,7 @@ from scenarios.cli.options import (
     force_option,
     json_option,
     json_text,
-    print_report,
+    print_statement,
     records_option,
     set_option,
     trial_seed_option,
@@ -146,7 +146,6 @@ def tabulate_(
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
     done = replace(done, calibration=calibration, withheld=withheld)
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.tabulations import state_tabulation
 
     said = state_tabulation(found.name, done, projection, intervals)
@@ -157,7 +156,7 @@ def tabulate_(
     if as_json:
         click.echo(text)
         return
-    print_report(statement_report(said), soft_wrap=False)
+    print_statement(said)
     if out is not None:
         click.echo(f"written: {out / RESULT}")
 

@@ -27,10 +27,8 @@ def state_figures(
         values: the same by their names in JSON.
     """
     return Statement(
-        sections=(
-            Section(key="of", title="What is composed", notes=tuple(of), place="result"),
-            *(_section(name, figure) for name, figure in figures.items()),
-        ),
+        title="\n".join(of),
+        sections=tuple(_section(name, figure) for name, figure in figures.items()),
         values=values,
     )
 

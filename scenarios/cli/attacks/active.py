@@ -14,7 +14,11 @@ from protocol.crypto.randomness import WORDS
 from protocol.errors import SurveyError
 from protocol.variants import BUILT_IN
 from scenarios.cli.engines import EngineChoice, sweeping, write_found
-from scenarios.cli.options import json_text, print_json, print_report
+from scenarios.cli.options import (
+    json_text,
+    print_json,
+    print_statement,
+)
 from scenarios.errors import UsageError
 from scenarios.files.writing import make_folder, write_whole
 from scenarios.running.loading import find_variant
@@ -89,17 +93,13 @@ def attacked_actively(text: str, options: Options) -> int:
     Args:
         text: a variant as a person names it, or ``EVERY``.
     """
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.attacks import active_values, state_active, state_every
 
     if text != EVERY:
         started = time.perf_counter()
         found, written = _attacked(find_variant(text), options, options.out)
         said = state_active(text, found, written, seconds=time.perf_counter() - started)
-        if options.as_json:
-            print_json(said.values)
-        else:
-            print_report(statement_report(said))
+        print_statement(said, as_json=options.as_json)
         return 1 if found.accused else 0
     if options.settings or options.survey_file is not None:
         raise UsageError("--set and --survey are for one variant, not for all")
@@ -112,11 +112,11 @@ def attacked_actively(text: str, options: Options) -> int:
     if options.as_json:
         print_json([active_values(found) for _, found, _, _ in every])
     else:
-        print_report(statement_report(state_every([found for _, found, _, _ in every])))
+        print_statement(state_every([found for _, found, _, _ in every]))
         for name, found, written, seconds in every:
             click.echo()
             said = state_active(name, found, written, seconds=seconds)
-            print_report(statement_report(said))
+            print_statement(said)
     return 1 if any(found.accused for _, found, _, _ in every) else 0
 
 
@@ -196,7 +196,6 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     from protocol.attack.active.script import Script
     from protocol.session.variant import build
     from scenarios.cli.example_variants import respondents_of
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.attacks import finding_values, state_replayed
 
     cls, kept = find_variant(text), read_script(path)
@@ -226,7 +225,7 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
     if as_json:
         print_json([finding_values(one) for one in found])
     else:
-        print_report(statement_report(state_replayed(script, found)))
+        print_statement(state_replayed(script, found))
     return 1 if found else 0
 
 

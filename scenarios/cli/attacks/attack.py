@@ -23,8 +23,7 @@ from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     json_option,
     json_text,
-    print_json,
-    print_report,
+    print_statement,
     refuse,
     seed_option,
     set_option,
@@ -229,12 +228,7 @@ def attack(
     from scenarios.statement.attacks import state_attack
 
     said = state_attack(variant, result, seconds=time.perf_counter() - started)
-    if as_json:
-        print_json(said.values)
-    else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(said))
+    print_statement(said, as_json=as_json)
     return 1 if result.accused else 0
 
 

@@ -18,7 +18,7 @@ from scenarios.cli.numbers import Amount, Epsilons
 from scenarios.cli.options import (
     json_option,
     json_text,
-    print_report,
+    print_statement,
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
@@ -149,7 +149,6 @@ def compare(
     from scenarios.deployment.trial import LIVE
     from scenarios.designing.candidates import Wanted
     from scenarios.designing.targets import target_of
-    from scenarios.report.terminal.statement import statement_report
     from scenarios.statement.comparisons import state_comparison
 
     if plot is not None:
@@ -213,7 +212,7 @@ def compare(
     if as_json:
         click.echo(text)
         return
-    print_report(statement_report(said), soft_wrap=False)
+    print_statement(said)
     if written:
         click.echo(f"written: {', '.join(map(str, written))}")
 

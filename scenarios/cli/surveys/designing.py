@@ -15,8 +15,7 @@ from scenarios.cli.numbers import Amount, Count, Epsilons
 from scenarios.cli.options import (
     is_given,
     json_option,
-    print_json,
-    print_report,
+    print_statement,
     refuse,
     target_option,
 )
@@ -245,12 +244,9 @@ def _design(
     if plot is not None:
         _draw(found, plot)
     said = state_designs(found, every=every)
+    print_statement(said, as_json=as_json)
     if as_json:
-        print_json(said.values)
         return
-    from scenarios.report.terminal.statement import statement_report
-
-    print_report(statement_report(said), soft_wrap=False)
     for path in filter(None, (out, plot)):
         click.echo(printable(f"written: {path}"))
 
@@ -299,12 +295,9 @@ def _need(
     said = state_needed(setup, error, level, needed, without)
     if out is not None:
         write_csv(out, _csv(said.values["needed"], setup))
+    print_statement(said, as_json=as_json)
     if as_json:
-        print_json(said.values)
         return
-    from scenarios.report.terminal.statement import statement_report
-
-    print_report(statement_report(said), soft_wrap=False)
     if out is not None:
         click.echo(printable(f"written: {out}"))
 

@@ -32,8 +32,7 @@ from scenarios.cli.options import (
     budget_options,
     json_option,
     json_text,
-    print_json,
-    print_report,
+    print_statement,
     transcript_argument,
     variant_option,
 )
@@ -189,12 +188,7 @@ def estimate(
             said = state_tests(columns, about)
         else:
             said = state_table(columns, intervals, project, about, notes)
-        if as_json:
-            print_json(said.values)
-        else:
-            from scenarios.report.terminal.statement import statement_report
-
-            print_report(statement_report(said), soft_wrap=False)
+        print_statement(said, as_json=as_json)
     for path in [] if as_json else written:
         click.echo(printable(f"written: {path}"))
     return 0

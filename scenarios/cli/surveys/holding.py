@@ -30,8 +30,7 @@ from scenarios.cli.options import (
     json_text,
     out_option,
     own_variant_option,
-    print_json,
-    print_report,
+    print_statement,
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
@@ -190,12 +189,7 @@ def aggregate(
             operation=operation,
         )
     assert done is not None, "a survey that was held is published"
-    if as_json:
-        print_json(stated.values)
-    else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(stated), soft_wrap=False)
+    print_statement(stated, as_json=as_json)
     for path in beside.write("survey", done, intervals):
         say(f"written: {path}")
 

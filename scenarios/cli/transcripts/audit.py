@@ -21,7 +21,7 @@ from scenarios.cli.options import (
     digest_option,
     json_option,
     print_json,
-    print_report,
+    print_statement,
     published_checkpoint,
     transcript_argument,
     variant_option,
@@ -233,9 +233,7 @@ def audit(
 
         print_json(statement_values(statement(judged)))
     else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(statement(judged)))
+        print_statement(statement(judged))
         if html is not None:
             alone = ", which only its owner may read" if replay else ""
             click.echo(f"written: {html}{alone}")

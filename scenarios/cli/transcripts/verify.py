@@ -12,8 +12,7 @@ from scenarios.cli.options import (
     checkpoint_option,
     digest_option,
     json_option,
-    print_json,
-    print_report,
+    print_statement,
     published_checkpoint,
     transcript_argument,
     witness_key_option,
@@ -76,13 +75,7 @@ def verify(
         write_checkpoints(reader.notes[: verification.checkpoints], checkpoints)
     from scenarios.statement.audits.verified import state_verified
 
-    said = state_verified(verification)
-    if as_json:
-        print_json(said.values)
-    else:
-        from scenarios.report.terminal.statement import statement_report
-
-        print_report(statement_report(said))
+    print_statement(state_verified(verification), as_json=as_json)
     if verification.verdict == "unfinished":
         return CANNOT_FINISH
     return 0 if verification.intact else 1
