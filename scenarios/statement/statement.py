@@ -94,7 +94,7 @@ class Panel:
     Args:
         key: its id, once in a statement.
         name: what they are of.
-        heads: what tells them apart, and what an estimate is.
+        heads: what its name is of, what tells the estimates apart, and what one is.
         labels: of each.
         figures: as many, with the ends of their intervals.
         truth: of the first of them, where it is known.
@@ -106,7 +106,7 @@ class Panel:
 
     key: str
     name: str
-    heads: tuple[str, str]
+    heads: tuple[str, str, str]
     labels: tuple[str, ...]
     figures: tuple[Shown, ...]
     truth: tuple[float, ...] = ()
@@ -250,7 +250,7 @@ class Fact(NamedTuple):
 
     name: str
     value: str
-    note: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
