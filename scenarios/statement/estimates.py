@@ -70,7 +70,7 @@ class _Asked:
         self,
         key: str,
         name: str,
-        heads: tuple[str, str],
+        heads: tuple[str, str, str],
         labels: Sequence[str],
         values: ArrayLike,
         ends: Interval,
@@ -142,7 +142,7 @@ def _shares(asked: _Asked, projection: Projection) -> Iterator[Panel]:
         yield asked.panel(
             f"marginal-{place}",
             name,
-            ("Category", "Share"),
+            ("Attribute", "Category", "Share"),
             table.categories[0],
             table.values,
             asked.intervals.of(table),
@@ -158,7 +158,7 @@ def _means(asked: _Asked) -> Iterator[Panel]:
         yield asked.panel(
             f"mean-{place}",
             name,
-            ("Of", "Mean"),
+            ("Attribute", "Of", "Mean"),
             ("Mean",),
             mean.value,
             asked.intervals.of(mean),
@@ -175,7 +175,7 @@ def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
     yield asked.panel(
         "keys-shares",
         "Who holds a key",
-        ("Key", "Share"),
+        ("Figure", "Key", "Share"),
         names,
         found.frequencies,
         found.frequency_intervals(*asked.intervals),
@@ -186,7 +186,7 @@ def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
     yield asked.panel(
         "keys-means",
         "Mean of a key's values",
-        ("Key", "Mean"),
+        ("Figure", "Key", "Mean"),
         names,
         found.means,
         found.mean_intervals(*asked.intervals),

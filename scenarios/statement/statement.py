@@ -96,7 +96,7 @@ class Panel:
     Args:
         key: its id, once in a statement.
         name: what they are of.
-        heads: what tells them apart, and what an estimate is.
+        heads: what its name is of, what tells the estimates apart, and what one is.
         labels: of each.
         figures: as many, with the ends of their intervals.
         truth: of the first of them, where it is known.
@@ -108,7 +108,7 @@ class Panel:
 
     key: str
     name: str
-    heads: tuple[str, str]
+    heads: tuple[str, str, str]
     labels: tuple[str, ...]
     figures: tuple[Shown, ...]
     truth: tuple[float, ...] = ()
@@ -252,7 +252,7 @@ class Fact(NamedTuple):
 
     name: str
     value: str
-    note: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def _drawn(panel: Panel, *, most: int) -> Drawn:
                 *(() if exact else (bracketed(row, plain, unit),)),
             )
         )
-    name, (head, figure) = cut(panel.name), panel.heads
+    name, (_, head, figure) = cut(panel.name), panel.heads
     legend = "exact shares" if exact else f"estimates, {panel.intervals.legend}"
     return Drawn(
         name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from protocol.estimators.inference.words import (
     USUAL,
     Intervals,
     Shown,
-    figures_of,
     level_text,
     made_by,
 )
@@ -25,6 +25,8 @@ from scenarios.report.pictures.style import COLOURS, GREY, LONGEST, PALE, frame,
 from scenarios.report.pictures.triangle import draw_triangle, notes_of, width_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
+from scenarios.statement.estimates import estimated
+from scenarios.statement.statement import Panel, Section
 from scenarios.wording.formatting import MINUS, count, cut, epsilon
 
 if TYPE_CHECKING:
@@ -51,22 +53,6 @@ _VANISHES = 0.012
 """Half an interval below this part of the axis can hardly be seen."""
 
 
-class _Block(NamedTuple):
-    """An attribute, and the lines of its categories.
-
-    Args:
-        name: of the attribute.
-        labels: of its categories.
-        figures: their shares with intervals.
-        true: the true shares, if they are known.
-    """
-
-    name: str
-    labels: Sequence[str]
-    figures: Sequence[Shown]
-    true: Sequence[float]
-
-
 def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
     """Every attribute's estimated shares or means with their intervals, beside the true ones.
 
@@ -74,33 +60,40 @@ def plot_finished(finished: Finished, intervals: Intervals = USUAL) -> Plot:
     """
 
     def plot(figure: Figure) -> None:
-        if finished.reported.attribute_means():
-            _draw_means(figure, finished, intervals)
+        section = estimated(
+            finished.reported,
+            intervals,
+            projection=finished.projection,
+            truth=finished.outcome.records,
+        )
+        shares = [panel for panel in section.panels if panel.limits is None]
+        if shares:
+            _draw_shares(figure, finished, shares, section.total)
         else:
-            _draw_shares(figure, finished, intervals)
+            _draw_means(figure, finished, section)
 
     return plot
 
 
-def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> None:
-    records, survey = finished.outcome.records, finished.outcome.variant.survey
-    if records is not None:
-        records = finished.reported.recoded(records)
-    blocks = []
-    for name, table in finished.reported.marginals(finished.projection).items():
-        true = [] if records is None else records.distribution([name]).tolist()
-        found = figures_of(table.values, intervals.of(table))
-        blocks.append(
-            _Block(name, table.categories[0][:CATEGORIES], found[:CATEGORIES], true[:CATEGORIES])
+def _draw_shares(figure: Figure, finished: Finished, panels: Sequence[Panel], total: int) -> None:
+    survey, intervals = finished.outcome.variant.survey, panels[0].intervals
+    blocks = [
+        replace(
+            panel,
+            labels=panel.labels[:CATEGORIES],
+            figures=panel.figures[:CATEGORIES],
+            truth=panel.truth[:CATEGORIES],
         )
+        for panel in panels
+    ]
     seen = glance(finished.reported)
     pairs = seen is not None and len(seen.names) > 2 and bool(seen.pairs) and not seen.too_noisy
     low, high, vanish = _ends(blocks)
-    beside = vanish and records is not None
+    beside = vanish and bool(blocks[0].truth)
     columns = list(_columns(blocks, 2 if beside or pairs else 3))
     shown = [block for column in columns for block in column]
     figures = [found for block in shown for found in block.figures]
-    trues = [true for block in shown for true in block.true]
+    trues = [true for block in shown for true in block.truth]
     lines = [sum(len(block.labels) + _GAP for block in column) for column in columns]
     more = width_of(seen) if seen is not None and pairs else 0.0
     wide = (4.3 if len(columns) > 1 else 5.5) + 1.6 * beside
@@ -124,9 +117,9 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
             axes.set_xlim(min(end[0] for end in ends), max(end[1] for end in ends))
     said = [
         *conditions(finished.outcome),
-        "" if len(shown) == len(blocks) else f"the first {len(shown)} of {len(blocks)} attributes",
+        "" if len(shown) == len(blocks) else f"the first {len(shown)} of {total} attributes",
         f"at most {CATEGORIES} categories each"
-        if any(size > CATEGORIES for size in survey.sizes)
+        if any(len(panel.labels) > CATEGORIES for panel in panels)
         else "",
         *([] if seen is None else notes_of(seen)),
     ]
@@ -141,10 +134,10 @@ def _draw_shares(figure: Figure, finished: Finished, intervals: Intervals) -> No
     )
 
 
-def _ends(blocks: Sequence[_Block]) -> tuple[float, float, bool]:
+def _ends(blocks: Sequence[Panel]) -> tuple[float, float, bool]:
     """The ends of the axis of shares, and whether intervals on it can hardly be seen."""
     figures = [found for block in blocks for found in block.figures]
-    trues = [true for block in blocks for true in block.true]
+    trues = [true for block in blocks for true in block.truth]
     ends = np.array([[found.low, found.high] for found in figures])
     high = float(np.nanmax([1e-6, *trues, *(f.value for f in figures), *ends[:, 1]]))
     low = float(np.nanmin([0.0, *(f.value for f in figures), *ends[:, 0]]))
@@ -153,12 +146,12 @@ def _ends(blocks: Sequence[_Block]) -> tuple[float, float, bool]:
     return low, high, bool(halves.size and np.median(halves) < _VANISHES * (high - low))
 
 
-def _columns(blocks: Sequence[_Block], most: int) -> Iterator[list[_Block]]:
+def _columns(blocks: Sequence[Panel], most: int) -> Iterator[list[Panel]]:
     """Attributes by column, in their order, nearly even; what has no room is left out."""
     total = sum(len(block.labels) + _GAP for block in blocks)
     number = min(most, max(1, math.ceil(total / _SHORT)), len(blocks))
     goal = min(_COLUMN, total / number)
-    column: list[_Block] = []
+    column: list[Panel] = []
     lines = 0.0
     done = 0
     for block in blocks:
@@ -178,7 +171,7 @@ def _columns(blocks: Sequence[_Block], most: int) -> Iterator[list[_Block]]:
 
 def _draw_column(
     grid: Sequence[Axes],
-    blocks: Sequence[_Block],
+    blocks: Sequence[Panel],
     lines: float,
     ends: tuple[float, float],
     projection: Projection,
@@ -206,7 +199,7 @@ def _draw_column(
         labels += [cut(label, 30) for label in block.labels]
         y += len(block.labels)
     figures = [found for block in blocks for found in block.figures]
-    trues = [true for block in blocks for true in block.true]
+    trues = [true for block in blocks for true in block.truth]
     if trues:
         axes.barh(places, 100 * np.array(trues), 0.8, color=PALE, label="truth")
     draw_intervals(axes, places, _times(figures, 100), intervals, projection)
@@ -236,29 +229,26 @@ def _times(figures: Sequence[Shown], factor: float) -> list[Shown]:
     return [Shown(*(factor * value for value in found)) for found in figures]
 
 
-def _draw_means(figure: Figure, finished: Finished, intervals: Intervals) -> None:
+def _draw_means(figure: Figure, finished: Finished, section: Section) -> None:
     """Each mean on an axis of its own, as every attribute has a scale of its own."""
-    means, records = finished.reported.attribute_means(), finished.outcome.records
-    true = {} if records is None else finished.reported.true_means(records)
-    shown = list(means.items())[:_MOST_MEANS]
+    shown = section.panels[:_MOST_MEANS]
+    intervals = shown[0].intervals
     grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
-    figures: list[Shown] = []
-    for axes, (name, mean) in zip(grid, shown, strict=True):
-        if true:
-            axes.plot([true[name]], [0], "|", color=GREY, markersize=18, label="truth")
-        found = figures_of(mean.value, intervals.of(mean))
-        figures += found
-        draw_intervals(axes, [0], found, intervals, what="estimated mean")
-        axes.set_yticks([0], [literal(cut(name, 40))])
+    for axes, panel in zip(grid, shown, strict=True):
+        if panel.truth:
+            axes.plot(panel.truth, [0], "|", color=GREY, markersize=18, label="truth")
+        draw_intervals(axes, [0], panel.figures, intervals, what="estimated mean")
+        axes.set_yticks([0], [literal(cut(panel.name, 40))])
         axes.margins(x=0.3)
         axes.grid(axis="y", visible=False)
     grid[-1].set_xlabel(f"mean of the {intervals.about}, each attribute on its own scale")
     handles, labels = grid[0].get_legend_handles_labels()
     said = conditions(finished.outcome)
-    if len(shown) < len(means):
-        said.append(f"the first {len(shown)} of {len(means)} attributes")
+    if len(shown) < section.total:
+        said.append(f"the first {len(shown)} of {section.total} attributes")
     title = finished.outcome.variant.survey.title
-    trues = [true[name] for name, _ in shown] if true else []
+    figures = [found for panel in shown for found in panel.figures]
+    trues = [true for panel in shown for true in panel.truth]
     frame(
         figure,
         _title(title, figures, trues, intervals, "mean"),

@@ -166,10 +166,10 @@ def panels_report(section: Section) -> Iterator[RenderableType]:
 
 def _panels(panels: Sequence[Panel]) -> RenderableType:
     """Figures beside the truth, the largest of those that are many."""
-    (label, head), intervals = panels[0].heads, panels[0].intervals
+    (name, label, head), intervals = panels[0].heads, panels[0].intervals
     labelled = any(len(panel.labels) > 1 for panel in panels)
     table = Table()
-    for column in ("", *((label.lower(),) if labelled else ())):
+    for column in (name.lower(), *((label.lower(),) if labelled else ())):
         table.add_column(column)
     beside = bool(panels[0].truth)
     for column in (*(("truth",) if beside else ()), head.lower(), intervals.name):

@@ -7,7 +7,7 @@ from typing import Any
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.statement.audits.of_file import checks_of_file, verdict_of_file
-from scenarios.statement.statement import Section, State, Statement, Verdict
+from scenarios.statement.statement import Fact, State, Statement, Verdict
 from scenarios.wording.formatting import count
 
 FAULTS = 50
@@ -22,26 +22,25 @@ def state_verified(verification: Verification) -> Statement:
     more = len(verification.faults) - FAULTS + verification.faults_left_out
     if more > 0:
         faults.append(f"and {more:,} more faults; --json lists them")
-    sections: tuple[Section, ...] = ()
+    facts: tuple[Fact, ...] = ()
     if verification.digest is not None:
         whole, digest = verification.read_whole, verification.digest.hex()
-        sections = (
-            Section(
-                key="file",
-                title="The file",
-                lead=f"{'' if whole else 'so far as it could be read: '}"
+        facts = (
+            Fact(
+                "file",
+                f"{'' if whole else 'so far as it could be read: '}"
                 f"{count(verification.entries, 'entry', 'entries')}, "
                 f"{count(verification.messages, 'message')} sent, "
                 f"{verification.undelivered:,} of them never delivered",
-                notes=(f"digest {'' if whole else 'of what was read '}{digest}",),
             ),
+            Fact("digest" if whole else "digest of what was read", digest),
         )
     return Statement(
         verdicts=(
             Verdict(about="Record", word=word, state=state, says=says, reasons=tuple(faults)),
         ),
+        facts=facts,
         checks=checks_of_file(verification),
-        sections=sections,
         values=verification_values(verification),
     )
 
