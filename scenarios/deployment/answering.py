@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,6 @@ from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
-from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
@@ -180,11 +179,12 @@ async def answer_survey(
         check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paying = _Paying.by(purse, who, member.charter.variant, budget=budget)
+    paid_from = Purse(purse or usual_purse())
+    payers = paid_from.payers(who).up_to(budget, member.charter.variant.most())
     if given is None:
-        paying.check(member.charter.survey_id)
+        paid_from.check(payers, member.charter.survey_id)
     else:
-        paying.check_paid(given)
+        _check_paid(paid_from, payers, given)
     tls = tls_context(member.folder, client_context)
     try:
         with open_account(member.folder) as account, ExitStack() as kept:
@@ -193,7 +193,8 @@ async def answer_survey(
                 member=member,
                 records=held,
                 account=account,
-                paying=paying,
+                purse=paid_from,
+                payers=payers,
                 repeat=given,
                 withstand=withstand or 0,
                 crowd=crowd or 0,
@@ -290,70 +291,6 @@ def _done_before(member: Member, account: Account, records: Records) -> Answered
     )
 
 
-class _Paying(NamedTuple):
-    """Who pays for an answer, and how much at most.
-
-    Args:
-        purse: that is paid from.
-        payers: who pays.
-        limit: the most that each may have spent; infinite for any amount.
-        by_attempts: whether all attempts at this survey may cost what one can at most.
-        most: that.
-    """
-
-    purse: Purse
-    payers: Payers
-    limit: float
-    by_attempts: bool
-    most: float
-
-    @classmethod
-    def by(
-        cls,
-        folder: Path | None,
-        ids: Sequence[str] | None,
-        variant: Variant,
-        *,
-        budget: float | None,
-    ) -> _Paying:
-        """As ``answer_survey`` is told to; raises what it does."""
-        purse = Purse(folder or usual_purse())
-        payers = purse.payers(ids)
-        limit = math.inf if budget is None else budget
-        return cls(purse, payers, limit, budget is None, variant.most())
-
-    def anything(self) -> _Paying:
-        """The same without a limit."""
-        return self._replace(limit=math.inf, by_attempts=False)
-
-    def check(self, survey: bytes) -> None:
-        """Refuse a survey that somebody cannot pay, as ``Purse.check``."""
-        self.purse.check(self.payers, survey, budget=self.limit, most=self.most)
-
-    def check_paid(self, given: Given) -> None:
-        """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
-        self.purse.check_paid(self.payers, given.release, nats_of(given.epsilon))
-
-    def left(
-        self,
-        release: Release,
-        attempt: int,
-        account: Account,
-        *,
-        before: Mapping[bytes, float],
-        heard: bytes,
-    ) -> float:
-        """What may be spent on a release, per respondent, as ``Purse.left`` and the folder say."""
-        rest = self.purse.left(
-            self.payers, release, budget=self.limit, most=self.most, before=before, heard=heard
-        )
-        return account.left(attempt, None if self.by_attempts else rest, most=self.most)
-
-    def pay(self, release: Release, *, epsilon: float, heard: bytes) -> None:
-        """Note what a release has cost, as ``Purse.pay``."""
-        self.purse.pay(self.payers, release, budget=self.limit, epsilon=epsilon, heard=heard)
-
-
 class _Attempt(NamedTuple):
     """A party in one attempt: its role, what it keeps of it, and how it pays.
 
@@ -363,7 +300,7 @@ class _Attempt(NamedTuple):
 
     machine: Machine
     release: Release
-    paying: _Paying
+    payers: Payers
     left: float
     heard: Memory
     said: Memory
@@ -386,7 +323,8 @@ class Sitting:
         member: the party.
         records: what it answers with.
         account: of its folder, which is locked.
-        paying: who pays for an answer, and how much at most.
+        purse: that is paid from.
+        payers: who pays for an answer, and how much at most.
         repeat: the answer to give again; None to draw one.
         withstand: the fewest colluders that a secure sum must withstand.
         crowd: the fewest honest others that a secure sum must promise.
@@ -398,7 +336,8 @@ class Sitting:
     member: Member
     records: Records
     account: OpenAccount
-    paying: _Paying
+    purse: Purse
+    payers: Payers
     repeat: Given | None
     withstand: int
     crowd: int
@@ -429,17 +368,20 @@ class Sitting:
             for what in ("heard", "said")
         )
         release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
-        paying = self.paying
+        payers = self.payers
         if given is not None:
             # What was paid for before needs no budget again.
-            paying.check_paid(given)
-            paying = paying.anything()
+            _check_paid(self.purse, payers, given)
+            payers = payers.up_to(math.inf, payers.most)
         before = {
             charter.again(earlier).session: self.account.spent(earlier)
             for earlier in self.account.attempts
             if earlier < attempt
         }
-        left = paying.left(release, attempt, self.account, before=before, heard=heard.noted)
+        left = self.purse.left(payers, release, before=before, heard=heard.noted)
+        # Without a budget, all attempts at this survey may cost what one can at most.
+        rest = None if payers.budget is None else left
+        left = self.account.left(attempt, rest, most=payers.most)
         machine = Machine(
             charter,
             name,
@@ -453,7 +395,7 @@ class Sitting:
         )
         note = noting(memory_in(folder, "notices", charter.session))
         keep = keeping(folder, charter)
-        self.attempt = _Attempt(machine, release, paying, left, heard, said, note, keep, given, {})
+        self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
 
     async def speak(self, link: LastingLink) -> Kept | None:
         """Answer over a link; return what the aggregator acknowledged it with, if it did."""
@@ -511,12 +453,12 @@ class Sitting:
     def _pay(self, envelopes: Sequence[Envelope]) -> None:
         """Note what these cost, and keep them, before they leave."""
         here = self._opened
-        now = here.spent, here.heard.noted
+        spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
             with _silently():
-                here.paying.pay(here.release, epsilon=here.spent, heard=here.heard.noted)
+                self.purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
             self.paid = now
-        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=here.spent)
+        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=spent)
         here.words.update(
             (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
         )
@@ -530,6 +472,11 @@ class Sitting:
             asked = here.machine.charter.variant.messages[0].kind()
             with _silently():
                 here.given.check_asked(envelope, asked)
+
+
+def _check_paid(purse: Purse, payers: Payers, given: Given) -> None:
+    """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
+    purse.check_paid(payers, given.release, nats_of(given.epsilon))
 
 
 @contextmanager

@@ -232,7 +232,7 @@ def _purse(
     if budget is None:
         return Fact("purse", f"{says}.")
     try:
-        statement.check(payers, survey, budget=budget, most=most)
+        statement.check(payers.up_to(budget, most), survey)
     except PrivacyError as error:
         return Fact("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -108,18 +109,55 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 Line = Opened | People | Payment
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Payers:
-    """Who pays for an answer: people by their marks, or all who pay from a purse as one.
+    """Who pays for an answer, and how much at most.
 
     Args:
-        marks: (k,) sorted and distinct; None for the purse as one.
+        marks: of people, (k,) sorted and distinct; None for all who pay from a purse as one.
+        budget: the most that each may have spent in all surveys, in nats; None if that was not
+            said, infinite for any amount.
+        most: what the survey can cost at most (``Variant.most``).
     """
 
-    def __init__(self, marks: Marks | None) -> None:
-        self.marks = marks
+    marks: Marks | None
+    budget: float | None = None
+    most: float = math.inf
 
     def __len__(self) -> int:
         return 1 if self.marks is None else len(self.marks)
+
+    def up_to(self, budget: float | None, most: float) -> Payers:
+        """The same people, with a budget for a survey."""
+        return replace(self, budget=budget, most=most)
+
+    def rest(self, spent: float) -> float:
+        """What is left of the budget once so much was spent, not below 0."""
+        return rest_of(math.inf if self.budget is None else self.budget, spent)
+
+    def check_left(self, spent: NDArray[np.float64], *, needed: float) -> None:
+        """Refuse if somebody has less left of the budget than is needed.
+
+        Args:
+            spent: what each has spent elsewhere, shape (k,).
+            needed: per respondent.
+
+        Raises:
+            PrivacyError: says how many, not who.
+        """
+        short = [each for each in map(float, spent) if each and self.rest(each) < needed]
+        if not short:
+            return
+        most = max(short)
+        who = f"{len(short)} of {len(spent)} respondents" if len(spent) > 1 else "this purse"
+        enough = "no budget is enough"
+        if math.isfinite(most + needed):
+            enough = f"a budget of {math.ceil((most + needed) * 1e4) / 1e4:.12g} is enough for all"
+        have = "have" if len(short) > 1 else "has"
+        raise PrivacyError(
+            f"{who} {have} too little left: up to {most:.6g} of {self.budget:.6g} spent elsewhere, "
+            f"{needed:.6g} needed; {enough}"
+        )
 
 
 class Statement:
@@ -161,27 +199,19 @@ class Statement:
             total += cost
         return total
 
-    def check(self, payers: Payers, survey: bytes | None, *, budget: float, most: float) -> None:
+    def check(self, payers: Payers, survey: bytes | None) -> None:
         """Refuse a survey for which somebody has too little left; as ``Purse.check``."""
         elsewhere = self.spent(payers, lambda release: release.survey != survey)
-        _check_left(elsewhere, budget, needed=min(budget, most))
+        payers.check_left(elsewhere, needed=min(payers.rest(0.0), payers.most))
 
-    def left(
-        self,
-        payers: Payers,
-        release: Release,
-        *,
-        budget: float,
-        most: float,
-        before: Mapping[bytes, float],
-    ) -> float:
+    def left(self, payers: Payers, release: Release, *, before: Mapping[bytes, float]) -> float:
         """What may be spent on a release, per respondent; as ``Purse.left``."""
         unknown = self._unknown(release.party, before)
         here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
         others = self.spent(payers, lambda paid: paid != release)
-        free = rest_of(budget, float(here.max()) + unknown)
-        _check_left(others + unknown, budget, needed=min(free, most))
-        return rest_of(budget, float(others.max()) + unknown)
+        free = payers.rest(float(here.max()) + unknown)
+        payers.check_left(others + unknown, needed=min(free, payers.most))
+        return payers.rest(float(others.max()) + unknown)
 
     def paid_for(self, release: Release, group: int | None) -> float | None:
         """What a group has paid for a release, which may be 0; None if it was never said."""
@@ -288,7 +318,7 @@ class Purse:
             pass
         return Payers(None) if ids is None else marked(secret_in(self.folder / PURSE_SECRET), ids)
 
-    def check(self, payers: Payers, survey: bytes, *, budget: float, most: float) -> None:
+    def check(self, payers: Payers, survey: bytes) -> None:
         """Refuse a survey for which somebody has too little left, before anybody is connected to.
 
         Who has spent nothing elsewhere is not refused, whatever the budget: the party then declines
@@ -297,15 +327,13 @@ class Purse:
         Args:
             payers: who answers it.
             survey: its id; attempts at it do not count here.
-            budget: the most that anybody may have spent in all surveys; infinite for any amount.
-            most: what the survey can cost at most (``Variant.most``).
 
         Raises:
             PrivacyError: says how many cannot pay, not who.
             UsageError, OSError: as ``payers``.
         """
         with self._opened() as (statement, _):
-            statement.check(payers, survey, budget=budget, most=most)
+            statement.check(payers, survey)
 
     def check_paid(self, payers: Payers, release: Release, epsilon: float) -> None:
         """Refuse to say a release again about people who have not all paid for it.
@@ -333,8 +361,6 @@ class Purse:
         payers: Payers,
         release: Release,
         *,
-        budget: float,
-        most: float,
         before: Mapping[bytes, float],
         heard: bytes,
     ) -> float:
@@ -346,8 +372,6 @@ class Purse:
         Args:
             payers: who pays.
             release: what for.
-            budget: as ``check`` has it.
-            most: as ``check`` has it.
             before: what the party's folder says was spent per respondent in each session of
                 earlier attempts. What this purse does not know of counts for everybody.
             heard: the digests of the messages of the session that the party's folder knows of, one
@@ -360,17 +384,14 @@ class Purse:
         """
         with self._opened() as (statement, _):
             self._check_same(statement, release, heard)
-            return statement.left(payers, release, budget=budget, most=most, before=before)
+            return statement.left(payers, release, before=before)
 
-    def pay(
-        self, payers: Payers, release: Release, *, budget: float, epsilon: float, heard: bytes
-    ) -> None:
+    def pay(self, payers: Payers, release: Release, *, epsilon: float, heard: bytes) -> None:
         """Note what each of the payers pays, and what was heard, before anything is said.
 
         Args:
             payers: who pays.
             release: what for.
-            budget: as ``left`` has it.
             epsilon: the most that will have been spent on the release.
             heard: as ``left`` has it.
 
@@ -384,7 +405,7 @@ class Purse:
             paid = statement.paid_for(release, statement.group_of(payers))
             if paid is None or epsilon > paid:
                 others = statement.spent(payers, lambda paid: paid != release)
-                if epsilon > rest_of(budget, float(others.max())):
+                if epsilon > payers.rest(float(others.max())):
                     raise PrivacyError(
                         "somebody has spent their budget on another survey meanwhile"
                     )
@@ -493,23 +514,6 @@ def _add(file: GrowingFile, lines: Sequence[Line]) -> None:
     """Write lines at once, and wait until they are on disk."""
     file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     file.sync()
-
-
-def _check_left(others: NDArray[np.float64], budget: float, *, needed: float) -> None:
-    """Refuse if somebody has less left of the budget than is needed."""
-    short = [float(spent) for spent in others if spent and rest_of(budget, float(spent)) < needed]
-    if not short:
-        return
-    most = max(short)
-    who = f"{len(short)} of {len(others)} respondents" if len(others) > 1 else "this purse"
-    enough = "no budget is enough"
-    if math.isfinite(most + needed):
-        enough = f"a budget of {math.ceil((most + needed) * 1e4) / 1e4:.12g} is enough for all"
-    have = "have" if len(short) > 1 else "has"
-    raise PrivacyError(
-        f"{who} {have} too little left: up to {most:.6g} of {budget:.6g} spent elsewhere, "
-        f"{needed:.6g} needed; {enough}"
-    )
 
 
 def _marks_of(group: People) -> Marks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import shutil
 import socket
 from pathlib import Path
@@ -158,7 +157,7 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
         ("ann", survey, 2.0),
     ):
         what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
-        purse.pay(purse.payers([who]), what, budget=math.inf, epsilon=epsilon, heard=b"")
+        purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
     before = (folder / PAID).read_bytes()
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."

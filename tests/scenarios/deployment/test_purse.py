@@ -69,7 +69,7 @@ def release(survey: str, attempt: int = 1, drawn: str = "", party: str = "anna")
 
 
 def pay(purse: Purse, who: Payers, what: Release, epsilon: float) -> None:
-    purse.pay(who, what, budget=math.inf, epsilon=epsilon, heard=HEARD)
+    purse.pay(who, what, epsilon=epsilon, heard=HEARD)
 
 
 def spent(purse: Purse, who: Payers) -> list[float]:
@@ -150,9 +150,7 @@ def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])
     for survey in "abc":
-        assert (
-            purse.left(people, release(survey), budget=9.0, most=2.0, before={}, heard=b"") >= 3.0
-        )
+        assert purse.left(people.up_to(9.0, 2.0), release(survey), before={}, heard=b"") >= 3.0
         pay(purse, people, release(survey), 1.0)
         pay(purse, people, release(survey), 2.0)
     assert spent(purse, people)[::20_000] == [6.0] * 5
@@ -325,7 +323,11 @@ def test_who_has_spent_too_much_is_counted_and_not_named(tmp_path: Path) -> None
     purse = Purse(tmp_path)
     pay(purse, purse.payers([ANN, BOB]), release("one"), 2.0)
     pay(purse, purse.payers([BOB]), release("two"), 1.0)
-    three, check = purse.payers([ANN, BOB, CYD]), functools.partial(purse.check, most=2.0)
+    three = purse.payers([ANN, BOB, CYD])
+
+    def check(who: Payers, survey: bytes, *, budget: float) -> None:
+        purse.check(who.up_to(budget, 2.0), survey)
+
     check(three, digest("three"), budget=math.inf)
     check(three, digest("three"), budget=5.0)
     with pytest.raises(PrivacyError) as refused:
@@ -351,7 +353,7 @@ def test_without_ids_everybody_may_have_paid(tmp_path: Path) -> None:
         purse, purse.payers([ANN, CYD])
     ) == [1.0, 3.0]
     with pytest.raises(PrivacyError, match="this purse has too little left: up to 5 of 6 spent"):
-        purse.check(ALL, digest("four"), budget=6.0, most=2.0)
+        purse.check(ALL.up_to(6.0, 2.0), digest("four"))
 
 
 @settings(deadline=None)
@@ -378,9 +380,7 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
         again = release("now", 2)
         # The folder knows of two earlier attempts, the purse of one of them.
         before = {release("now").session: float(here), release("now", 3).session: float(lost)}
-        return Statement(lines).left(
-            people, again, budget=float(budget), most=float(most), before=before
-        )
+        return Statement(lines).left(people.up_to(float(budget), float(most)), again, before=before)
 
     free = left([0] * len(elsewhere))
     assert free == max(budget - here - lost, 0)
@@ -399,13 +399,13 @@ def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     purse = Purse(tmp_path)
     who, one, two = purse.payers([ANN]), release("one"), release("two")
     for each in (one, two):
-        assert purse.left(who, each, budget=3.0, most=2.0, before={}, heard=b"") == 3.0
-    purse.pay(who, one, budget=3.0, epsilon=2.0, heard=HEARD)
+        assert purse.left(who.up_to(3.0, 2.0), each, before={}, heard=b"") == 3.0
+    purse.pay(who.up_to(3.0, 2.0), one, epsilon=2.0, heard=HEARD)
     with pytest.raises(PrivacyError, match="on another survey meanwhile"):
-        purse.pay(who, two, budget=3.0, epsilon=2.0, heard=HEARD)
+        purse.pay(who.up_to(3.0, 2.0), two, epsilon=2.0, heard=HEARD)
     assert spent(purse, who) == [2.0]
     # What is paid already is said again under any budget.
-    purse.pay(who, one, budget=0.0, epsilon=2.0, heard=HEARD)
+    purse.pay(who.up_to(0.0, 2.0), one, epsilon=2.0, heard=HEARD)
 
 
 def test_many_pay_at_once(tmp_path: Path) -> None:
@@ -421,11 +421,11 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
     purse = Purse(tmp_path)
     who, what = purse.payers([ANN]), release("one")
     one, two, other = HEARD, 2 * HEARD, HEARD + b"a" * 32
-    said = functools.partial(purse.pay, who, budget=math.inf, epsilon=0.0)
+    said = functools.partial(purse.pay, who, epsilon=0.0)
     said(what, heard=one)
     # What costs nothing more is an answer too.
     said(what, heard=two)
-    look = functools.partial(purse.left, who, budget=math.inf, most=2.0, before={})
+    look = functools.partial(purse.left, who.up_to(math.inf, 2.0), before={})
     for which, heard in ((what, one), (what, other), (release("one", 1, "b"), two)):
         for act in (look, said):
             with pytest.raises(PrivacyError, match="was restored or copied"):
