@@ -13,7 +13,6 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from protocol.estimators.inference.words import bracketed, decimals
 from scenarios.statement.statement import (
     WORDS,
     Check,
@@ -166,6 +165,9 @@ def panels_report(section: Section) -> Iterator[RenderableType]:
 
 def _panels(panels: Sequence[Panel]) -> RenderableType:
     """Figures beside the truth, the largest of those that are many."""
+    # Imported late: verifying prints no estimate.
+    from protocol.estimators.inference.words import bracketed, decimals
+
     (name, label, head), intervals = panels[0].heads, panels[0].intervals
     labelled = any(len(panel.labels) > 1 for panel in panels)
     table = Table()
