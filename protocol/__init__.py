@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from protocol.estimators.calibration.adjustment import AdjustedEstimate
     from protocol.estimators.calibration.margins import Margin
     from protocol.estimators.calibration.methods import calibrate
-    from protocol.estimators.calibration.strata import StratifiedEstimate, within_strata
     from protocol.estimators.counts import Counts, count_codes
     from protocol.estimators.dependence.association import exact_test, noise_aware_test
     from protocol.estimators.dependence.dependence import debiased_dependences
@@ -177,7 +176,6 @@ __all__ = [
     "SharesEstimate",
     "SoFar",
     "Stage",
-    "StratifiedEstimate",
     "Stream",
     "SubsetSelection",
     "Support",
@@ -213,7 +211,6 @@ __all__ = [
     "split_codes",
     "synthesize",
     "synthesize_weighted",
-    "within_strata",
     "worst_coalition",
 ]
 
@@ -246,7 +243,6 @@ _HOMES = {
     ),
     "protocol.estimators.calibration.adjustment": ("AdjustedEstimate",),
     "protocol.estimators.calibration.methods": ("calibrate",),
-    "protocol.estimators.calibration.strata": ("StratifiedEstimate", "within_strata"),
     "protocol.estimators.calibration.margins": ("Margin",),
     "protocol.estimators.counts": ("Counts", "count_codes"),
     "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),

@@ -27,7 +27,7 @@ the stratum may be empty.
 _HELD = 2**22
 """The most scores that are held at once."""
 
-MAX_TABLE_SCORES = 2**28
+_MOST_SCORES = 2**28
 """The most scores of a table, its cells times the reports that they depend on, that have errors."""
 
 
@@ -127,7 +127,7 @@ class PostStratifiedEstimate(Estimate):
         estimated = self.source.table(strata)
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
         reports = self.source.reports_of(together)
-        known = self.clear and len(weights) * reports <= MAX_TABLE_SCORES
+        known = self.clear and len(weights) * reports <= _MOST_SCORES
         rows = max(1, _HELD // max(reports, math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)
         free = self.n - self.factors.size
