@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.inference.laws import ErrorLaw, exact_law
+from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
@@ -21,6 +22,32 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+
+if TYPE_CHECKING:
+    from protocol.estimators.calibration.margins import Calibrated
+    from protocol.estimators.joint import JointEstimate
+
+
+class Keyed(Protocol):
+    """Shares of those who hold each of d keys, and the means of their values, shape (d,)."""
+
+    @property
+    def survey(self) -> Survey:
+        """The keys, each missing or held."""
+
+    @property
+    def frequencies(self) -> Floats:
+        """The shares of those who hold each key."""
+
+    @property
+    def means(self) -> Floats:
+        """The means of the values of those who hold each key."""
+
+    def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """Intervals of the shares."""
+
+    def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """Intervals of the means."""
 
 
 class Estimate(ABC):
@@ -178,6 +205,45 @@ class Estimate(ABC):
             SurveyError: the records are of another survey.
         """
         return {}
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """Keys and their values, of a result that gives both; None by default."""
+        return None
+
+    @property
+    def whole_reports(self) -> JointEstimate | None:
+        """The reports of whole records that it is made of; None if there are none."""
+        return None
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """A partition of the survey into attributes that were randomized together; may be empty."""
+        whole = self.whole_reports
+        return () if whole is None else [block.attributes for block in whole.blocks]
+
+    @property
+    def calibration(self) -> Calibrated | None:
+        """How it was made to agree with known margins; None if it was not."""
+        return None
+
+    def consistent(self) -> Estimate:
+        """An estimate whose tables agree on what they have in common.
+
+        Raises:
+            ValueError: no two tables could disagree.
+        """
+        raise ValueError("it has no tables of groups that could disagree")
+
+    def squared_errors(self, names: Sequence[str], about: About) -> Floats | None:
+        """The squares of the errors of a table's cells, 0 where unknown; None if no formula is.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+        """
+        table = self.table(*names)
+        errors = table.standard_errors if about == "respondents" else table.population_errors
+        return None if errors is None else np.nan_to_num(errors) ** 2
 
     def checked_weights(self, names: Sequence[str], weights: ArrayLike) -> Floats:
         """The weights of a query as an array.

@@ -214,6 +214,11 @@ class JointEstimate(Estimate):
         """The number of reports."""
         return self.counts.n
 
+    @property
+    def whole_reports(self) -> JointEstimate:
+        """Itself."""
+        return self
+
     def independence(self, first: str, second: str) -> TestResult:
         """As ``Estimate.independence``.
 

@@ -89,6 +89,11 @@ class SharesEstimate(Estimate):
         """The number of reports."""
         return self.reports
 
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """All of the attributes."""
+        return (self.names,)
+
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The estimated joint distribution of some of the attributes, in any order.
 

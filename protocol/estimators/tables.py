@@ -245,6 +245,11 @@ class Table:
         """
         return self._law().covariance(about)
 
+    @property
+    def exact(self) -> bool:
+        """Whether it is without error about the respondents."""
+        return self.standard_errors is not None and not self.standard_errors.any()
+
     def reach(self, about: About = "respondents") -> NDArray[np.float64]:
         """By how much one report can change each raw cell; 0 where that is exact, or not known."""
         return np.broadcast_to(self._law().reach(about), self.values.shape)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.crypto.randomness import Stream
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
-from protocol.estimators.synthetic import synthesize, synthesize_weighted
+from protocol.estimators.synthetic import synthesize
 from protocol.surveys.records import Records
 from scenarios.errors import UsageError
 from scenarios.files.comma_separated import records_text, write_csv
@@ -107,9 +106,6 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
 
 def _synthetic(estimate: Estimate, stream: Stream) -> Records:
     try:
-        if isinstance(estimate, AdjustedEstimate):
-            codes, weights = estimate.counts.codes, estimate.adjusted.weights
-            return synthesize_weighted(codes, weights, estimate.survey, estimate.n, stream)
         return synthesize(estimate, estimate.n, stream)
     except ValueError as error:
         raise UsageError(f"--synthetic: {error}") from error

@@ -12,7 +12,7 @@ import msgspec
 from protocol.audit.ledger import Charging
 from protocol.audit.walk import Fold, Step, Walk
 from protocol.errors import ProtocolError
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
 from protocol.messages import (
     AGGREGATOR,
@@ -32,7 +32,6 @@ from protocol.session.so_far import SoFar
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.rounds import Ended, RoundCounter
 
 MOST = 50
@@ -372,7 +371,7 @@ class StandingWriter(Fold):
                     self._spend()
                     self._estimated = estimate, _lines(estimate, self._intervals)
                 respondents, (lines, more) = estimate.n, self._estimated[1]
-                keys = isinstance(estimate, KeyValueTables)
+                keys = estimate.keyed is not None
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = _failure(error)
@@ -440,8 +439,8 @@ def _failure(error: Exception) -> str:
 
 def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     """The first figures of an estimate, and how many further attributes or keys it has."""
-    if isinstance(estimate, KeyValueTables):
-        return _keys(estimate, intervals)
+    if estimate.keyed is not None:
+        return _keys(estimate.keyed, intervals)
     means = estimate.attribute_means()
     if means:
         found = [
@@ -470,7 +469,7 @@ def _shares(estimate: Estimate, attribute: Attribute, intervals: Intervals) -> I
         yield _line(attribute.name, category, figure, (0.0, 1.0))
 
 
-def _keys(estimate: KeyValueTables, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
+def _keys(estimate: Keyed, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     names, most = estimate.survey.names, LINES // 2
     shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
     means = figures_of(estimate.means, estimate.mean_intervals(*intervals))

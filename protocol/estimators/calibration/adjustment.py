@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.margins import Calibrated, Margin, far_shares
 from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers import join_codes, split_codes
@@ -226,10 +225,9 @@ class AdjustedEstimate(Estimate):
     @classmethod
     def of(
         cls,
-        joint: JointEstimate,
+        before: Estimate,
         known: Sequence[Margin] = (),
         *,
-        tables: Estimate | None = None,
         sweeps: int = SWEEPS,
         tolerance: float = TOLERANCE,
     ) -> AdjustedEstimate:
@@ -240,21 +238,19 @@ class AdjustedEstimate(Estimate):
         and raked, so that no two targets contradict each other.
 
         Args:
-            joint: of the reports.
+            before: gives the reports, and the tables of their blocks.
             known: margins of the population.
-            tables: gives the blocks' tables; by default they are estimated from these reports
-                alone.
             sweeps, tolerance: as of ``adjust_records``.
 
         Raises:
             SurveyError: a margin of an unknown attribute.
-            ValueError: a block of more than 2**27 cells, as ``adjust_records``, or as
-                ``CalibratedEstimate.of`` if there are margins.
+            ValueError: no reports of whole records, a block of more than 2**27 cells, as
+                ``adjust_records``, or as ``CalibratedEstimate.of`` if there are margins.
         """
-        survey = joint.survey
-        estimate = tables or joint
-        if known:
-            estimate = CalibratedEstimate.of(estimate, known)
+        survey, joint = before.survey, before.whole_reports
+        if joint is None:
+            raise ValueError(f"{before!r} cannot be raked: expected reports of whole records")
+        estimate = CalibratedEstimate.of(before, known) if known else before
         targets = []
         for block in joint.blocks:
             proportions = estimate.table(*block.attributes, projection="clip").values
@@ -263,12 +259,19 @@ class AdjustedEstimate(Estimate):
         # Last, since the last ones of a sweep are met exactly.
         targets += [Target(survey.axes(margin.names), margin.shares) for margin in known]
         adjusted = adjust_records(joint.counts, targets, sweeps=sweeps, tolerance=tolerance)
-        return cls(survey, joint.counts, adjusted, tuple(known), tables or joint)
+        return cls(survey, joint.counts, adjusted, tuple(known), before)
 
     @property
     def n(self) -> int:
         """The number of reports."""
         return self.counts.n
+
+    @property
+    def calibration(self) -> Calibrated:
+        """By raking; errors are unknown."""
+        far = [] if self.before is None else far_shares(self.before, self.known)
+        fit = self.adjusted
+        return Calibrated("raking", self.known, far, False, fit.effective_n, fit)
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The weight of the records in every combination of categories, without standard errors."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from protocol.estimators.calibration.margins import (
+    Calibrated,
     FarShare,
     Margin,
     checked_margins,
@@ -56,7 +57,7 @@ class CalibratedEstimate(Estimate):
 
     Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
     their covariance, C is that of the table with them, and M is what is known. Of reports it is the
-    linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
+    linear calibration of Deville and Sarndal (Calibrated Estimators in Survey Sampling, JASA 87,
     1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
     agree with the margins and with each other, and are signed.
@@ -123,9 +124,14 @@ class CalibratedEstimate(Estimate):
         return self.source.estimate.n
 
     @property
-    def before(self) -> Estimate:
-        """The estimate that was calibrated."""
-        return self.source.estimate
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """Those of the estimate that was calibrated."""
+        return self.source.estimate.clusters
+
+    @property
+    def calibration(self) -> Calibrated:
+        """Linear."""
+        return Calibrated("linear", self.known, self.far, self.clear, self.effective_n)
 
     @property
     def clear(self) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,12 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.tables import marginal
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed, shown
+
+if TYPE_CHECKING:
+    from protocol.estimators.calibration.adjustment import Adjusted
+
+Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
+"""How an estimate is made to agree with known margins."""
 
 MAX_CELLS = 1_000
 """The most cells of all margins together."""
@@ -179,6 +185,26 @@ def far_shares(
             share, ends = float(margin.shares[place]), (float(low[place]), float(high[place]))
             found.append(FarShare(margin.names, cell, share, *ends))
     return found
+
+
+class Calibrated(NamedTuple):
+    """How an estimate was made to agree with known margins.
+
+    Attributes:
+        method: which of the three.
+        known: the margins; raking may have none, and agree with estimated ones alone.
+        far: known shares that the reports contradict.
+        clear: whether errors are known.
+        effective_n: Kish's effective sample size of the weights; None if there are none.
+        fit: how well raking fits.
+    """
+
+    method: Method
+    known: tuple[Margin, ...]
+    far: Sequence[FarShare]
+    clear: bool
+    effective_n: float | None = None
+    fit: Adjusted | None = None
 
 
 def margins_of_rows(survey: Survey, rows: Sequence[Sequence[str]]) -> Iterator[Margin]:

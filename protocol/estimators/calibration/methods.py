@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.margins import Margin, Method, checked_margins
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
-
-Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
-"""How an estimate is made to agree with known margins."""
 
 
 def calibrate(
@@ -51,7 +46,7 @@ def calibrate(
         raise ValueError(f"method {method!r:.60}: expected one of {allowed}")
     checked_margins(estimate.survey, margins)
     if method == "raking":
-        return AdjustedEstimate.of(_reports_of(estimate), margins, tables=estimate)
+        return AdjustedEstimate.of(estimate, margins)
     if method == "linear":
         return CalibratedEstimate.of(estimate, margins)
     if len(margins) != 1:
@@ -60,10 +55,3 @@ def calibrate(
             "several attributes together"
         )
     return PostStratifiedEstimate.of(estimate, margins[0])
-
-
-def _reports_of(estimate: Estimate) -> JointEstimate:
-    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if not isinstance(joint, JointEstimate):
-        raise ValueError(f"{estimate!r} cannot be raked: expected reports of whole records")
-    return joint

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.margins import (
+    Calibrated,
+    Margin,
+    checked_margins,
+    far_shares,
+)
 from protocol.estimators.calibration.residuals import residual_mean, residual_table
 from protocol.estimators.calibration.sources import Source, source_of
 from protocol.estimators.estimate import Estimate
@@ -89,9 +94,15 @@ class PostStratifiedEstimate(Estimate):
         return self.source.estimate.n
 
     @property
-    def before(self) -> Estimate:
-        """The estimate that was calibrated."""
-        return self.source.estimate
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """Those of the estimate that was calibrated."""
+        return self.source.estimate.clusters
+
+    @property
+    def calibration(self) -> Calibrated:
+        """By strata."""
+        far = far_shares(self.source.estimate, [self.known])
+        return Calibrated("post-stratified", (self.known,), far, self.clear)
 
     @property
     def clear(self) -> bool:

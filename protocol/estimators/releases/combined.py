@@ -44,8 +44,7 @@ class CombinedEstimate(Estimate):
     Args:
         survey: what was asked.
         releases: whose randomness is independent given the answers.
-        final: the whole records among them, whose reports RR-Adjustment weighs; None if there are
-            none.
+        whole_reports: the whole records among them; None if there are none.
 
     Raises:
         ValueError: no release, or releases of more than two numbers of reports.
@@ -53,7 +52,7 @@ class CombinedEstimate(Estimate):
 
     survey: Survey
     releases: tuple[Release, ...]
-    final: JointEstimate | None = None
+    whole_reports: JointEstimate | None = None
 
     def __post_init__(self) -> None:
         if not self.releases:

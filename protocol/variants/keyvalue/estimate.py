@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import LEVEL, About, Interval, checked
 from protocol.estimators.projection import Projection, project
@@ -82,6 +82,11 @@ class KeyValueTables(Estimate):
     def n(self) -> int:
         """How many respondents reported."""
         return int(self.counts[0].sum())
+
+    @property
+    def keyed(self) -> Keyed:
+        """Itself."""
+        return self
 
     @property
     def frequencies(self) -> Floats:

@@ -24,6 +24,7 @@ from protocol.estimators.inference.cumulants import (
 )
 from protocol.estimators.inference.laws import About, ErrorLaw
 from protocol.estimators.inference.scores import (
+    MOST_COVARIANCE_CELLS,
     check_covariance,
     multinomial,
     two_valued,
@@ -243,6 +244,12 @@ class GroupedEstimate(Estimate):
             unknown = np.full(shares.shape, np.nan)
             groups.append(replace(group, shares=shares, errors=unknown, reported=unknown))
         return replace(self, groups=tuple(groups))
+
+    def squared_errors(self, names: Sequence[str], about: About) -> Floats | None:
+        """As ``Estimate.squared_errors``; of few cells, about whom is said."""
+        if math.prod(self.sizes_of(names)) <= MOST_COVARIANCE_CELLS:
+            return self._covariance(self._holding(names), names, about).diagonal()
+        return Estimate.squared_errors(self, names, about)
 
     def _overlaps(self) -> Overlaps:
         weights = {group.names: group.n for group in self.groups if group.n}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import (
     Intervals,
@@ -23,7 +23,6 @@ from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.formatting import NONE, count, cut
 from scenarios.report.intervals import decimal, in_percent
 from scenarios.report.page import diagrams
@@ -102,8 +101,8 @@ def estimate(
     if found is None:
         return Section(key="estimate", title=title, lead="There is none to show."), {}
     asked = _Asked(intervals, projection, truth, [], [])
-    if isinstance(found, KeyValueTables):
-        panels = tuple(_keys(found, asked))
+    if found.keyed is not None:
+        panels = tuple(_keys(found.keyed, asked))
         what, left = "key", rest(len(found.survey.names), KEYS, "keys, in the tables")
     else:
         panels = tuple(_means(found, asked)) or tuple(_panels(found, asked))
@@ -162,7 +161,7 @@ def _means(found: Estimate, asked: _Asked) -> Iterator[Panel]:
         )
 
 
-def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
+def _keys(found: Keyed, asked: _Asked) -> Iterator[Panel]:
     names, most = found.survey.names, LISTED // 2
     more = rest(len(names), most, "keys in the JSON report")
     for key, title, heads, values, ends in (

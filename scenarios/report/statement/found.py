@@ -10,12 +10,9 @@ from itertools import islice
 import numpy as np
 
 from protocol.audit.audit import Audit
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.releases.combined import CombinedEstimate
-from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.report.formatting import NONE, count, cut
 from scenarios.report.intervals import decimal, in_percent
 from scenarios.report.rounds import waits_of
@@ -82,8 +79,8 @@ def found(
     if estimate is None:
         return None
     figures: list[Shown] = []
-    if isinstance(estimate, KeyValueTables):
-        rows, what = list(_keys(estimate, intervals, figures)), "keys"
+    if estimate.keyed is not None:
+        rows, what = list(_keys(estimate.keyed, intervals, figures)), "keys"
         heads = "Key", "#Held by", "#Mean"
     elif estimate.attribute_means():
         rows, what = list(_means(estimate, intervals, figures)), "means"
@@ -139,8 +136,8 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     """Which attributes were randomized together, if some were and not all."""
-    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if not isinstance(joint, JointEstimate):
+    joint = estimate.whole_reports
+    if joint is None:
         return
     clusters = [block.attributes for block in joint.blocks if len(block.attributes) > 1]
     if not clusters or len(joint.blocks) == 1:
@@ -162,9 +159,7 @@ def _means(
         yield cut(name), value, bracketed(one, figure)
 
 
-def _keys(
-    estimate: KeyValueTables, intervals: Intervals, figures: list[Shown]
-) -> Iterator[tuple[str, ...]]:
+def _keys(estimate: Keyed, intervals: Intervals, figures: list[Shown]) -> Iterator[tuple[str, ...]]:
     """The keys that most hold."""
     shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
     means = figures_of(estimate.means, estimate.mean_intervals(*intervals))

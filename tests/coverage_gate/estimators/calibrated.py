@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.calibration.methods import Method, calibrate
+from protocol.estimators.calibration.margins import Margin, Method
+from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.counts import Counts as Histogram
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointEstimate

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin, far_shares
-from protocol.estimators.calibration.methods import Method, calibrate
+from protocol.estimators.calibration.margins import Margin, Method, far_shares
+from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointEstimate

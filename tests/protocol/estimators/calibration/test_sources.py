@@ -12,8 +12,8 @@ import pytest
 from protocol.errors import SurveyError
 from protocol.estimators.calibration import sources
 from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import margins_of_rows
-from protocol.estimators.calibration.methods import Method, calibrate
+from protocol.estimators.calibration.margins import Method, margins_of_rows
+from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.calibration.sources import source_of
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
