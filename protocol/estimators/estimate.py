@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
@@ -13,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, exact_law
+from protocol.estimators.inference.laws import LEVEL, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -67,6 +68,13 @@ class Estimate(ABC):
         """The number of respondents it is about."""
 
     @abstractmethod
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The raw cells of the table of some attributes, none of them unknown or repeated.
+
+        Raises:
+            ValueError: no name, or a table that this result cannot give.
+        """
+
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The joint distribution of some attributes, in any order.
 
@@ -75,6 +83,8 @@ class Estimate(ABC):
             ValueError: no name, an unknown projection, or a table that this result cannot give.
             NoLikelihoodError: ``em``, of a result that has no likelihood (``likeliest``).
         """
+        self.sizes_of(names)
+        return self._made(names, self.cells(names), projection)
 
     def likeliest(
         self, *names: str, prior: float = 1.0, gap: float = GAP, at_most: int = STEPS
@@ -97,7 +107,7 @@ class Estimate(ABC):
             NoLikelihoodError: what is published does not have the likelihood of the reports.
         """
         raw = self.table(*names)
-        return raw.fitted(*self._fitted(raw.names, prior=prior, gap=gap, at_most=at_most))
+        return raw.fitted(*self._fitted(names, prior=prior, gap=gap, at_most=at_most))
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
@@ -121,13 +131,29 @@ class Estimate(ABC):
             return Estimated(value, 0.0, exact_law(value))
         return found
 
-    @abstractmethod
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight, of ``checked_weights``; that of the same for all is not used.
+
+        By default it follows from the table, with a normal error from its covariance.
 
         Raises:
             ValueError: no name, or attributes that this result says nothing about together.
         """
+        table, flat = self.table(*names), weights.reshape(-1)
+        value = float(table.values.reshape(-1) @ flat)
+        errors: list[float | None] = []
+        sides: tuple[About, About] = ("respondents", "population")
+        for about in sides:
+            try:
+                variance = float(flat @ table.covariance(about) @ flat)
+            except ValueError:
+                variance = -1.0  # unknown
+            errors.append(math.sqrt(variance) if variance > 0 else None)
+        if table.exact:
+            errors[0] = 0.0
+        least, most = float(weights.min()), float(weights.max())
+        law = NormalLaw.of_errors(value, *errors, least=least, most=most)
+        return Estimated(value, errors[0], law)
 
     def _repr_html_(self) -> str:
         """The share of every category, or the mean of every attribute, as an HTML table."""
@@ -316,33 +342,21 @@ class Estimate(ABC):
             weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
         return weights
 
-    def _table(
-        self,
-        names: tuple[str, ...],
-        projection: Projection,
-        values: Floats,
-        *,
-        standard_errors: Floats | None = None,
-        population_errors: Floats | None = None,
-        law: ErrorLaw | None = None,
-    ) -> Table:
+    def _made(self, names: tuple[str, ...], cells: Cells, projection: Projection) -> Table:
         """The table of some attributes, projected."""
+        values, given, sampled, law, n = cells
         raw = Table(
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
             values=values,
-            standard_errors=standard_errors,
-            population_errors=population_errors,
-            n=self.n,
+            standard_errors=given,
+            population_errors=sampled,
+            n=self.n if n is None else n,
             law=law,
         )
-        return self._projected(raw, projection)
-
-    def _projected(self, raw: Table, projection: Projection) -> Table:
-        """A raw table of this estimate as it was asked for."""
-        if projection != "em":
+        if projection != "em" or np.isnan(values).all():
             return raw.projected(projection)
-        return raw.fitted(*self._fitted(raw.names, prior=1.0, gap=GAP, at_most=STEPS))
+        return raw.fitted(*self._fitted(names, prior=1.0, gap=GAP, at_most=STEPS))
 
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int

@@ -24,8 +24,7 @@ from protocol.estimators.inference.products import product_interval
 from protocol.estimators.inference.scores import check_covariance, product
 from protocol.estimators.joint import JointEstimate, mean_squared_error
 from protocol.estimators.likelihood import Fit
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import FEWEST, Estimated, Table, standard_errors
+from protocol.estimators.tables import FEWEST, Cells, Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, check_partition
@@ -103,8 +102,8 @@ class ProductEstimate(Estimate):
         """The number of reports."""
         return self.joint.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The product of the tables of the groups concerned, in any order of the attributes.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The product of the tables of the groups concerned.
 
         Errors are of first order (delta method). A report y enters cell v by
         ``h_y = sum_g prod_{k != g} pi_k(v_k) Q_g[y_g, v_g]``, with Q_g the inverse of group g's
@@ -132,9 +131,7 @@ class ProductEstimate(Estimate):
                 known &= ~np.isnan(self.spread(_known(errors), names, table.names))
         given = np.where(given_known, found.given, np.nan)
         sampled = np.where(sampled_known, found.sampled, np.nan)
-        return self._table(
-            names,
-            projection,
+        return Cells(
             product(margins),
             standard_errors=standard_errors(given, found.given, found.second / FEWEST),
             # Sampling adds to the variance: half of it without is too few reports too.

@@ -34,10 +34,10 @@ from protocol.estimators.inference.scores import (
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection, project
+from protocol.estimators.projection import project
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     change_by_one,
     standard_error,
     standard_errors,
@@ -265,8 +265,8 @@ class JointEstimate(Estimate):
             fakes = inverse.fakes.reshape(shares.shape) / inverse.fakes.sum()
         return PairReports.together(shares, self.n, keep=1 / inverse.alpha, fakes=fakes)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some attributes, in any order.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some attributes.
 
         ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
@@ -290,9 +290,7 @@ class JointEstimate(Estimate):
             each = change_by_one(estimate, ends, self.n, sampled=sampled)
             return arranged(standard_errors((squares - less) / self.n, scale, each))
 
-        return self._table(
-            names,
-            projection,
+        return Cells(
             arranged(estimate),
             standard_errors=errors(estimate, 0.0),
             population_errors=errors(estimate**2, 1.0),

@@ -26,10 +26,9 @@ from protocol.estimators.inference.scores import (
     two_valued,
 )
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     change_by_one,
     standard_error,
     standard_errors,
@@ -94,8 +93,8 @@ class SharesEstimate(Estimate):
         """All of the attributes."""
         return (self.names,)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some of the attributes, in any order.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some of the attributes.
 
         Errors are of the estimated shares, by ``Randomizer.sum_variances``; where these are not
         known, a table of all attributes has them by ``Randomizer.variances``, and one of fewer has
@@ -103,7 +102,7 @@ class SharesEstimate(Estimate):
 
         Raises:
             SurveyError: an unknown or repeated name.
-            ValueError: no name, one that was not reported on, or an unknown projection.
+            ValueError: no name, or one that was not reported on.
         """
         cells = self._cells(names)
         shares = self._shares()
@@ -111,19 +110,11 @@ class SharesEstimate(Estimate):
         given = self._variances(shares, cells)
         sizes = self.sizes_of(names)
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
+        values = np.ascontiguousarray(values.reshape(sizes))
         if given is None:
-            return self._table(
-                names,
-                projection,
-                np.ascontiguousarray(values.reshape(sizes)),
-                standard_errors=None,
-                population_errors=None,
-                law=law,
-            )
-        return self._table(
-            names,
-            projection,
-            np.ascontiguousarray(values.reshape(sizes)),
+            return Cells(values, law=law)
+        return Cells(
+            values,
             standard_errors=self._errors(shares, cells, given, 0.0).reshape(sizes),
             population_errors=self._errors(shares, cells, given, 1.0).reshape(sizes),
             law=law,

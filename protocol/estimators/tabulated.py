@@ -28,6 +28,7 @@ from protocol.estimators.inference.scores import (
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
     Table,
     change_by_one,
@@ -98,12 +99,10 @@ class ExactEstimate(Estimate):
             else "expected at least one attribute"
         )
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """Exact shares; their standard error given the data is 0."""
         shares = self.exact(*names) / self.n
-        return self._table(
-            names,
-            projection,
+        return Cells(
             np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
             population_errors=standard_errors(

@@ -22,8 +22,7 @@ from protocol import (
 )
 from protocol.crypto.randomness import Stream
 from protocol.estimators.joint import JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Table
+from protocol.estimators.tables import Cells
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from scenarios import Context, Finished, Scenario, crash, delay, duplicate, town
@@ -48,10 +47,10 @@ class PlainAnswers(RRIndependent, frozen=True):
 class EachAlone(JointEstimate):
     """Tables of one attribute."""
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         if len(names) > 1:
             raise ValueError("one attribute alone")
-        return super().table(*names, projection=projection)
+        return super().cells(names)
 
 
 class Apart(RRIndependent, frozen=True):

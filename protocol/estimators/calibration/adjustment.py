@@ -19,8 +19,7 @@ from protocol.estimators.calibration.linear import CalibratedEstimate
 from protocol.estimators.calibration.margins import Calibrated, Margin, far_shares
 from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers import join_codes, split_codes
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -273,9 +272,9 @@ class AdjustedEstimate(Estimate):
         fit = self.adjusted
         return Calibrated("raking", self.known, far, False, fit.effective_n, fit)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """The weight of the records in every combination of categories, without standard errors."""
-        return self._table(names, projection, self._weighted(names))
+        return Cells(self._weighted(names))
 
     def _reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError("RR-Adjustment weighs reports and has no likelihood")

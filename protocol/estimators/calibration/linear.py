@@ -15,12 +15,11 @@ from protocol.estimators.calibration.margins import (
     checked_margins,
     far_shares,
 )
-from protocol.estimators.calibration.residuals import residual_mean, residual_table
+from protocol.estimators.calibration.residuals import residual_cells, residual_mean
 from protocol.estimators.calibration.sources import Reports, Source, Sums, source_of
 from protocol.estimators.counts import effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
@@ -146,8 +145,8 @@ class CalibratedEstimate(Estimate):
             return None
         return effective_number(weights, self.source.estimate.counts.counts)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The calibrated joint distribution of some attributes, in any order.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The calibrated joint distribution of some attributes.
 
         A cell that the margins determine has an error of 0 about the population.
         """
@@ -155,7 +154,7 @@ class CalibratedEstimate(Estimate):
         together = self.source.covariances(names)
         values = raw.values + together @ self.regression.change
         left = self._left(raw, together, names)
-        return self._projected(residual_table(self, self.source, names, values, left), projection)
+        return residual_cells(self, self.source, names, values, left)
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The calibrated mean of a weight; the standard error given the data is unknown."""

@@ -14,11 +14,10 @@ from protocol.estimators.calibration.margins import (
     checked_margins,
     far_shares,
 )
-from protocol.estimators.calibration.residuals import residual_mean, residual_table
+from protocol.estimators.calibration.residuals import residual_cells, residual_mean
 from protocol.estimators.calibration.sources import Source, source_of
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
 
@@ -111,11 +110,11 @@ class PostStratifiedEstimate(Estimate):
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The post-stratified joint distribution of some attributes, in any order."""
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The post-stratified joint distribution of some attributes."""
         sizes = self.sizes_of(names)
         values, left = self._sums(names, np.eye(math.prod(sizes)).reshape(-1, *sizes))
-        return self._projected(residual_table(self, self.source, names, values, left), projection)
+        return residual_cells(self, self.source, names, values, left)
 
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The post-stratified mean of a weight; the standard error given the data is unknown."""

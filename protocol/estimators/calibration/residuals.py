@@ -10,13 +10,13 @@ from protocol.estimators.calibration.sources import Skewed, Source
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import ErrorLaw, NormalLaw, Variance
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers.exact import Floats
 
 
-def residual_table(
+def residual_cells(
     estimate: Estimate, source: Source, names: Sequence[str], values: Floats, left: Floats
-) -> Table:
+) -> Cells:
     """A calibrated table, with errors about the population alone.
 
     Before calibration the variance and skewness of a cell depend on its true share in a known way
@@ -40,13 +40,9 @@ def residual_table(
     if told is not None:
         # What the margins determine is exact, however few reports there are.
         errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
-    return Table(
-        names=tuple(names),
-        categories=tuple(estimate.survey.attribute(name).categories for name in names),
-        values=values,
-        standard_errors=None,
+    return Cells(
+        values,
         population_errors=errors,
-        n=estimate.n,
         law=_residual_law(source.skewed(names), values, left, np.sqrt(estimate.n * left / before)),
     )
 
@@ -64,7 +60,7 @@ def residual_mean(
     Its law follows from that before calibration, as that of a table's cells does.
 
     Args:
-        estimate, source, names: as for ``residual_table``.
+        estimate, source, names: as for ``residual_cells``.
         weights: of the table's cells.
         value: the mean.
         left: its estimated variance.

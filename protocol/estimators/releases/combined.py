@@ -13,10 +13,9 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import DeferredLaw
 from protocol.estimators.joint import JointEstimate
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
 from protocol.estimators.releases.combined_errors import Combination
 from protocol.estimators.releases.release import Release
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import Cells, Estimated, standard_error, standard_errors
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
@@ -68,8 +67,8 @@ class CombinedEstimate(Estimate):
         """The number of respondents: the reports of the largest release."""
         return max(release.n for release in self.releases)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some attributes, in any order.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some attributes.
 
         Given the answers the variance of a cell is the sum over the releases of
         ``(E h**2 - E g**2) / n``, with h what a report counts for the cell, whose mean given the
@@ -82,9 +81,7 @@ class CombinedEstimate(Estimate):
         sampled = variances + (values - values**2) / self.n
         each, reach = found.changes_by_one()
         more = each + reach * np.abs(1 - 2 * values) / self.n
-        return self._table(
-            names,
-            projection,
+        return Cells(
             values,
             standard_errors=standard_errors(variances, scale, each)
             if found.randomized

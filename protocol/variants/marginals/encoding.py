@@ -18,7 +18,7 @@ from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.binary import MAX_ATTRIBUTES
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
@@ -206,11 +206,11 @@ class EncodedEstimate(Estimate):
         """The number of respondents."""
         return self.estimate.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The joint distribution of some attributes, in any order; codes of no category dropped."""
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The joint distribution of some attributes; codes of no category dropped."""
         encoding = binary_encoding(self.survey)
-        raw = self.estimate.table(*encoding.bits_of(*names))
-        return self._projected(encoding.decode(raw), projection)
+        found = encoding.decode(self.estimate.table(*encoding.bits_of(*names)))
+        return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes whose bits can be in one table."""

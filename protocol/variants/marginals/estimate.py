@@ -23,7 +23,7 @@ from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
 from protocol.estimators.inference.scores import two_valued
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_error
+from protocol.estimators.tables import Cells, Estimated, Table, standard_error
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
@@ -125,10 +125,11 @@ class MarginalEstimate(Estimate):
         """
         return replace(self, pooling="coefficients")
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The joint distribution of at most k attributes, in any order."""
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The joint distribution of at most k attributes."""
         masks, order = self._asked(names)
-        return self._projected(self._tables([names], masks, order)[0], projection)
+        [found] = self._tables([names], masks, order)
+        return found
 
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """The table of every pair of attributes, (first, second), (first, third) and so on.
@@ -141,8 +142,10 @@ class MarginalEstimate(Estimate):
         names = list(combinations(self.survey.names, 2))
         if not names or self.counts.plan.k < 2:
             return []
-        tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
-        return [self._projected(table, projection) for table in tables]
+        found = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
+        return [
+            self._made(pair, cells, projection) for pair, cells in zip(names, found, strict=True)
+        ]
 
     def _reported(self, names: Sequence[str]) -> list[Reported]:
         """By PS the reports on all marginals that hold the attributes; by HT those on any of them.
@@ -267,7 +270,7 @@ class MarginalEstimate(Estimate):
         names: Sequence[tuple[str, ...]],
         masks: NDArray[np.uint32],
         order: tuple[int, ...],
-    ) -> list[Table]:
+    ) -> list[Cells]:
         found = self._found(masks)
         arrays = (
             found.tables(),
@@ -279,16 +282,12 @@ class MarginalEstimate(Estimate):
         values, given, sampled = (
             np.ascontiguousarray(array.reshape(shape).transpose(axes)) for array in arrays
         )
-        categories = {attribute.name: attribute.categories for attribute in self.survey.attributes}
         return [
-            Table(
-                names=asked,
-                categories=tuple(categories[name] for name in asked),
-                values=values[i],
-                standard_errors=given[i],
-                population_errors=sampled[i],
-                n=self.n,
-                law=DeferredLaw(partial(self._law, asked), partial(self._covariance, asked)),
+            Cells(
+                values[i],
+                given[i],
+                sampled[i],
+                DeferredLaw(partial(self._law, asked), partial(self._covariance, asked)),
             )
             for i, asked in enumerate(names)
         ]

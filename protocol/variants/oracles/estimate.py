@@ -12,7 +12,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tables import Estimated, Table, standard_error
+from protocol.estimators.tables import Cells, Estimated, Table, standard_error
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -62,30 +62,22 @@ class AttributeShares(Estimate):
         """The number of respondents."""
         return self.respondents
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated distribution of one attribute.
 
         Raises:
             SurveyError: an unknown or repeated name.
-            ValueError: not one attribute, or an unknown projection.
+            ValueError: not one attribute.
         """
         name = self._only(names)
         asked = self._asked(name)
         if not asked:
             unknown = np.full(self.survey.attribute(name).size, np.nan)
-            return Table(
-                names=(name,),
-                categories=(self.survey.attribute(name).categories,),
-                values=unknown,
-                standard_errors=unknown.copy(),
-                population_errors=unknown.copy(),
-                n=0,
-                projection=projection,
-            )
-        raw = self._of(name).table(name)
-        if asked < self.n and raw.standard_errors is not None:
-            raw = replace(raw, standard_errors=self._of(name).respondents_errors(name))
-        return self._projected(raw, projection)
+            return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
+        found = self._of(name).cells(names)._replace(n=asked)
+        if asked < self.n and found.standard_errors is not None:
+            return found._replace(standard_errors=self._of(name).respondents_errors(name))
+        return found
 
     def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
         """Of those alone who reported on it."""

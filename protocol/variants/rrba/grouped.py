@@ -34,6 +34,7 @@ from protocol.estimators.likelihood import Reported
 from protocol.estimators.overlapping import Overlaps
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
     Table,
     marginal,
@@ -120,7 +121,7 @@ class GroupedEstimate(Estimate):
         """The number of respondents."""
         return self.respondents
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
@@ -133,12 +134,10 @@ class GroupedEstimate(Estimate):
             likely = marginal(group.expected, group.names, names)
             each = np.maximum(each, np.maximum(likely, 1 - likely) ** 2 / group.keep**2)
         errors = standard_errors(variance if n > 1 else np.zeros_like(values), most, each) / n
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=values / n,
-            standard_errors=errors,
-            population_errors=errors.copy(),
+        return Cells(
+            values / n,
+            errors,
+            errors.copy(),
             n=n,
             law=self._law(
                 found,
@@ -146,7 +145,6 @@ class GroupedEstimate(Estimate):
                 functools.partial(self._covariance, found, names),
             ),
         )
-        return self._projected(raw, projection)
 
     def independence(self, first: str, second: str) -> TestResult:
         """As ``Estimate.independence``; the noise-aware test where one group has them both."""

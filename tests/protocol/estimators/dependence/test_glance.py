@@ -16,8 +16,7 @@ from protocol.estimators.dependence.dependence import cramers_v, debiased_depend
 from protocol.estimators.dependence.glance import STRONG, excess_of, glance
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Table
+from protocol.estimators.tables import Cells
 from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
@@ -119,11 +118,8 @@ class TablesAlone(Estimate):
     def n(self) -> int:
         return self.own.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        return self.own.table(*names)
-
-    def _query(self, names, weights):  # type: ignore[no-untyped-def]
-        return self.own._query(names, weights)
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        return self.own.cells(names)
 
 
 def test_tables_with_covariances_say_the_same_as_reports() -> None:
