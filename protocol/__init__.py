@@ -53,14 +53,15 @@ if TYPE_CHECKING:
     )
     from protocol.estimators.inference.largest_errors import largest_errors
     from protocol.estimators.inference.laws import ErrorLaw, Interval
-    from protocol.estimators.joint import Block, JointEstimate
+    from protocol.estimators.joint import Block, JointReports
+    from protocol.estimators.linear import LinearEstimate
     from protocol.estimators.projection import Projection
-    from protocol.estimators.releases.combined import CombinedEstimate
+    from protocol.estimators.releases.combined import CombinedReleases
+    from protocol.estimators.releases.exact import ExactTables
     from protocol.estimators.releases.release import Group, Release
-    from protocol.estimators.shares import SharesEstimate
+    from protocol.estimators.releases.tallies import Tallies
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
-    from protocol.estimators.tables import Estimated, Table
-    from protocol.estimators.tabulated import ExactEstimate
+    from protocol.estimators.tables import Cells, Estimated, Table
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.populations.population import Law, Population, Resampled, TableLaw
     from protocol.randomizers import (
@@ -110,10 +111,11 @@ __all__ = [
     "Block",
     "Bounds",
     "CannotTabulateError",
+    "Cells",
     "Claim",
     "Coalition",
     "CodeRandomizer",
-    "CombinedEstimate",
+    "CombinedReleases",
     "Composed",
     "Contrast",
     "Counts",
@@ -125,18 +127,19 @@ __all__ = [
     "Estimated",
     "ExactAccountant",
     "ExactCounts",
-    "ExactEstimate",
+    "ExactTables",
     "FakeData",
     "FrequencyOracle",
     "Group",
     "GroupedEstimate",
     "HadamardResponse",
     "Interval",
-    "JointEstimate",
+    "JointReports",
     "KeepElseTable",
     "KeepUniform",
     "Kind",
     "Law",
+    "LinearEstimate",
     "LocalHashing",
     "LocalProtocolError",
     "Margin",
@@ -173,7 +176,6 @@ __all__ = [
     "Respondents",
     "SecureSum",
     "Seen",
-    "SharesEstimate",
     "SoFar",
     "Stage",
     "Stream",
@@ -183,6 +185,7 @@ __all__ = [
     "SurveyError",
     "Table",
     "TableLaw",
+    "Tallies",
     "TranscriptError",
     "UnaryEncoding",
     "UnsupportedEventError",
@@ -258,14 +261,15 @@ _HOMES = {
     ),
     "protocol.estimators.inference.largest_errors": ("largest_errors",),
     "protocol.estimators.inference.laws": ("ErrorLaw", "Interval"),
-    "protocol.estimators.joint": ("Block", "JointEstimate"),
+    "protocol.estimators.linear": ("LinearEstimate",),
+    "protocol.estimators.joint": ("Block", "JointReports"),
     "protocol.estimators.projection": ("Projection",),
-    "protocol.estimators.releases.combined": ("CombinedEstimate",),
+    "protocol.estimators.releases.combined": ("CombinedReleases",),
     "protocol.estimators.releases.release": ("Group", "Release"),
-    "protocol.estimators.shares": ("SharesEstimate",),
+    "protocol.estimators.releases.tallies": ("Tallies",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
-    "protocol.estimators.tables": ("Estimated", "Table"),
-    "protocol.estimators.tabulated": ("ExactEstimate",),
+    "protocol.estimators.tables": ("Cells", "Estimated", "Table"),
+    "protocol.estimators.releases.exact": ("ExactTables",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (

@@ -16,8 +16,9 @@ from protocol.estimators.dependence.association import (
     wald_test,
 )
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import total_variation
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers.marginals import Unary
 from protocol.session.variant import Probability
 from protocol.surveys.records import Records
@@ -158,8 +159,8 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
     records = _records(parameters, context)
     _, outcome = _released(parameters, context, records)
     names = records.survey.names
-    exact = ExactEstimate(
-        records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
+    exact = LinearEstimate(
+        ExactTables(records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)})
     )
     tree = chow_liu(outcome.estimate_as(MarginalEstimate), mix=parameters.mix)
     best = chow_liu(exact)

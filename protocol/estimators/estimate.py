@@ -6,12 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
+from protocol.estimators.calibration.calibrated import Calibrated
+from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.laws import LEVEL, About, Interval, NormalLaw, exact_law
@@ -23,10 +25,6 @@ from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-
-if TYPE_CHECKING:
-    from protocol.estimators.calibration.margins import Calibrated
-    from protocol.estimators.joint import JointEstimate
 
 
 class Keyed(Protocol):
@@ -83,7 +81,7 @@ class Estimate(ABC):
             ValueError: no name, an unknown projection, or a table that this result cannot give.
             NoLikelihoodError: ``em``, of a result that has no likelihood (``likeliest``).
         """
-        self.sizes_of(names)
+        self.survey.sizes_of(names)
         return self._made(names, self.cells(names), projection)
 
     def likeliest(
@@ -134,26 +132,21 @@ class Estimate(ABC):
     def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight, of ``checked_weights``; that of the same for all is not used.
 
-        By default it follows from the table, with a normal error from its covariance.
+        By default it follows from the table, with a normal error from its covariance; where this is
+        unknown the weight of a single cell has the error of that.
 
         Raises:
             ValueError: no name, or attributes that this result says nothing about together.
         """
-        table, flat = self.table(*names), weights.reshape(-1)
-        value = float(table.values.reshape(-1) @ flat)
-        errors: list[float | None] = []
-        sides: tuple[About, About] = ("respondents", "population")
-        for about in sides:
-            try:
-                variance = float(flat @ table.covariance(about) @ flat)
-            except ValueError:
-                variance = -1.0  # unknown
-            errors.append(math.sqrt(variance) if variance > 0 else None)
-        if table.exact:
-            errors[0] = 0.0
+        table = self.table(*names)
+        value = float(np.sum(table.values * weights))
+        given, sampled = (
+            _error_of_mean(table, weights, "respondents"),
+            _error_of_mean(table, weights, "population"),
+        )
         least, most = float(weights.min()), float(weights.max())
-        law = NormalLaw.of_errors(value, *errors, least=least, most=most)
-        return Estimated(value, errors[0], law)
+        law = NormalLaw.of_errors(value, given, sampled, least=least, most=most)
+        return Estimated(value, given, law)
 
     def _repr_html_(self) -> str:
         """The share of every category, or the mean of every attribute, as an HTML table."""
@@ -238,15 +231,14 @@ class Estimate(ABC):
         return None
 
     @property
-    def whole_reports(self) -> JointEstimate | None:
-        """The reports of whole records that it is made of; None if there are none."""
+    def whole_reports(self) -> Counts | None:
+        """The randomized whole records that it is made of; None if there are none."""
         return None
 
     @property
     def clusters(self) -> Sequence[tuple[str, ...]]:
         """A partition of the survey into attributes that were randomized together; may be empty."""
-        whole = self.whole_reports
-        return () if whole is None else [block.attributes for block in whole.blocks]
+        return ()
 
     @property
     def calibration(self) -> Calibrated | None:
@@ -277,7 +269,7 @@ class Estimate(ABC):
         Raises:
             SurveyError, ValueError: as ``query``.
         """
-        expected = self.sizes_of(names)
+        expected = self.survey.sizes_of(names)
         given = np.asarray(weights, np.float64)
         if given.shape != expected:
             raise ValueError(
@@ -331,7 +323,7 @@ class Estimate(ABC):
     def _weights_subset(
         self, names: Sequence[str], subset: Collection[Sequence[str]]
     ) -> NDArray[np.float64]:
-        weights = np.zeros(self.sizes_of(names))
+        weights = np.zeros(self.survey.sizes_of(names))
         attributes = [self.survey.attribute(name) for name in names]
         for combination in subset:
             if isinstance(combination, str) or len(combination) != len(attributes):
@@ -367,8 +359,8 @@ class Estimate(ABC):
         extra = tuple(dict.fromkeys(name for name in all_names if name not in names))
         return likeliest(
             reported,
-            dict(zip(names, self.sizes_of(names), strict=True)),
-            extra=dict(zip(extra, self.sizes_of(extra), strict=True)),
+            dict(zip(names, self.survey.sizes_of(names), strict=True)),
+            extra=dict(zip(extra, self.survey.sizes_of(extra), strict=True)),
             prior=prior,
             gap=gap,
             at_most=at_most,
@@ -383,10 +375,16 @@ class Estimate(ABC):
         """
         raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
 
-    def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The number of categories of each of these attributes.
 
-        Raises:
-            SurveyError: an unknown or repeated name.
-        """
-        return tuple(self.survey.sizes[axis] for axis in self.survey.axes(names))
+def _error_of_mean(table: Table, weights: Floats, about: About) -> float | None:
+    """The standard error of the mean of a weight, by a raw table; None where it is unknown."""
+    flat = weights.reshape(-1)
+    try:
+        variance = float(flat @ table.covariance(about) @ flat)
+    except ValueError:
+        errors = table.standard_errors if about == "respondents" else table.population_errors
+        if errors is None or np.count_nonzero(flat) > 1:
+            return None
+        variance = float(np.sum(np.square(flat * errors.reshape(-1)), where=flat != 0))
+    exact = about == "respondents" and table.exact
+    return 0.0 if exact else math.sqrt(variance) if variance > 0 else None

@@ -22,8 +22,9 @@ from protocol.estimators.inference.laws import (
 )
 from protocol.estimators.inference.products import product_interval
 from protocol.estimators.inference.scores import check_covariance, product
-from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.joint import JointReports, mean_squared_error
 from protocol.estimators.likelihood import Fit
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import FEWEST, Cells, Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
@@ -77,17 +78,17 @@ class ProductEstimate(Estimate):
         ValueError: the groups are not a partition, or separate what was randomized together.
     """
 
-    joint: JointEstimate
+    joint: LinearEstimate[JointReports]
     groups: Groups = ()
     survey: Survey = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "survey", self.joint.survey)
-        groups = self.groups or tuple(block.attributes for block in self.joint.blocks)
+        groups = self.groups or tuple(block.attributes for block in self.joint.source.blocks)
         object.__setattr__(self, "groups", groups)
         check_partition(self.survey, groups)
         group_of = {name: place for place, group in enumerate(groups) for name in group}
-        for block in self.joint.blocks:
+        for block in self.joint.source.blocks:
             if len({group_of[name] for name in block.attributes}) > 1:
                 raise ValueError(
                     f"attributes {block.attributes} were randomized together: "
@@ -115,7 +116,7 @@ class ProductEstimate(Estimate):
         is that it takes, or where what is left out is the larger part: two groups' own variances
         multiplied with each other.
         """
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
             raise ValueError(f"a table of {math.prod(sizes)} cells, more than {MAX_TABLE_CELLS}")
         parts = self.parts(names)
@@ -150,14 +151,14 @@ class ProductEstimate(Estimate):
     def _first_order(
         self, names: Sequence[str], parts: Sequence[tuple[str, ...]], margins: Sequence[Floats]
     ) -> _FirstOrder:
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
         found = _FirstOrder(*(np.zeros(sizes) for _ in range(4)))
         owns: list[Floats] = []
         for place, part in enumerate(parts):
             slope = product([*slopes[:place], *slopes[place + 1 :]]) ** 2
-            owns.append(self.spread(self.joint.variances(part, "respondents"), names, part))
-            own = self.spread(self.joint.variances(part, "population"), names, part)
+            owns.append(self.spread(self.joint.source.variances(part, "respondents"), names, part))
+            own = self.spread(self.joint.source.variances(part, "population"), names, part)
             np.add(found.given, slope * owns[-1], out=found.given)
             np.add(found.sampled, slope * own, out=found.sampled)
             np.add(found.scale, slope * np.abs(own), out=found.scale)
@@ -246,7 +247,7 @@ class ProductEstimate(Estimate):
 
     def spread(self, cells: NDArray[D], names: Sequence[str], part: Sequence[str]) -> NDArray[D]:
         """A part's table with an axis for each of ``names``, of length 1 for those of others."""
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         return cells.reshape(
             [size if name in part else 1 for name, size in zip(names, sizes, strict=True)]
         )
@@ -292,7 +293,7 @@ class ProductLaw(ErrorLaw):
     def covariance(self, about: About) -> Floats:
         """Of first order, as the errors of ``ProductEstimate.table``."""
         parts, tables = self._groups()
-        sizes = self.estimate.sizes_of(self.names)
+        sizes = self.estimate.survey.sizes_of(self.names)
         check_covariance(math.prod(sizes))
         cells, factors = [], []
         for part, table in zip(parts, tables, strict=True):
@@ -324,7 +325,7 @@ class ProductLaw(ErrorLaw):
         """The root of the whole variance about a population over that of independent groups."""
         alone = np.zeros(())
         for place, part in enumerate(parts):
-            own = self._spread(self.estimate.joint.variances(part, "population"), part)
+            own = self._spread(self.estimate.joint.source.variances(part, "population"), part)
             alone = alone + product([*spread[:place], *spread[place + 1 :]]) ** 2 * own
         whole = self.estimate.population_variances(self.names)
         ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)

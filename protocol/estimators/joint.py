@@ -1,4 +1,4 @@
-"""Estimates of joint distributions from randomized records, with standard errors.
+"""Joint distributions from randomized records, with standard errors.
 
 One class covers RR-Independent (a block per attribute), RR-Joint (one block of all), RR-Clusters
 (anything between) and, for any choice of attributes, the composed estimator RR-Ind-Joint.
@@ -20,7 +20,6 @@ from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, exact_test, noise_aware_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
@@ -30,10 +29,11 @@ from protocol.estimators.inference.scores import (
     Scores,
     check_covariance,
     ends_of_product,
-    two_valued,
+    law_of_mean,
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
+from protocol.estimators.linear import Source
 from protocol.estimators.projection import project
 from protocol.estimators.tables import (
     Cells,
@@ -168,7 +168,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class JointEstimate(Estimate):
+class JointReports(Source):
     """Unbiased estimates of any marginal of the joint distribution of the answers.
 
     Attributes of one block are unmixed together, and blocks are combined by mode products of their
@@ -193,7 +193,7 @@ class JointEstimate(Estimate):
     def __post_init__(self) -> None:
         check_partition(self.survey, [block.attributes for block in self.blocks])
         for block in self.blocks:
-            cells = math.prod(self.sizes_of(block.attributes))
+            cells = math.prod(self.survey.sizes_of(block.attributes))
             if block.randomizer.size != cells:
                 raise ValueError(
                     f"block {block.attributes}: randomizer of size {block.randomizer.size}, "
@@ -207,7 +207,7 @@ class JointEstimate(Estimate):
             raise ValueError("no reports: expected at least one")
 
     def __repr__(self) -> str:
-        return f"<JointEstimate: n={self.n}, {len(self.blocks)} blocks>"
+        return f"<JointReports: n={self.n}, {len(self.blocks)} blocks>"
 
     @property
     def n(self) -> int:
@@ -215,12 +215,17 @@ class JointEstimate(Estimate):
         return self.counts.n
 
     @property
-    def whole_reports(self) -> JointEstimate:
-        """Itself."""
-        return self
+    def whole_reports(self) -> Counts:
+        """All of them."""
+        return self.counts
 
-    def independence(self, first: str, second: str) -> TestResult:
-        """As ``Estimate.independence``.
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """The attributes of each block."""
+        return [block.attributes for block in self.blocks]
+
+    def independence(self, first: str, second: str) -> TestResult | None:
+        """As ``Source.independence``.
 
         Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
         which are independent just where the answers are, and of one block the noise-aware test.
@@ -232,7 +237,7 @@ class JointEstimate(Estimate):
         )
         keep, beside = mine.randomizer.uniform_keep, other.randomizer.uniform_keep
         if keep is None or beside is None:
-            return Estimate.independence(self, first, second)
+            return None
         if mine is not other:
             return exact_test(reports)
         return noise_aware_test(reports, keep=keep)
@@ -247,16 +252,16 @@ class JointEstimate(Estimate):
             inverses: list[Floats] = []
             reported: list[str] = []
             for block, name in ((one, first), (other, second)):
-                sizes = self.sizes_of(block.attributes)
+                sizes = self.survey.sizes_of(block.attributes)
                 inverse = block.randomizer.unmixing(sizes, [block.attributes.index(name)])
                 named = [block.attributes[place] for place in inverse.tabulated]
-                inverses.append(inverse.apply(np.eye(math.prod(self.sizes_of(named))), 1))
+                inverses.append(inverse.apply(np.eye(math.prod(self.survey.sizes_of(named))), 1))
                 reported += named
             counts = self.counts.table(self.survey.axes(reported))
             shares = counts.reshape([len(inverse) for inverse in inverses]) / self.n
             return PairReports.apart(shares, self.n, *inverses)
         places = [one.attributes.index(name) for name in pair]
-        inverse = one.randomizer.unmixing(self.sizes_of(one.attributes), places)
+        inverse = one.randomizer.unmixing(self.survey.sizes_of(one.attributes), places)
         if isinstance(inverse, MatrixUnmixing):
             return None
         shares = self.counts.table(self.survey.axes(pair)) / self.n
@@ -276,7 +281,7 @@ class JointEstimate(Estimate):
         """
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
-        sizes = self.sizes_of(asked.grouped)
+        sizes = self.survey.sizes_of(asked.grouped)
         order = [asked.grouped.index(name) for name in names]
 
         def arranged(cells: Floats) -> Floats:
@@ -307,10 +312,10 @@ class JointEstimate(Estimate):
         estimate, squares = asked.mean_squares()
         less = estimate if about == "respondents" else estimate**2
         order = [asked.grouped.index(name) for name in names]
-        found: Floats = ((squares - less) / self.n).reshape(self.sizes_of(asked.grouped))
+        found: Floats = ((squares - less) / self.n).reshape(self.survey.sizes_of(asked.grouped))
         return found.transpose(order)
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
@@ -328,7 +333,9 @@ class JointEstimate(Estimate):
         squares = float(np.sum(shares * per_report**2)) / self.n
         added = per_report**2 - per_report_squared
         variance = float(np.sum(shares * added)) / self.n
-        law = DeferredLaw(partial(self._query_law, names, weights))
+        law = law_of_mean(
+            weights, partial(self._set_law, names), partial(self._mean_law, names, asked)
+        )
         each = float(added.max()) / self.n**2
         return Estimated(value, standard_error(variance, squares, each), law)
 
@@ -342,7 +349,7 @@ class JointEstimate(Estimate):
             SurveyError, ValueError: as ``table``.
         """
         asked = self.asked(names)
-        sizes = self.sizes_of(asked.grouped)
+        sizes = self.survey.sizes_of(asked.grouped)
         order = [asked.grouped.index(name) for name in names]
         cells = tuple(inverse.cells for inverse in asked.inverses)
 
@@ -364,7 +371,7 @@ class JointEstimate(Estimate):
             ValueError: no name, or more than 2,048 cells.
         """
         shares, inverses, grouped, _ = self.asked(names)
-        sizes = self.sizes_of(grouped)
+        sizes = self.survey.sizes_of(grouped)
         check_covariance(max(shares.size, math.prod(sizes)))
         products = np.diag(shares.reshape(-1)).reshape(shares.shape * 2)
         estimate = shares
@@ -380,22 +387,17 @@ class JointEstimate(Estimate):
         return found
 
     def _law(self, names: Sequence[str]) -> ErrorLaw:
-        return self.scores(names).law(self.table(*names).values, self.n)
+        return self.scores(names).law(self.cells(tuple(names)).values, self.n)
 
-    def _query_law(self, names: Sequence[str], weights: Floats) -> ErrorLaw:
-        """The law of a weighted mean.
+    def _set_law(self, names: Sequence[str], inside: NDArray[np.bool_]) -> ErrorLaw | None:
+        """The law of a set's share.
 
-        Two weights tell a set from the rest. If the set is one of categories of each block, its
-        share is one cell of a table that is as fine as the set; so is that of the rest.
+        A set of categories of each block is one cell of a table that is as fine as it.
         """
-        found = two_valued(weights)
-        if found is not None:
-            for inside, factor, offset in found:
-                share = self.share(names, inside)
-                if share is not None:
-                    value, scores = share
-                    return scores.law(value, self.n).times(factor, offset)
-        asked = self.asked(names)
+        share = self.share(names, inside)
+        return None if share is None else share[1].law(share[0], self.n)
+
+    def _mean_law(self, names: Sequence[str], asked: Asked, weights: Floats) -> ErrorLaw:
         return asked.weighted_law(_by_block(weights, names, asked), self.n)
 
     def share(
@@ -416,16 +418,16 @@ class JointEstimate(Estimate):
         found = asked.collapsed(_by_block(inside, names, asked))
         return None if found is None else found.first()
 
-    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+    def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         groups, mixings = [], []
         for block in self.blocks:
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if kept:
-                mixing = block.randomizer.mixing(self.sizes_of(block.attributes), kept)
+                mixing = block.randomizer.mixing(self.survey.sizes_of(block.attributes), kept)
                 mixings.append(mixing)
                 groups.append(tuple(block.attributes[place] for place in mixing.places))
         axes = self.survey.axes([name for group in groups for name in group])
-        cells = [math.prod(self.sizes_of(group)) for group in groups]
+        cells = [math.prod(self.survey.sizes_of(group)) for group in groups]
         counts = self.counts.table(axes).reshape(cells)
         return (Reported(tuple(groups), counts, tuple(mixings)),)
 
@@ -450,12 +452,12 @@ class JointEstimate(Estimate):
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if not kept:
                 continue
-            inverse = block.randomizer.unmixing(self.sizes_of(block.attributes), kept)
+            inverse = block.randomizer.unmixing(self.survey.sizes_of(block.attributes), kept)
             inverses.append(inverse)
             grouped += [block.attributes[place] for place in kept]
             reported = [block.attributes[place] for place in inverse.tabulated]
             tabulated += self.survey.axes(reported)
-            lengths.append(math.prod(self.sizes_of(reported)))
+            lengths.append(math.prod(self.survey.sizes_of(reported)))
         if weights is None:
             shares = self.counts.table(tabulated).reshape(lengths) / self.n
         else:

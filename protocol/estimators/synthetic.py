@@ -59,7 +59,7 @@ def synthesize(
     survey = estimate.survey
     check_partition(survey, clusters)
     for names in clusters:
-        if (cells := math.prod(estimate.sizes_of(names))) > MAX_TABLE_CELLS:
+        if (cells := math.prod(estimate.survey.sizes_of(names))) > MAX_TABLE_CELLS:
             raise ValueError(
                 f"cluster {tuple(names)} has {cells} cells, more than {MAX_TABLE_CELLS}: "
                 "draw from smaller clusters"
@@ -68,7 +68,9 @@ def synthesize(
     for names in clusters:
         table = estimate.table(*names, projection="simplex").values
         cell = draw(table.ravel(), n, stream).astype(np.uint64)
-        codes[:, survey.axes(names)] = split_codes(cell, estimate.sizes_of(names), survey.dtype)
+        codes[:, survey.axes(names)] = split_codes(
+            cell, estimate.survey.sizes_of(names), survey.dtype
+        )
     return Records(survey, codes)
 
 

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from protocol.estimators.calibration.margins import Method
+from protocol.estimators.calibration.calibrated import Method
 from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from protocol.audit.completeness import Completeness
-from protocol.estimators.calibration.margins import Calibrated, Margin
+from protocol.estimators.calibration.calibrated import Calibrated
+from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.response import Response

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.estimators.calibration.margins import Margin, Method, checked_margins
+from protocol.estimators.calibration.calibrated import Method
+from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.estimate import Estimate
 from protocol.surveys.survey import Survey

@@ -21,7 +21,8 @@ from protocol import (
     Seen,
 )
 from protocol.crypto.randomness import Stream
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import Cells
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
@@ -44,7 +45,7 @@ class PlainAnswers(RRIndependent, frozen=True):
         return math.inf
 
 
-class EachAlone(JointEstimate):
+class EachAlone(LinearEstimate[JointReports]):
     """Tables of one attribute."""
 
     def cells(self, names: tuple[str, ...]) -> Cells:
@@ -63,7 +64,7 @@ class Apart(RRIndependent, frozen=True):
 
     def estimate(self, result: Message) -> EachAlone:
         found = super().estimate(result)
-        return EachAlone(found.survey, found.blocks, found.counts)
+        return EachAlone(found.source)
 
 
 class Call(Message, frozen=True):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.joint import Asked, JointEstimate
+from protocol.estimators.joint import Asked, JointReports
 from protocol.randomizers import join_codes
 from protocol.randomizers.exact import Floats
 
@@ -34,7 +34,7 @@ class ScoreMoments(NamedTuple):
         return variances
 
 
-def functional_scores(joint: JointEstimate, names: Sequence[str], weights: Floats) -> Floats:
+def functional_scores(joint: JointReports, names: Sequence[str], weights: Floats) -> Floats:
     """The scores of weighted sums of a table's cells, for every distinct report.
 
     Args:
@@ -63,7 +63,7 @@ def functional_table(asked: Asked, names: Sequence[str], weights: Floats) -> Flo
     return per_report
 
 
-def unmixed(joint: JointEstimate, names: Sequence[str], weights: Floats | None = None) -> Floats:
+def unmixed(joint: JointReports, names: Sequence[str], weights: Floats | None = None) -> Floats:
     """The estimated table of some attributes, with other weights of the distinct reports, (u,)."""
     asked = joint.asked(names, weights)
     table = asked.shares
@@ -72,7 +72,7 @@ def unmixed(joint: JointEstimate, names: Sequence[str], weights: Floats | None =
     return _arranged(joint, asked, names, table)
 
 
-def moments(joint: JointEstimate, names: Sequence[str]) -> ScoreMoments:
+def moments(joint: JointReports, names: Sequence[str]) -> ScoreMoments:
     """The moments of the scores of a table's cells."""
     asked = joint.asked(names)
     values = squares = asked.shares
@@ -82,7 +82,9 @@ def moments(joint: JointEstimate, names: Sequence[str]) -> ScoreMoments:
     return ScoreMoments(*(_arranged(joint, asked, names, table) for table in (values, squares)))
 
 
-def _arranged(joint: JointEstimate, asked: Asked, names: Sequence[str], table: Floats) -> Floats:
+def _arranged(joint: JointReports, asked: Asked, names: Sequence[str], table: Floats) -> Floats:
     """A table with one axis per attribute, in the order of names."""
     order = [asked.grouped.index(name) for name in names]
-    return np.ascontiguousarray(table.reshape(joint.sizes_of(asked.grouped)).transpose(order))
+    return np.ascontiguousarray(
+        table.reshape(joint.survey.sizes_of(asked.grouped)).transpose(order)
+    )

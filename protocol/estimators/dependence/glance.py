@@ -296,9 +296,9 @@ def _clusters(
     groups: list[tuple[str, ...]] = []
     if estimate.whole_reports is not None:
         groups = [
-            tuple(name for name in block.attributes if name in names)
-            for block in estimate.whole_reports.blocks
-            if len(block.attributes) > 1
+            tuple(name for name in cluster if name in names)
+            for cluster in estimate.clusters
+            if len(cluster) > 1
         ]
     if not groups:
         strong = [

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.counts import Counts
 from protocol.estimators.inference.laws import DeferredLaw
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.inference.scores import law_of_mean
+from protocol.estimators.joint import JointReports
 from protocol.estimators.likelihood import Reported
+from protocol.estimators.linear import Source
 from protocol.estimators.releases.combined_errors import Combination
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Cells, Estimated, standard_error, standard_errors
@@ -24,7 +25,7 @@ _EXACT = 1e-15
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class CombinedEstimate(Estimate):
+class CombinedReleases(Source):
     """Tables from all releases of the same respondents' answers, by least squares.
 
     Every table is the sum of its components (``components``), and every component is the weighted
@@ -43,7 +44,7 @@ class CombinedEstimate(Estimate):
     Args:
         survey: what was asked.
         releases: whose randomness is independent given the answers.
-        whole_reports: the whole records among them; None if there are none.
+        final: the whole records among them; None if there are none.
 
     Raises:
         ValueError: no release, or releases of more than two numbers of reports.
@@ -51,7 +52,7 @@ class CombinedEstimate(Estimate):
 
     survey: Survey
     releases: tuple[Release, ...]
-    whole_reports: JointEstimate | None = None
+    final: JointReports | None = None
 
     def __post_init__(self) -> None:
         if not self.releases:
@@ -60,12 +61,22 @@ class CombinedEstimate(Estimate):
             raise ValueError("releases of more than two numbers of reports")
 
     def __repr__(self) -> str:
-        return f"<CombinedEstimate: n={self.n}, {len(self.releases)} releases>"
+        return f"<CombinedReleases: n={self.n}, {len(self.releases)} releases>"
 
     @property
     def n(self) -> int:
         """The number of respondents: the reports of the largest release."""
         return max(release.n for release in self.releases)
+
+    @property
+    def whole_reports(self) -> Counts | None:
+        """Those of the final release."""
+        return None if self.final is None else self.final.counts
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """Those of the final release."""
+        return () if self.final is None else self.final.clusters
 
     def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated joint distribution of some attributes.
@@ -90,7 +101,7 @@ class CombinedEstimate(Estimate):
             law=DeferredLaw(found.law, found.covariance),
         )
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         Its variance is that of ``table`` with h the sum of the weights times what a report counts
@@ -98,14 +109,14 @@ class CombinedEstimate(Estimate):
         """
         found = self.combination(names)
         value = float(np.sum(found.values * weights))
-        law = DeferredLaw(partial(found.mean_law, weights))
+        law = law_of_mean(weights, found.set_law, found.sum_law)
         if not found.randomized:
             return Estimated(value, 0.0, law)
         variance, scale = found.sum_variance(weights)
         each = found.sum_change_by_one(weights)
         return Estimated(value, standard_error(variance, scale, each), law)
 
-    def _reported(self, names: Sequence[str]) -> list[Reported]:
+    def reported(self, names: Sequence[str]) -> list[Reported]:
         """Of all releases. They are of the same respondents, which their product leaves aside.
 
         Where the answers themselves were counted, they alone: reports add nothing to them.
@@ -169,7 +180,7 @@ class CombinedEstimate(Estimate):
             shares = least / variances
         weights = np.where(least > _EXACT / self.n, shares, first)
         weights = np.where(np.isfinite(least), weights / weights.sum(axis=0), 0.0)
-        values = np.zeros(self.sizes_of(names))
+        values = np.zeros(self.survey.sizes_of(names))
         found = Combination(values=values, n=self.n, numbers=numbers, weights=weights, keeps=keeps)
         for release, scores in zip(releases, found.scores, strict=True):
             values += release.reported(self.survey, names, scores)

@@ -108,7 +108,7 @@ class GroupedEstimate(Estimate):
         if not any(group.n for group in self.groups):
             raise ValueError("no reports: expected at least one")
         for group in self.groups:
-            shape = self.sizes_of(group.names)
+            shape = self.survey.sizes_of(group.names)
             arrays = (group.shares, group.errors, group.reported, group.raw)
             if {array.shape for array in (*arrays, group.fakes, group.fakes_squared)} != {shape}:
                 raise ValueError(f"the table of {group.names} has another shape than {shape}")
@@ -125,7 +125,7 @@ class GroupedEstimate(Estimate):
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
-        values = np.zeros(self.sizes_of(names))
+        values = np.zeros(self.survey.sizes_of(names))
         variance, most, each = (np.zeros_like(values) for _ in range(3))
         for group in found:
             values += group.n * marginal(group.shares, group.names, names)
@@ -245,7 +245,7 @@ class GroupedEstimate(Estimate):
 
     def squared_errors(self, names: Sequence[str], about: About) -> Floats | None:
         """As ``Estimate.squared_errors``; of few cells, about whom is said."""
-        if math.prod(self.sizes_of(names)) <= MOST_COVARIANCE_CELLS:
+        if math.prod(self.survey.sizes_of(names)) <= MOST_COVARIANCE_CELLS:
             return self._covariance(self._holding(names), names, about).diagonal()
         return Estimate.squared_errors(self, names, about)
 
@@ -307,7 +307,7 @@ class GroupedEstimate(Estimate):
         self, found: Sequence[Group], names: Sequence[str], about: About
     ) -> NDArray[np.float64]:
         """Of the cells of a table, as if a group's reports had all been drawn with one table."""
-        check_covariance(math.prod(self.sizes_of(names)))
+        check_covariance(math.prod(self.survey.sizes_of(names)))
         n = sum(group.n for group in found)
         worth = sum(group.worth for group in found)
         if not all(group.worth for group in found):

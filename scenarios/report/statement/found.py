@@ -136,13 +136,10 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     """Which attributes were randomized together, if some were and not all."""
-    joint = estimate.whole_reports
-    if joint is None:
+    clusters = [names for names in estimate.clusters if len(names) > 1]
+    if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
-    clusters = [block.attributes for block in joint.blocks if len(block.attributes) > 1]
-    if not clusters or len(joint.blocks) == 1:
-        return
-    alone = sum(len(block.attributes) == 1 for block in joint.blocks)
+    alone = len(estimate.clusters) - len(clusters)
     said = some((" with ".join(map(cut, names)) for names in clusters), len(clusters), ATTRIBUTES)
     others = f"; {alone:,} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
     yield "clusters", f"randomized together: {said}{others}"

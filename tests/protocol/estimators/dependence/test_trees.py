@@ -13,7 +13,8 @@ from scipy import stats
 from protocol.errors import SurveyError
 from protocol.estimators.dependence.association import exact_test, wald_test
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, mutual_information
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -37,9 +38,9 @@ def chained(n: int = 400) -> Records:
     return Records(SURVEY, np.stack([a, b, c, d], axis=1).astype(np.int64))
 
 
-def exactly(records: Records) -> ExactEstimate:
+def exactly(records: Records) -> LinearEstimate[ExactTables]:
     names = records.survey.names
-    return ExactEstimate(records.survey, {names: records.counts(names)})
+    return LinearEstimate(ExactTables(records.survey, {names: records.counts(names)}))
 
 
 # Wald's test
@@ -250,12 +251,12 @@ def test_what_is_no_tree_is_refused() -> None:
     for mix in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match="mix"):
             chow_liu(exact, mix=mix)
-    partial = ExactEstimate(SURVEY, {("a", "b"): exact.exact("a", "b")})
+    partial = LinearEstimate(ExactTables(SURVEY, {("a", "b"): exact.source.exact("a", "b")}))
     with pytest.raises(ValueError, match="every pair"):
         chow_liu(partial)
     single = Survey("one", SURVEY.attributes[:1])
     with pytest.raises(ValueError, match="at least 2 attributes"):
-        chow_liu(ExactEstimate(single, {("a",): exact.exact("a")}))
+        chow_liu(LinearEstimate(ExactTables(single, {("a",): exact.source.exact("a")})))
 
 
 def test_records_of_other_attributes_are_refused() -> None:

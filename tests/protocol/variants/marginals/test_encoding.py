@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from protocol.errors import SurveyError
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers import join_codes, split_codes
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.records import Records
@@ -57,8 +58,8 @@ def test_codes_come_back_from_their_bits() -> None:
 
 def test_exact_tables_come_back() -> None:
     encoded = encoded_records()
-    exact = ExactEstimate(
-        ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)}
+    exact = LinearEstimate(
+        ExactTables(ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)})
     )
     estimate = EncodedEstimate(SURVEY, exact)
     for names in (("a",), ("b",), ("c", "a"), ("b", "a", "c")):
@@ -104,8 +105,8 @@ def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
 
 def test_what_is_not_the_encoding_s_is_refused() -> None:
     encoded = encoded_records()
-    exact = ExactEstimate(
-        ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)}
+    exact = LinearEstimate(
+        ExactTables(ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)})
     )
     for names in (("a bit 1",), ("a bit 0", "a bit 1"), ("a bit 0",), ("b", "c bit 2", "c bit 1")):
         with pytest.raises(ValueError, match="expected all bits of each attribute"):
@@ -125,6 +126,8 @@ def test_what_is_not_the_encoding_s_is_refused() -> None:
 def test_nothing_to_rescale_is_refused() -> None:
     bits = binary_encoding(survey_of(3))
     records = Records(bits.binary, np.array([[1, 1]]))
-    exact = ExactEstimate(bits.binary, {bits.binary.names: records.counts(bits.binary.names)})
+    exact = LinearEstimate(
+        ExactTables(bits.binary, {bits.binary.names: records.counts(bits.binary.names)})
+    )
     with pytest.raises(ValueError, match=r"total of 0\.0"):
         bits.decode(exact.table(*bits.binary.names), rescaled=True)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import Estimated
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
@@ -216,8 +217,10 @@ def test_inp_ps_is_rr_joint() -> None:
     codes = np.stack([answers >> 2, answers >> 1 & 1, answers & 1], axis=1)
     survey = binary_survey(3)
     assert isinstance(plan.randomizer, KeepUniform)
-    joint = JointEstimate(
-        survey, (Block(survey.names, plan.randomizer),), Counts.of(codes, survey.sizes)
+    joint = LinearEstimate(
+        JointReports(
+            survey, (Block(survey.names, plan.randomizer),), Counts.of(codes, survey.sizes)
+        )
     )
     counts = MarginalCounts.of(plan, MarginalReports(np.zeros(n, np.uint8), answers))
     estimate = MarginalEstimate(survey=survey, counts=counts)
