@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,10 +42,12 @@ from protocol.estimators.tables import (
     standard_error,
     standard_errors,
 )
-from protocol.randomizers import CodeRandomizer, KeepUniform
+from protocol.randomizers import CodeRandomizer, KeepUniform, join_codes
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, Moments, TableUnmixing, Unmixing
 from protocol.surveys.survey import Survey, check_partition
+
+D = TypeVar("D", bound=np.generic)
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -62,15 +64,45 @@ class Block(msgspec.Struct, frozen=True):
 class Asked(NamedTuple):
     """What a table of some attributes takes: shares of reports, and the inverse of each block.
 
-    ``shares`` has one axis per block concerned. ``grouped`` names the attributes asked for in the
-    order in which the inverses give them. ``tabulated`` are the columns of the reports that the
-    shares are of.
+    Attributes:
+        shares: of the reports, one axis per block concerned.
+        inverses: of the blocks.
+        order: for each attribute in the order of the inverses, its place among those asked for.
+        sizes: their numbers of categories, in the order of the inverses.
+        tabulated: the columns of the reports that the shares are of.
     """
 
     shares: Floats
     inverses: tuple[Unmixing, ...]
-    grouped: tuple[str, ...]
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
     tabulated: tuple[int, ...]
+
+    def by_block(self, cells: NDArray[D], lead: int = 0) -> NDArray[D]:
+        """An array with an axis for each attribute, as one with an axis for each block.
+
+        The first ``lead`` axes stay.
+        """
+        order = [*range(lead), *(lead + place for place in self.order)]
+        blocks = [inverse.cells for inverse in self.inverses]
+        return cells.transpose(order).reshape([*cells.shape[:lead], *blocks])
+
+    def by_name(self, cells: NDArray[D]) -> NDArray[D]:
+        """An array with an axis for each block, as one with an axis for each attribute."""
+        whole = np.broadcast_to(cells, [inverse.cells for inverse in self.inverses])
+        order = np.argsort(self.order)
+        return np.ascontiguousarray(whole.reshape(self.sizes).transpose(order))
+
+    def per_report(self, weights: Floats, lead: int = 0) -> Floats:
+        """What every report counts for weighted sums of cells, one axis per block.
+
+        The mean over the reports is unbiased for the sum. The first ``lead`` axes of the weights
+        number sums.
+        """
+        found = self.by_block(weights, lead)
+        for axis, inverse in enumerate(self.inverses, lead):
+            found = inverse.apply_transposed(found, axis)
+        return found
 
     def values(self) -> Floats:
         """The estimated shares, one axis per block."""
@@ -124,7 +156,7 @@ class Asked(NamedTuple):
             if not isinstance(inverse, MatrixUnmixing):
                 parts = (shares.compress(kept, axis).sum(axis=axis) for kept in (inside, ~inside))
                 shares = np.stack(tuple(parts), axis=axis)
-        return Asked(shares, tuple(inverses), self.grouped, self.tabulated)
+        return self._replace(shares=shares, inverses=tuple(inverses))
 
     def first(self) -> tuple[Floats, Scores]:
         """The estimated share of the first cell, and its scores."""
@@ -135,23 +167,22 @@ class Asked(NamedTuple):
         return first(self.values()), self.scores().mapped(first)
 
     def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
-        """The law of the mean of a weight that takes more than two values, one axis per block.
+        """The law of the mean of a weight that takes more than two values.
 
         Its moments are those of the reports that the estimated shares would give, without what is
         negative: a few reports that are much alike do not make it certain.
         """
-        scores, values = weights, self.values()
+        cells, values = self.by_block(weights), self.values()
         likely = project(values, "clip")
         shares = likely
         for axis, inverse in enumerate(self.inverses):
-            scores = inverse.apply_transposed(scores, axis)
             shares = inverse.mixed(shares, axis)
         return weighted_law(
-            float(np.sum(values * weights)),
-            scores,
+            float(np.sum(values * cells)),
+            self.per_report(weights),
             shares,
             n,
-            squares=float(np.sum(likely * weights**2)),
+            squares=float(np.sum(likely * cells**2)),
             least=float(weights.min()),
             most=float(weights.max()),
         )
@@ -281,22 +312,16 @@ class JointReports(Source):
         """
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
-        sizes = self.survey.sizes_of(asked.grouped)
-        order = [asked.grouped.index(name) for name in names]
-
-        def arranged(cells: Floats) -> Floats:
-            return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
-
         # The largest of all cells: a cell of 0 is so up to the rounding of the others.
         scale = np.broadcast_to(np.abs(squares).max() / self.n, squares.shape)
         ends = asked.ends()
 
         def errors(less: Floats, sampled: float) -> Floats:
             each = change_by_one(estimate, ends, self.n, sampled=sampled)
-            return arranged(standard_errors((squares - less) / self.n, scale, each))
+            return asked.by_name(standard_errors((squares - less) / self.n, scale, each))
 
         return Cells(
-            arranged(estimate),
+            asked.by_name(estimate),
             standard_errors=errors(estimate, 0.0),
             population_errors=errors(estimate**2, 1.0),
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
@@ -311,9 +336,7 @@ class JointReports(Source):
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
         less = estimate if about == "respondents" else estimate**2
-        order = [asked.grouped.index(name) for name in names]
-        found: Floats = ((squares - less) / self.n).reshape(self.survey.sizes_of(asked.grouped))
-        return found.transpose(order)
+        return asked.by_name((squares - less) / self.n)
 
     def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
@@ -323,18 +346,13 @@ class JointReports(Source):
         it is unknown, as for ``table``.
         """
         asked = self.asked(names)
-        shares, inverses = asked.shares, asked.inverses
-        ordered = _by_block(weights, names, asked)
-        per_report, per_report_squared = ordered, ordered**2
-        for axis, inverse in enumerate(inverses):
-            per_report = inverse.apply_transposed(per_report, axis)
-            per_report_squared = inverse.apply_transposed(per_report_squared, axis)
+        shares, per_report = asked.shares, asked.per_report(weights)
         value = float(np.sum(shares * per_report))
         squares = float(np.sum(shares * per_report**2)) / self.n
-        added = per_report**2 - per_report_squared
+        added = per_report**2 - asked.per_report(weights**2)
         variance = float(np.sum(shares * added)) / self.n
         law = law_of_mean(
-            weights, partial(self._set_law, names), partial(self._mean_law, names, asked)
+            weights, partial(self._set_law, names), partial(asked.weighted_law, n=self.n)
         )
         each = float(added.max()) / self.n**2
         return Estimated(value, standard_error(variance, squares, each), law)
@@ -349,15 +367,7 @@ class JointReports(Source):
             SurveyError, ValueError: as ``table``.
         """
         asked = self.asked(names)
-        sizes = self.survey.sizes_of(asked.grouped)
-        order = [asked.grouped.index(name) for name in names]
-        cells = tuple(inverse.cells for inverse in asked.inverses)
-
-        def arranged(array: Floats) -> Floats:
-            spread = np.broadcast_to(array, cells).reshape(sizes)
-            return np.ascontiguousarray(spread.transpose(order))
-
-        return asked.scores().mapped(arranged)
+        return asked.scores().mapped(asked.by_name)
 
     def covariance(self, names: Sequence[str], about: About) -> Floats:
         """The covariances of the cells of a table, shape (cells, cells), in row-major order.
@@ -370,16 +380,14 @@ class JointReports(Source):
             SurveyError: an unknown or repeated name.
             ValueError: no name, or more than 2,048 cells.
         """
-        shares, inverses, grouped, _ = self.asked(names)
-        sizes = self.survey.sizes_of(grouped)
-        check_covariance(max(shares.size, math.prod(sizes)))
+        asked = self.asked(names)
+        shares, number = asked.shares, math.prod(asked.sizes)
+        check_covariance(max(shares.size, number))
         products = np.diag(shares.reshape(-1)).reshape(shares.shape * 2)
-        estimate = shares
-        for axis, inverse in enumerate(inverses):
-            estimate = inverse.apply(estimate, axis)
+        for axis, inverse in enumerate(asked.inverses):
             products = inverse.apply(inverse.apply(products, axis), axis + shares.ndim)
-        cells = np.arange(math.prod(sizes)).reshape(sizes)
-        cells = cells.transpose([grouped.index(name) for name in names]).reshape(-1)
+        estimate = asked.values()
+        cells = asked.by_name(np.arange(number).reshape(estimate.shape)).reshape(-1)
         values = estimate.reshape(-1)[cells]
         products = products.reshape(len(cells), -1)[np.ix_(cells, cells)]
         less = np.diag(values) if about == "respondents" else np.outer(values, values)
@@ -397,9 +405,6 @@ class JointReports(Source):
         share = self.share(names, inside)
         return None if share is None else share[1].law(share[0], self.n)
 
-    def _mean_law(self, names: Sequence[str], asked: Asked, weights: Floats) -> ErrorLaw:
-        return asked.weighted_law(_by_block(weights, names, asked), self.n)
-
     def share(
         self, names: Sequence[str], inside: NDArray[np.bool_]
     ) -> tuple[Floats, Scores] | None:
@@ -415,7 +420,7 @@ class JointReports(Source):
             SurveyError, ValueError: as ``table``.
         """
         asked = self.asked(names)
-        found = asked.collapsed(_by_block(inside, names, asked))
+        found = asked.collapsed(asked.by_block(inside))
         return None if found is None else found.first()
 
     def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
@@ -462,13 +467,26 @@ class JointReports(Source):
             shares = self.counts.table(tabulated).reshape(lengths) / self.n
         else:
             shares = self.counts.weighted_table(tabulated, weights).reshape(lengths)
-        return Asked(shares, tuple(inverses), tuple(grouped), tuple(tabulated))
+        order = tuple(list(names).index(name) for name in grouped)
+        sizes = self.survey.sizes_of(grouped)
+        return Asked(shares, tuple(inverses), order, sizes, tuple(tabulated))
 
+    def scored(self, names: Sequence[str], weights: Floats) -> Floats:
+        """What every distinct report counts for weighted sums of a table's cells.
 
-def _by_block(cells: NDArray[Any], names: Sequence[str], asked: Asked) -> NDArray[Any]:
-    """An array with an axis for each attribute, as one with an axis for each block."""
-    order = [list(names).index(name) for name in asked.grouped]
-    return cells.transpose(order).reshape([inverse.cells for inverse in asked.inverses])
+        Args:
+            names: the attributes of the table.
+            weights: shape ``(sums, size of the first, size of the second, ...)``.
+
+        Returns:
+            Shape (u, sums): the mean over the reports of a column is the estimated sum.
+        """
+        asked = self.asked(names)
+        places = list(asked.tabulated)
+        sizes = [self.survey.sizes[place] for place in places]
+        reported = join_codes(self.counts.codes[:, places], sizes).astype(np.intp)
+        per_report = asked.per_report(weights, lead=1).reshape(len(weights), -1)
+        return np.ascontiguousarray(per_report[:, reported].T)
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

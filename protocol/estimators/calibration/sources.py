@@ -17,12 +17,6 @@ import numpy as np
 
 from protocol.estimators.calibration.calibrated import FarShare
 from protocol.estimators.calibration.margins import TOLERANCE, Margin
-from protocol.estimators.calibration.scores import (
-    functional_scores,
-    functional_table,
-    moments,
-    unmixed,
-)
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw
@@ -141,27 +135,30 @@ class VaryingReports(Varying):
         return self.source.counts.counts / self.source.n
 
     def table(self, names: Sequence[str]) -> Floats:
-        return unmixed(self.source, names)
+        asked = self.source.asked(names)
+        return asked.by_name(asked.values())
 
     def cells(self, names: Sequence[str]) -> Sums:
-        found = moments(self.source, names)
-        return Sums(found.values.ravel(), found.variances.ravel(), found.squares.ravel())
+        asked = self.source.asked(names)
+        values, squares = (asked.by_name(each).ravel() for each in asked.mean_squares())
+        return Sums(values, squares - values**2, squares)
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
         asked = self.source.asked(names)
-        scores = functional_table(asked, names, weights).reshape(len(weights), -1)
+        scores = asked.per_report(weights, lead=1).reshape(len(weights), -1)
         reports = asked.shares.reshape(-1)
         values, squares = scores @ reports, scores**2 @ reports
         return Sums(values, squares - values**2, squares)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        columns = [
-            unmixed(self.source, names, self._shares * column).ravel() for column in self.centred.T
-        ]
+        columns = []
+        for column in self.centred.T:
+            asked = self.source.asked(names, self._shares * column)
+            columns.append(asked.by_name(asked.values()).ravel())
         return np.stack(columns, axis=1)
 
     def sum_covariances(self, names: Sequence[str], weights: Floats) -> Floats:
-        scores = functional_scores(self.source, names, weights)
+        scores = self.source.scored(names, weights)
         return (scores * self._shares[:, np.newaxis]).T @ self.centred
 
     def margin_covariances(self) -> Floats:
@@ -183,7 +180,7 @@ class VaryingReports(Varying):
             )
         scores = np.concatenate(
             [
-                functional_scores(self.source, margin.names, _each_cell(margin.shares.shape))
+                self.source.scored(margin.names, _each_cell(margin.shares.shape))
                 for margin in self.margins
             ],
             axis=1,
