@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from protocol.variants.keyvalue.records import key_records, key_survey
     from protocol.variants.reports.one_report import OneReport, Request
     from protocol.variants.reports.oracle import Draws, FrequencyOracle
-    from protocol.variants.rrba.grouped import GroupedEstimate
+    from protocol.variants.rrba.grouped import GroupTables
     from protocol.wire.arrays import Array, ArraySpec, Bounds
     from protocol.wire.codec import Kind
 
@@ -131,7 +131,7 @@ __all__ = [
     "FakeData",
     "FrequencyOracle",
     "Group",
-    "GroupedEstimate",
+    "GroupTables",
     "HadamardResponse",
     "Interval",
     "JointReports",
@@ -305,7 +305,7 @@ _HOMES = {
     "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
     "protocol.variants.reports.one_report": ("OneReport", "Request"),
     "protocol.variants.reports.oracle": ("Draws", "FrequencyOracle"),
-    "protocol.variants.rrba.grouped": ("GroupedEstimate",),
+    "protocol.variants.rrba.grouped": ("GroupTables",),
     "protocol.wire.arrays": ("Array", "ArraySpec", "Bounds"),
     "protocol.wire.codec": ("Kind",),
 }

@@ -253,16 +253,6 @@ class Estimate(ABC):
         """
         raise ValueError("it has no tables of groups that could disagree")
 
-    def squared_errors(self, names: Sequence[str], about: About) -> Floats | None:
-        """The squares of the errors of a table's cells, 0 where unknown; None if no formula is.
-
-        Raises:
-            SurveyError, ValueError: as ``table``.
-        """
-        table = self.table(*names)
-        errors = table.standard_errors if about == "respondents" else table.population_errors
-        return None if errors is None else np.nan_to_num(errors) ** 2
-
     def checked_weights(self, names: Sequence[str], weights: ArrayLike) -> Floats:
         """The weights of a query as an array.
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.calibration.calibrated import Calibrated
@@ -14,7 +14,6 @@ from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Cells, Estimated, Table
@@ -97,17 +96,13 @@ class Source(ABC):
         """As ``Estimate.calibration``."""
         return None
 
-    def consistent(self) -> Source:
+    def consistent(self) -> Self:
         """A source whose tables agree.
 
         Raises:
             ValueError: no two tables could disagree, or they are too large to be made to agree.
         """
         raise ValueError("it has no tables of groups that could disagree")
-
-    def squared_errors(self, names: tuple[str, ...], about: About) -> Floats | None:
-        """As ``Estimate.squared_errors``; None if they are those of the table."""
-        return None
 
 
 S = TypeVar("S", bound=Source, covariant=True)
@@ -169,12 +164,8 @@ class LinearEstimate(Estimate, Generic[S]):
     def calibration(self) -> Calibrated | None:
         return self.source.calibration
 
-    def consistent(self) -> LinearEstimate[Source]:
+    def consistent(self) -> LinearEstimate[S]:
         return LinearEstimate(self.source.consistent())
-
-    def squared_errors(self, names: Sequence[str], about: About) -> Floats | None:
-        found = self.source.squared_errors(tuple(names), about)
-        return Estimate.squared_errors(self, names, about) if found is None else found
 
     def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
         return self.source.reported(names)

@@ -11,6 +11,7 @@ import numpy as np
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.variants.marginals.variant import MarginalRelease
@@ -134,7 +135,7 @@ def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
 def _variances(estimate: Estimate, names: Names, shares: Shares, about: About) -> Floats | None:
     """Of the cells of one table of an estimate from ``REPORTS`` respondents."""
     try:
-        table, squares = estimate.table(*names), estimate.squared_errors(names, about)
+        table = estimate.table(*names)
     except NoLikelihoodError:
         raise
     except ValueError as error:
@@ -142,5 +143,14 @@ def _variances(estimate: Estimate, names: Names, shares: Shares, about: About) -
     if table.exact and about == "population":
         # What is expected of exact counts does not follow the shares.
         return sampling_variances(names, REPORTS, shares)
+    given, sampled = table.standard_errors, table.population_errors
+    errors = given if about == "respondents" else sampled
+    if given is None or sampled is None or errors is None:
+        return None
     # Of so many reports an error is unknown only where it is that of rounding.
+    squares: Floats = np.nan_to_num(errors) ** 2
+    alike = np.array_equal(given, sampled, equal_nan=True) and not np.isnan(errors).all()
+    if alike and squares.size <= MOST_COVARIANCE_CELLS:
+        # Both kinds are those about a population; covariances tell whom they are about.
+        squares = table.covariance(about).diagonal()
     return squares

@@ -21,7 +21,7 @@ NOT_OF_THE_PAGES = ("multi_freq_ldpy", "opendp", "pure_ldp")
 INFERRED = """
 from typing import assert_type
 
-from protocol import ExactTables, GroupedEstimate, JointReports, LinearEstimate, Records
+from protocol import ExactTables, GroupTables, JointReports, LinearEstimate, Records
 from protocol.variants import RRBA, PrivKVVariant, RRJoint, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios import Context, simulate, simulate_async, tabulate
@@ -38,7 +38,7 @@ def of_the_variant(
     assert_type(simulate(joint, records).estimate, LinearEstimate[JointReports])
     assert_type(simulate(joint, records).variant, RRJoint)
     assert_type(simulate(sums, records).estimate, LinearEstimate[ExactTables])
-    assert_type(simulate(views, records).estimate, GroupedEstimate)
+    assert_type(simulate(views, records).estimate, LinearEstimate[GroupTables])
     assert_type(simulate(keys, records).estimate, KeyValueTables)
     assert_type(context.simulate(joint, records).estimate, LinearEstimate[JointReports])
     assert_type(tabulate(joint, records, n=10).estimate, LinearEstimate[JointReports])

@@ -12,7 +12,7 @@ from protocol.randomizers import join_codes, split_codes
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
+from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import MarginalEstimate
 from tests.enumeration import survey_of
 from tests.scripted import seeded
@@ -61,7 +61,7 @@ def test_exact_tables_come_back() -> None:
     exact = LinearEstimate(
         ExactTables(ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)})
     )
-    estimate = EncodedEstimate(SURVEY, exact)
+    estimate = LinearEstimate(DecodedBits(SURVEY, exact))
     for names in (("a",), ("b",), ("c", "a"), ("b", "a", "c")):
         table = estimate.table(*names)
         np.testing.assert_allclose(table.values, RECORDS.distribution(names), atol=1e-15)
@@ -79,7 +79,7 @@ def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     plan = MarginalPlan.with_epsilon("MargPS", d=6, k=3, epsilon=2.0)
     reports = plan.randomize(ENCODING.cells(RECORDS), seeded())
     bits = MarginalEstimate(survey=ENCODING.binary, counts=MarginalCounts.of(plan, reports))
-    estimate = EncodedEstimate(SURVEY, bits)
+    estimate = LinearEstimate(DecodedBits(SURVEY, bits))
     raw = bits.table("a bit 1", "a bit 0", "b")
     assert np.abs(raw.values[1, 1]).max() > 0
     found = estimate.table("a", "b")
@@ -98,7 +98,7 @@ def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     assert abs(found.values.sum() - 1) > 1e-3
     assert rescaled.standard_errors is rescaled.population_errors is None
     assert estimate.table("a", "b", projection="clip").values.sum() == pytest.approx(1)
-    assert (estimate.n, repr(estimate)[:17]) == (200, "<EncodedEstimate:")
+    assert (estimate.n, repr(estimate.source)[:13]) == (200, "<DecodedBits:")
     with pytest.raises(ValueError, match="5 attributes"):
         estimate.table("a", "c")
 
@@ -114,7 +114,7 @@ def test_what_is_not_the_encoding_s_is_refused() -> None:
     with pytest.raises(ValueError, match="projected by 'clip'"):
         ENCODING.decode(exact.table("b", projection="clip"))
     with pytest.raises(ValueError, match="survey's bits"):
-        EncodedEstimate(survey_of(3, 2), exact)
+        LinearEstimate(DecodedBits(survey_of(3, 2), exact))
     with pytest.raises(SurveyError, match="another survey"):
         ENCODING.cells(encoded)
     wide = survey_of(2**9, 2**9, 2**9)

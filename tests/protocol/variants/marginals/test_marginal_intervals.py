@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
+from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
 from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.marginals.laws import _of_bits
 
@@ -214,7 +215,7 @@ def test_categories_have_the_intervals_of_their_codes() -> None:
     plan = MarginalPlan.with_epsilon("InpPS", d=2, k=2, epsilon=2.0)
     counts = MarginalCounts(plan=plan, reports=np.array([40]), totals=np.array([[10, 15, 9, 6]]))
     bits = MarginalEstimate(survey=binary, counts=counts)
-    found = EncodedEstimate(survey, bits).table("x")
+    found = LinearEstimate(DecodedBits(survey, bits)).table("x")
     for about in ("respondents", "population"):
         for ends, expected in zip(
             found.interval(about=about),
