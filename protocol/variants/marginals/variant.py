@@ -27,7 +27,7 @@ from protocol.session.variant import Claim, Epsilon
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import BinaryEncoding, DecodedBits, binary_encoding
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -171,17 +171,23 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         """One report: the epsilon of its randomizer, whatever it is about."""
         return self.plan.epsilon
 
-    def estimate(self, result: Message) -> MarginalEstimate | LinearEstimate[DecodedBits]:
+    def reports(self, result: Message) -> ReleasedMarginals:
+        """The reports on the survey's bits."""
         counted = self.published(result, Counted)
         counts = MarginalCounts(
             plan=self.plan,
             reports=counted.reports.astype(np.int64),
             totals=counted.totals.astype(np.int64),
         )
-        found = MarginalEstimate(survey=self.encoding.binary, counts=counts)
+        return ReleasedMarginals(survey=self.encoding.binary, counts=counts)
+
+    def estimate(
+        self, result: Message
+    ) -> LinearEstimate[ReleasedMarginals] | LinearEstimate[DecodedBits]:
+        bits = LinearEstimate(self.reports(result))
         if self.encoding.binary == self.survey:
-            return found
-        return LinearEstimate(DecodedBits(self.survey, found))
+            return bits
+        return LinearEstimate(DecodedBits(self.survey, bits))
 
     def claims(self) -> tuple[Claim, ...]:
         return (

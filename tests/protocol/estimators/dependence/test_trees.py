@@ -19,7 +19,7 @@ from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -103,9 +103,9 @@ def wald_statistics(method: Method, *, lift: float, runs: int) -> list[float]:
     for run in range(runs):
         cut = slice(run * n, (run + 1) * n)
         counts = MarginalCounts.of(plan, MarginalReports(choices[cut], answers[cut]))
-        estimate = MarginalEstimate(survey=survey_of(2, 2), counts=counts)
+        estimate = LinearEstimate(ReleasedMarginals(survey=survey_of(2, 2), counts=counts))
         tables.append(estimate.table("a", "b").values)
-        covariances.append(estimate.covariance("a", "b", population=True))
+        covariances.append(estimate.source.covariance("a", "b", population=True))
     return wald_test(np.array(tables), np.array(covariances)).statistic.tolist()
 
 
@@ -238,7 +238,7 @@ def test_a_chain_is_found_from_randomized_reports() -> None:
     plan = MarginalPlan.with_epsilon("InpHT", d=6, k=2, epsilon=2.0)
     cells = (codes @ (2 ** np.arange(6)[::-1])).astype(np.uint8)
     counts = MarginalCounts.of(plan, plan.randomize(cells, seeded(2)))
-    tree = chow_liu(MarginalEstimate(survey=survey, counts=counts), mix=0.01)
+    tree = chow_liu(LinearEstimate(ReleasedMarginals(survey=survey, counts=counts)), mix=0.01)
     assert tree.edges == tuple(itertools.pairwise("abcdef"))
     best = chow_liu(exactly(Records(survey, codes)))
     records = Records(survey, codes)

@@ -13,7 +13,7 @@ from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 
@@ -78,7 +78,9 @@ def test_exact_tables_come_back() -> None:
 def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     plan = MarginalPlan.with_epsilon("MargPS", d=6, k=3, epsilon=2.0)
     reports = plan.randomize(ENCODING.cells(RECORDS), seeded())
-    bits = MarginalEstimate(survey=ENCODING.binary, counts=MarginalCounts.of(plan, reports))
+    bits = LinearEstimate(
+        ReleasedMarginals(survey=ENCODING.binary, counts=MarginalCounts.of(plan, reports))
+    )
     estimate = LinearEstimate(DecodedBits(SURVEY, bits))
     raw = bits.table("a bit 1", "a bit 0", "b")
     assert np.abs(raw.values[1, 1]).max() > 0

@@ -23,7 +23,7 @@ from protocol.testing import contract
 from protocol.transcript.entries import Sent
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.encoding import DecodedBits
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from protocol.variants.marginals.variant import Bits, Counted, MarginalRelease, Request
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
@@ -114,7 +114,7 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
     charter = charter_of(variant, parties=30)
     outcome = rehearsed(charter, holdings_of(charter, records))
     estimate = variant.estimate(outcome.published)
-    assert isinstance(estimate, MarginalEstimate)
+    assert isinstance(estimate.source, ReleasedMarginals)
     for names in (("a1", "a3"), ("a0", "a2"), ("a2",)):
         table = estimate.table(*names)
         assert table.standard_errors is not None
