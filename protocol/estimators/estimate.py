@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.inference.laws import LEVEL, About, Interval, NormalLaw, exact_law
+from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
@@ -49,8 +49,8 @@ class Keyed(Protocol):
         """Intervals of the means."""
 
 
-class Estimate(ABC):
-    """What a published result says about the respondents.
+class Answers(ABC):
+    """What is asked of an estimate and of what it is made from, with what most answer.
 
     Attributes:
         survey: what was asked.
@@ -72,6 +72,74 @@ class Estimate(ABC):
         Raises:
             ValueError: no name, or a table that this result cannot give.
         """
+
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        """The mean of a weight that is not the same for all, of shape ``survey.sizes_of(names)``.
+
+        By default it follows from the cells, with a normal error from their covariance; where this
+        is unknown the weight of a single cell has the error of that.
+
+        Raises:
+            ValueError: no name, or attributes that this result says nothing about together.
+        """
+        cells = self.cells(names)
+        value = float(np.sum(cells.values * weights))
+        given, sampled = (_error_of_mean(cells, weights, about) for about in SIDES)
+        least, most = float(weights.min()), float(weights.max())
+        law = NormalLaw.of_errors(value, given, sampled, least=least, most=most)
+        return Estimated(value, given, law)
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """Keys and their values, of a result that gives both; None by default."""
+        return None
+
+    @property
+    def whole_reports(self) -> Counts | None:
+        """The randomized whole records that it is made of; None if there are none."""
+        return None
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """A partition of the survey into attributes that were randomized together; may be empty."""
+        return ()
+
+    @property
+    def calibration(self) -> Calibrated | None:
+        """How it was made to agree with known margins; None if it was not."""
+        return None
+
+    def pair_reports(self, first: str, second: str) -> PairReports | None:
+        """The reports on two attributes as tests of dependence take them; None if they are not so.
+
+        Raises:
+            SurveyError: an unknown name, or one attribute twice.
+            ValueError: this result has no table of them.
+        """
+        return None
+
+    def consistent(self) -> Self:
+        """The same with tables that agree on what they have in common.
+
+        Raises:
+            ValueError: no two tables could disagree, or they are too large to be made to agree.
+        """
+        raise ValueError("it has no tables of groups that could disagree")
+
+    def reported(self, names: Sequence[str]) -> Sequence[Reported]:
+        """The counts of reports that a table of some attributes is fitted to, with their laws.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+            NoLikelihoodError: what is published does not have the likelihood of the reports.
+        """
+        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
+
+
+class Estimate(Answers):
+    """What a published result says about the respondents."""
+
+    __slots__ = ()
 
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The joint distribution of some attributes, in any order.
@@ -123,30 +191,11 @@ class Estimate(ABC):
                 result says nothing about together.
         """
         given = self.checked_weights(names, weights)
-        found = self._query(tuple(names), given)
+        found = self.mean(tuple(names), given)
         if np.ptp(given) == 0:
             value = float(given.flat[0])
             return Estimated(value, 0.0, exact_law(value))
         return found
-
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight, of ``checked_weights``; that of the same for all is not used.
-
-        By default it follows from the table, with a normal error from its covariance; where this is
-        unknown the weight of a single cell has the error of that.
-
-        Raises:
-            ValueError: no name, or attributes that this result says nothing about together.
-        """
-        table = self.table(*names)
-        value = float(np.sum(table.values * weights))
-        given, sampled = (
-            _error_of_mean(table, weights, "respondents"),
-            _error_of_mean(table, weights, "population"),
-        )
-        least, most = float(weights.min()), float(weights.max())
-        law = NormalLaw.of_errors(value, given, sampled, least=least, most=most)
-        return Estimated(value, given, law)
 
     def _repr_html_(self) -> str:
         """The share of every category, or the mean of every attribute, as an HTML table."""
@@ -201,15 +250,6 @@ class Estimate(ABC):
         table = self.table(first, second)
         return wald_test(table.values, table.covariance("population"))
 
-    def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """The reports on two attributes as tests of dependence take them; None if they are not so.
-
-        Raises:
-            SurveyError: an unknown name, or one attribute twice.
-            ValueError: this result has no table of them.
-        """
-        return None
-
     def attribute_means(self) -> Mapping[str, Estimated]:
         """The means of attributes that are numbers, on their own scales; empty by default.
 
@@ -224,34 +264,6 @@ class Estimate(ABC):
             SurveyError: the records are of another survey.
         """
         return {}
-
-    @property
-    def keyed(self) -> Keyed | None:
-        """Keys and their values, of a result that gives both; None by default."""
-        return None
-
-    @property
-    def whole_reports(self) -> Counts | None:
-        """The randomized whole records that it is made of; None if there are none."""
-        return None
-
-    @property
-    def clusters(self) -> Sequence[tuple[str, ...]]:
-        """A partition of the survey into attributes that were randomized together; may be empty."""
-        return ()
-
-    @property
-    def calibration(self) -> Calibrated | None:
-        """How it was made to agree with known margins; None if it was not."""
-        return None
-
-    def consistent(self) -> Estimate:
-        """An estimate whose tables agree on what they have in common.
-
-        Raises:
-            ValueError: no two tables could disagree.
-        """
-        raise ValueError("it has no tables of groups that could disagree")
 
     def checked_weights(self, names: Sequence[str], weights: ArrayLike) -> Floats:
         """The weights of a query as an array.
@@ -344,7 +356,7 @@ class Estimate(ABC):
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
         """The likeliest shares of some attributes."""
-        reported = self._reported(names)
+        reported = self.reported(names)
         all_names = [name for one in reported for group in one.groups for name in group]
         extra = tuple(dict.fromkeys(name for name in all_names if name not in names))
         return likeliest(
@@ -356,25 +368,19 @@ class Estimate(ABC):
             at_most=at_most,
         )
 
-    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table of some attributes is fitted to, with their laws.
 
-        Raises:
-            SurveyError, ValueError: as ``table``.
-            NoLikelihoodError: what is published does not have the likelihood of the reports.
-        """
-        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
-
-
-def _error_of_mean(table: Table, weights: Floats, about: About) -> float | None:
-    """The standard error of the mean of a weight, by a raw table; None where it is unknown."""
+def _error_of_mean(cells: Cells, weights: Floats, about: About) -> float | None:
+    """The standard error of the mean of a weight; None where it is unknown."""
+    errors = cells.standard_errors if about == "respondents" else cells.population_errors
+    if errors is not None and not errors.any():
+        return 0.0
     flat = weights.reshape(-1)
     try:
-        variance = float(flat @ table.covariance(about) @ flat)
+        if cells.law is None:
+            raise ValueError("without a law there is no covariance")
+        variance = float(flat @ cells.law.covariance(about) @ flat)
     except ValueError:
-        errors = table.standard_errors if about == "respondents" else table.population_errors
         if errors is None or np.count_nonzero(flat) > 1:
             return None
         variance = float(np.sum(np.square(flat * errors.reshape(-1)), where=flat != 0))
-    exact = about == "respondents" and table.exact
-    return 0.0 if exact else math.sqrt(variance) if variance > 0 else None
+    return math.sqrt(variance) if variance > 0 else None

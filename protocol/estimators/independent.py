@@ -177,7 +177,7 @@ class ProductEstimate(Estimate):
                 np.add(found.second, second, out=found.second)
         return found
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
         The error is of first order, given the data, around what the true margins would give: every

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Generic, Self, TypeVar
 
-from protocol.errors import NoLikelihoodError
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Answers, Estimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Cells, Estimated, Table
@@ -21,36 +19,14 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
 
-class Source(ABC):
+class Source(Answers):
     """Unbiased estimates of shares, linear in what was counted, with errors in closed form.
 
     It is what a ``LinearEstimate`` is made from: the counts of a protocol, or another estimate
     that is changed linearly.
-
-    Attributes:
-        survey: what was asked.
     """
 
     __slots__ = ()
-
-    survey: Survey
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """The number of respondents."""
-
-    @abstractmethod
-    def cells(self, names: tuple[str, ...]) -> Cells:
-        """The raw cells of a table: as ``Estimate.cells``."""
-
-    @abstractmethod
-    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight, not the same for all, of shape ``survey.sizes_of(names)``.
-
-        Raises:
-            ValueError: no name, or attributes that it says nothing about together.
-        """
 
     def marginals(self) -> Mapping[str, Cells]:
         """The cells of every attribute by itself, in the survey's order."""
@@ -60,15 +36,6 @@ class Source(ABC):
         """The cells of every pair of attributes that it has together, in the survey's order."""
         return {pair: self.cells(pair) for pair in combinations(self.survey.names, 2)}
 
-    def reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table is fitted to, with their laws.
-
-        Raises:
-            SurveyError, ValueError: as ``cells``.
-            NoLikelihoodError: what is published does not have the likelihood of the reports.
-        """
-        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
-
     def independence(self, first: str, second: str) -> TestResult | None:
         """A test that two attributes are independent; None if Wald's of their table is the best.
 
@@ -76,33 +43,6 @@ class Source(ABC):
             SurveyError, ValueError: as ``Estimate.independence``.
         """
         return None
-
-    def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """As ``Estimate.pair_reports``."""
-        return None
-
-    @property
-    def whole_reports(self) -> Counts | None:
-        """As ``Estimate.whole_reports``."""
-        return None
-
-    @property
-    def clusters(self) -> Sequence[tuple[str, ...]]:
-        """As ``Estimate.clusters``."""
-        return ()
-
-    @property
-    def calibration(self) -> Calibrated | None:
-        """As ``Estimate.calibration``."""
-        return None
-
-    def consistent(self) -> Self:
-        """A source whose tables agree.
-
-        Raises:
-            ValueError: no two tables could disagree, or they are too large to be made to agree.
-        """
-        raise ValueError("it has no tables of groups that could disagree")
 
 
 S = TypeVar("S", bound=Source, covariant=True)
@@ -133,7 +73,7 @@ class LinearEstimate(Estimate, Generic[S]):
     def cells(self, names: tuple[str, ...]) -> Cells:
         return self.source.cells(names)
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         return self.source.mean(names, weights)
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
@@ -164,8 +104,8 @@ class LinearEstimate(Estimate, Generic[S]):
     def calibration(self) -> Calibrated | None:
         return self.source.calibration
 
-    def consistent(self) -> LinearEstimate[S]:
-        return LinearEstimate(self.source.consistent())
+    def consistent(self) -> Self:
+        return replace(self, source=self.source.consistent())
 
-    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
+    def reported(self, names: Sequence[str]) -> Sequence[Reported]:
         return self.source.reported(names)

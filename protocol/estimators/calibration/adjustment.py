@@ -251,10 +251,10 @@ class AdjustedEstimate(Estimate):
         """The weight of the records in every combination of categories, without standard errors."""
         return Cells(self._weighted(names))
 
-    def _reported(self, names: Sequence[str]) -> NoReturn:
+    def reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError("RR-Adjustment weighs reports and has no likelihood")
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The weighted mean of a weight that depends on some attributes, without standard error."""
         return Estimated(float(np.sum(self._weighted(names) * weights)), None)
 

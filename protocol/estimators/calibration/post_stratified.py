@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.calibration.margins import Margin, checked_margins
 from protocol.estimators.calibration.residuals import Residual
-from protocol.estimators.calibration.sources import Varying, far_shares, varying
+from protocol.estimators.calibration.sources import Varying, along, far_shares, varying
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.exact import Floats
@@ -104,7 +103,7 @@ class PostStratification(Residual):
         strata = self.known.names
         together = (*names, *(name for name in strata if name not in names))
         sizes = self.survey.sizes_of(together)
-        factors = self._along(self.factors, together)
+        factors = along(self.factors, strata, together)
         table = self.before.table(together)
         others = tuple(1 + axis for axis, name in enumerate(together) if name not in strata)
         estimated = self.before.table(strata)
@@ -120,13 +119,6 @@ class PostStratification(Residual):
             inside = (some * table).sum(axis=others, keepdims=True)
             values[part] = (inside * factors).reshape(len(some), -1).sum(axis=1)
             if known and free > 0:
-                linear = factors * (some - inside * self._along(present, together))
+                linear = factors * (some - inside * along(present, strata, together))
                 left[part] = np.maximum(self.before.sums(together, linear).variances, 0.0) / free
         return values, left
-
-    def _along(self, of_strata: Floats, names: Sequence[str]) -> Floats:
-        """One number for each stratum, along its axes of a table of these attributes."""
-        strata = self.known.names
-        order = [strata.index(name) for name in names if name in strata]
-        sizes = [self.survey.sizes_of([name])[0] if name in strata else 1 for name in names]
-        return of_strata.transpose(order).reshape(sizes)

@@ -71,9 +71,9 @@ class Varying(ABC):
     def table(self, names: Sequence[str]) -> Floats:
         """The estimated shares."""
 
-    @abstractmethod
     def cells(self, names: Sequence[str]) -> Sums:
         """The cells of a table, in row-major order."""
+        return self.sums(names, _each_cell(self.source.survey.sizes_of(names)))
 
     @abstractmethod
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
@@ -226,7 +226,7 @@ class VaryingReleases(Varying):
             found = self.source.combination(whole, guessed=True)
             others = tuple(range(len(names), len(whole)))
             for cell in _each_cell(margin.shares.shape):
-                inside = _along(cell, margin.names, whole)
+                inside = along(cell, margin.names, whole)
                 weights = np.broadcast_to(inside, found.values.shape)
                 columns.append(found.covariance_with(weights).sum(axis=others).ravel())
         return self.source.n * np.stack(columns, axis=1)
@@ -252,9 +252,6 @@ class VaryingTable(Varying):
     def table(self, names: Sequence[str]) -> Floats:
         return self.source.cells(tuple(names)).values
 
-    def cells(self, names: Sequence[str]) -> Sums:
-        return self.sums(names, _each_cell(self.source.survey.sizes_of(names)))
-
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
         rows = self._spread(names, weights)
         whole = self.source.cells(self.names).values.ravel()
@@ -269,7 +266,7 @@ class VaryingTable(Varying):
     def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
         """Weights of a table's cells as those of the whole table's, in row-major order."""
         shape = self.source.survey.sizes_of(self.names)
-        rows = [np.broadcast_to(_along(one, names, self.names), shape) for one in weights]
+        rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]
         return np.stack(rows).reshape(len(weights), -1)
 
 
@@ -339,7 +336,7 @@ def far_shares(
     return found
 
 
-def _along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
+def along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
     """A table with an axis for each attribute of a larger one, of length 1 for the others."""
     kept = [name for name in whole if name in names]
     sizes = iter(marginal(cells, names, kept).shape)

@@ -201,13 +201,13 @@ class KeyValueTables(Estimate):
         errors, said = np.array([error, error]), self._said(axis)
         return Cells(values, errors, errors, self._law(said, said.sum()), int(said.sum()))
 
-    def _reported(self, names: Sequence[str]) -> NoReturn:
+    def reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError(
             "tables of keys and values are not fitted; expected the estimator 'em' or "
             "'likelihood' in place of the projection"
         )
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         axis = self._axis(names)
         missing, held = weights.tolist()
         value = missing + (held - missing) * float(self.frequencies[axis])

@@ -22,7 +22,7 @@ from protocol.estimators.inference.cumulants import (
     Offsets,
     count_cumulants,
 )
-from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.laws import SIDES, About, ErrorLaw
 from protocol.estimators.inference.scores import (
     check_covariance,
     law_of_mean,
@@ -274,8 +274,7 @@ class GroupTables(Source):
         known = all(group.worth for group in found)
         steps = [group.n / (n * (group.worth or 1.0) * group.keep) for group in found]
         cumulants: dict[About, Cumulants] = {}
-        sides: tuple[About, About] = ("respondents", "population")
-        for about in sides:
+        for about in SIDES:
             each = [
                 count_cumulants(
                     group.worth,
