@@ -109,16 +109,12 @@ class Tallies(Source):
         given = self._variances(shares, cells)
         sizes = self.survey.sizes_of(names)
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
-        values = np.ascontiguousarray(values.reshape(sizes))
-        if given is None:
-            return Cells(values, law=law, n=self.reports)
-        return Cells(
-            values,
-            standard_errors=self._errors(shares, cells, given, self._left()).reshape(sizes),
-            population_errors=self._errors(shares, cells, given, 1.0).reshape(sizes),
-            law=law,
-            n=self.reports,
+        given_errors, sampled_errors = (
+            None if given is None else self._errors(shares, cells, given, part).reshape(sizes)
+            for part in (self._left(), 1.0)
         )
+        values = np.ascontiguousarray(values.reshape(sizes))
+        return Cells(values, given_errors, sampled_errors, law, self.reports)
 
     def _errors(
         self, shares: Floats, cells: NDArray[np.intp], given: Floats, sampled: float
