@@ -6,12 +6,10 @@ import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.estimators.estimate import Estimate
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import Cells, Running, weights_of
-from protocol.variants.rrba.grouped import Group, GroupedEstimate
 from scenarios.datasets.networks import alarm_network
 from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
 from scenarios.running.simulation import simulate
@@ -103,12 +101,6 @@ def by_records() -> Benchmark:
     )
 
 
-def _groups(estimate: Estimate) -> tuple[Group, ...]:
-    if not isinstance(estimate, GroupedEstimate):
-        raise TypeError(f"expected the tables of groups, got {estimate!r}")
-    return estimate.groups
-
-
 def alarm() -> Benchmark:
     """RRBA on the Alarm network by messages, every client live and answering a whole view.
 
@@ -116,7 +108,7 @@ def alarm() -> Benchmark:
     """
     records = alarm_network(None).sample(CLIENTS, Stream(secret_of(SEED)).derive("network"))
     variant = RRBA(survey=records.survey, p=0.5, groups="view")
-    reports = sum(group.n for group in _groups(simulate(variant, records).estimate))
+    reports = sum(group.n for group in simulate(variant, records).estimate.source.groups)
     keep = KeepUniform.with_keep(4, p=0.5)
     codes = np.zeros(reports, np.uint8)
     stream = Stream(secret_of(SEED)).derive("benchmark")

@@ -13,8 +13,9 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import raw_dependences
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import GAP, STEPS
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import Table
 from protocol.randomizers import randomize_columns
 from protocol.surveys.records import Records
@@ -78,7 +79,7 @@ def pairs() -> Benchmark:
     codes = _randomized(blocks, _stream())
 
     def product() -> object:
-        return JointEstimate(survey, blocks, Counts.of(codes, survey.sizes)).pairs()
+        return LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes))).pairs()
 
     def floor() -> object:
         # Estimates alone: the floor has no standard errors.
@@ -91,7 +92,7 @@ def pairs() -> Benchmark:
         title=f"28 pair tables with standard errors from {len(codes):,} reports (aim: 10 ms)",
         unit="pair",
         units=28,
-        product=Side(name="JointEstimate.pairs", run=lambda: elapsed(product)),
+        product=Side(name="LinearEstimate.pairs", run=lambda: elapsed(product)),
         floors=(Side(name="numpy, without errors", run=lambda: elapsed(floor)),),
         repeats=15,
     )
@@ -109,7 +110,9 @@ def likeliest_pairs() -> Benchmark:
     laws = [block.randomizer.matrix() for block in blocks]
 
     def product() -> list[Table]:
-        return JointEstimate(survey, blocks, Counts.of(codes, survey.sizes)).pairs("em")
+        return LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes))).pairs(
+            "em"
+        )
 
     def floor() -> object:
         found = []
@@ -131,7 +134,7 @@ def likeliest_pairs() -> Benchmark:
         title=f"28 pair tables by EM at p = {LOW_KEEP:g}, {steps:,} steps (aim: 1 s)",
         unit="pair",
         units=28,
-        product=Side(name="JointEstimate.pairs('em')", run=lambda: elapsed(product)),
+        product=Side(name="LinearEstimate.pairs('em')", run=lambda: elapsed(product)),
         floors=(Side(name="numpy, dense, not accelerated", run=lambda: elapsed(floor)),),
         repeats=3,
     )
@@ -142,7 +145,7 @@ def adjustment() -> Benchmark:
     survey = _records().survey
     blocks = _single_blocks()
     codes = _randomized(blocks, _stream())
-    joint = JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
+    joint = LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes)))
     made = AdjustedEstimate.of(joint)
     targets = [joint.table(name, projection="clip").values for name in survey.names]
     columns = [codes[:, place].astype(np.intp) for place in range(len(survey.sizes))]
@@ -183,11 +186,11 @@ def clusters() -> Benchmark:
 
     def product() -> object:
         pilot = Counts.of(_randomized(singles, stream), survey.sizes)
-        learned = raw_dependences(JointEstimate(survey, singles, pilot))
+        learned = raw_dependences(LinearEstimate(JointReports(survey, singles, pilot)))
         found = cluster(learned, survey, tv=TV, td=TD)
         blocks = matched_blocks(survey, found, p=KEEP)
         counts = Counts.of(_randomized(blocks, stream), survey.sizes)
-        joint = JointEstimate(survey, blocks, counts)
+        joint = LinearEstimate(JointReports(survey, blocks, counts))
         return AdjustedEstimate.of(joint, sweeps=SWEEPS, tolerance=0.0)
 
     def floor() -> object:

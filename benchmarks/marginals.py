@@ -14,7 +14,7 @@ from protocol.randomizers.marginals import MarginalPlan, Method
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.moments import TOLERANCE, em, maximum_likelihood, moment, table_1
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 
 CLIENTS = 1 << 20
 D, K = 16, 2
@@ -40,7 +40,7 @@ def released(method: Method, seconds: float) -> Benchmark:
 
     def product() -> object:
         counts = MarginalCounts.of(plan, plan.randomize(cells, stream))
-        return MarginalEstimate(survey=survey, counts=counts).every()
+        return ReleasedMarginals(survey=survey, counts=counts).every()
 
     def floor() -> object:
         generator = np.random.default_rng(SEED)

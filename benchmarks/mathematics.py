@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from protocol.variants import RRJoint
 from scenarios.datasets.adult import ADULT
@@ -60,8 +61,8 @@ def joint() -> Benchmark:
     generator = np.random.default_rng(SEED)
     codes = generator.integers(0, ADULT.sizes, (RESPONDENTS, len(ADULT.sizes)), dtype=np.uint8)
     variant = RRJoint.with_keep(ADULT, KEEP)
-    estimate = JointEstimate(
-        ADULT, variant.blocks, Counts.of(codes.astype(ADULT.dtype), ADULT.sizes)
+    estimate = LinearEstimate(
+        JointReports(ADULT, variant.blocks, Counts.of(codes.astype(ADULT.dtype), ADULT.sizes))
     )
     cells = math.prod(ADULT.sizes)
     once, sums = np.ones(cells), np.empty(cells)
@@ -71,7 +72,7 @@ def joint() -> Benchmark:
         unit="cell",
         units=cells,
         product=Side(
-            name="JointEstimate.table",
+            name="LinearEstimate.table",
             run=lambda: elapsed(lambda: estimate.table(*ADULT.names)),
         ),
         floors=(

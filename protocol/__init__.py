@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from protocol.estimators.calibration.adjustment import AdjustedEstimate
     from protocol.estimators.calibration.margins import Margin
     from protocol.estimators.calibration.methods import calibrate
-    from protocol.estimators.calibration.strata import StratifiedEstimate, within_strata
     from protocol.estimators.counts import Counts, count_codes
     from protocol.estimators.dependence.association import exact_test, noise_aware_test
     from protocol.estimators.dependence.dependence import debiased_dependences
@@ -54,14 +53,15 @@ if TYPE_CHECKING:
     )
     from protocol.estimators.inference.largest_errors import largest_errors
     from protocol.estimators.inference.laws import ErrorLaw, Interval
-    from protocol.estimators.joint import Block, JointEstimate
+    from protocol.estimators.joint import Block, JointReports
+    from protocol.estimators.linear import LinearEstimate
     from protocol.estimators.projection import Projection
-    from protocol.estimators.releases.combined import CombinedEstimate
+    from protocol.estimators.releases.combined import CombinedReleases
+    from protocol.estimators.releases.exact import ExactTables
     from protocol.estimators.releases.release import Group, Release
-    from protocol.estimators.shares import SharesEstimate
+    from protocol.estimators.releases.tallies import Tallies
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
-    from protocol.estimators.tables import Estimated, Table
-    from protocol.estimators.tabulated import ExactEstimate
+    from protocol.estimators.tables import Cells, Estimated, Table
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.populations.population import Law, Population, Resampled, TableLaw
     from protocol.randomizers import (
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from protocol.variants.keyvalue.records import key_records, key_survey
     from protocol.variants.reports.one_report import OneReport, Request
     from protocol.variants.reports.oracle import Draws, FrequencyOracle
-    from protocol.variants.rrba.grouped import GroupedEstimate
+    from protocol.variants.rrba.grouped import GroupTables
     from protocol.wire.arrays import Array, ArraySpec, Bounds
     from protocol.wire.codec import Kind
 
@@ -111,10 +111,11 @@ __all__ = [
     "Block",
     "Bounds",
     "CannotTabulateError",
+    "Cells",
     "Claim",
     "Coalition",
     "CodeRandomizer",
-    "CombinedEstimate",
+    "CombinedReleases",
     "Composed",
     "Contrast",
     "Counts",
@@ -126,18 +127,19 @@ __all__ = [
     "Estimated",
     "ExactAccountant",
     "ExactCounts",
-    "ExactEstimate",
+    "ExactTables",
     "FakeData",
     "FrequencyOracle",
     "Group",
-    "GroupedEstimate",
+    "GroupTables",
     "HadamardResponse",
     "Interval",
-    "JointEstimate",
+    "JointReports",
     "KeepElseTable",
     "KeepUniform",
     "Kind",
     "Law",
+    "LinearEstimate",
     "LocalHashing",
     "LocalProtocolError",
     "Margin",
@@ -174,10 +176,8 @@ __all__ = [
     "Respondents",
     "SecureSum",
     "Seen",
-    "SharesEstimate",
     "SoFar",
     "Stage",
-    "StratifiedEstimate",
     "Stream",
     "SubsetSelection",
     "Support",
@@ -185,6 +185,7 @@ __all__ = [
     "SurveyError",
     "Table",
     "TableLaw",
+    "Tallies",
     "TranscriptError",
     "UnaryEncoding",
     "UnsupportedEventError",
@@ -213,7 +214,6 @@ __all__ = [
     "split_codes",
     "synthesize",
     "synthesize_weighted",
-    "within_strata",
     "worst_coalition",
 ]
 
@@ -246,7 +246,6 @@ _HOMES = {
     ),
     "protocol.estimators.calibration.adjustment": ("AdjustedEstimate",),
     "protocol.estimators.calibration.methods": ("calibrate",),
-    "protocol.estimators.calibration.strata": ("StratifiedEstimate", "within_strata"),
     "protocol.estimators.calibration.margins": ("Margin",),
     "protocol.estimators.counts": ("Counts", "count_codes"),
     "protocol.estimators.dependence.association": ("exact_test", "noise_aware_test"),
@@ -262,14 +261,15 @@ _HOMES = {
     ),
     "protocol.estimators.inference.largest_errors": ("largest_errors",),
     "protocol.estimators.inference.laws": ("ErrorLaw", "Interval"),
-    "protocol.estimators.joint": ("Block", "JointEstimate"),
+    "protocol.estimators.linear": ("LinearEstimate",),
+    "protocol.estimators.joint": ("Block", "JointReports"),
     "protocol.estimators.projection": ("Projection",),
-    "protocol.estimators.releases.combined": ("CombinedEstimate",),
+    "protocol.estimators.releases.combined": ("CombinedReleases",),
     "protocol.estimators.releases.release": ("Group", "Release"),
-    "protocol.estimators.shares": ("SharesEstimate",),
+    "protocol.estimators.releases.tallies": ("Tallies",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
-    "protocol.estimators.tables": ("Estimated", "Table"),
-    "protocol.estimators.tabulated": ("ExactEstimate",),
+    "protocol.estimators.tables": ("Cells", "Estimated", "Table"),
+    "protocol.estimators.releases.exact": ("ExactTables",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (
@@ -305,7 +305,7 @@ _HOMES = {
     "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
     "protocol.variants.reports.one_report": ("OneReport", "Request"),
     "protocol.variants.reports.oracle": ("Draws", "FrequencyOracle"),
-    "protocol.variants.rrba.grouped": ("GroupedEstimate",),
+    "protocol.variants.rrba.grouped": ("GroupTables",),
     "protocol.wire.arrays": ("Array", "ArraySpec", "Bounds"),
     "protocol.wire.codec": ("Kind",),
 }

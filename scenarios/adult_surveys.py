@@ -14,8 +14,6 @@ from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.session.variant import Epsilon, Probability
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
@@ -197,10 +195,7 @@ def run_ind_joint(parameters: Adjustable, context: Context) -> Finished:
 
 
 def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
-    reports = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if not isinstance(reports, JointEstimate):
-        raise TypeError(f"RR-Adjustment works on reports, not on {estimate!r}")
-    made = AdjustedEstimate.of(reports, tables=estimate)
+    made = AdjustedEstimate.of(estimate)
     notes.extend(calibration_sentences(made))
     return made
 

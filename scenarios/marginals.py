@@ -16,13 +16,14 @@ from protocol.estimators.dependence.association import (
     wald_test,
 )
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import total_variation
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers.marginals import Unary
 from protocol.session.variant import Probability
 from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
-from protocol.variants.marginals.estimate import MarginalEstimate
 from protocol.variants.marginals.variant import MarginalRelease
 from scenarios.datasets.taxi import (
     BITS,
@@ -100,7 +101,7 @@ def run_marginals(parameters: Trips, context: Context) -> Finished:
     """Every k-way marginal and its distance from the true one."""
     records = _records(parameters, context)
     variant, outcome = _released(parameters, context, records)
-    estimate = outcome.estimate_as(MarginalEstimate)
+    estimate = outcome.estimate
     names = list(combinations(records.survey.names, variant.k))
     raw, nearest = [], []
     for asked in names:
@@ -127,7 +128,7 @@ def run_independence(parameters: Independence, context: Context) -> Finished:
     not."""
     records = _records(parameters, context)
     _, outcome = _released(parameters, context, records)
-    estimate, level = outcome.estimate_as(MarginalEstimate), parameters.level
+    estimate, level = outcome.estimate, parameters.level
     pairs = list(combinations(records.survey.names, 2))
     found = [_tested(estimate, records, pair, known=parameters.trips is None) for pair in pairs]
     rejections = {
@@ -158,10 +159,10 @@ def run_tree(parameters: Tree, context: Context) -> Finished:
     records = _records(parameters, context)
     _, outcome = _released(parameters, context, records)
     names = records.survey.names
-    exact = ExactEstimate(
-        records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
+    exact = LinearEstimate(
+        ExactTables(records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)})
     )
-    tree = chow_liu(outcome.estimate_as(MarginalEstimate), mix=parameters.mix)
+    tree = chow_liu(outcome.estimate, mix=parameters.mix)
     best = chow_liu(exact)
     alone = sum(_log_likelihood_alone(records, name) for name in names)
     likelihoods = {
@@ -212,12 +213,13 @@ def _released(
 
 
 def _tested(
-    estimate: MarginalEstimate, records: Records, pair: tuple[str, str], *, known: bool
+    estimate: Estimate, records: Records, pair: tuple[str, str], *, known: bool
 ) -> dict[str, Any]:
     """One pair by all tests; ``wald`` is None where there are too few reports for it."""
-    table = estimate.table(*pair).values
+    found = estimate.table(*pair)
+    table = found.values
     try:
-        wald = _result(wald_test(table, estimate.covariance(*pair, population=True)))
+        wald = _result(wald_test(table, found.covariance("population")))
     except ValueError:
         wald = None
     return {

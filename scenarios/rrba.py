@@ -15,13 +15,14 @@ from protocol.audit.walk import steps
 from protocol.crypto.randomness import WORDS, Streams
 from protocol.estimators.inference.laws import critical
 from protocol.estimators.inference.words import level_text
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Epsilon, Probability
 from protocol.surveys.records import Records
 from protocol.variants.rrba.blocks import Running, weights_of
-from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA, Block
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.report.pictures.shares import conditions
@@ -93,10 +94,10 @@ def _run(
     agreed: dict[str, float] = {}
     notes: tuple[str, ...] = ()
     if parameters.project == "consistent":
-        before = estimate.disagreement()
+        before = estimate.source.disagreement()
         with parameters_checked():
             estimate = estimate.consistent()
-        agreed = {"before": before, "after": estimate.disagreement()}
+        agreed = {"before": before, "after": estimate.source.disagreement()}
         notes = (
             f"Groups that share attributes gave shares of these that differ by up to {before:.3g}; "
             "the tables reported are the nearest that agree.",
@@ -126,9 +127,9 @@ def _run(
     )
 
 
-def _errors(estimate: GroupedEstimate, records: Records) -> dict[str, float]:
+def _errors(estimate: LinearEstimate[GroupTables], records: Records) -> dict[str, float]:
     distances: dict[str, list[float]] = {"total_variation": [], "l2": [], "jensen_shannon": []}
-    for names, raw in estimate.tables().items():
+    for names, raw in estimate.source.tables().items():
         estimated, true = project_simplex(raw), records.distribution(names)
         distances["total_variation"].append(float(total_variation(estimated, true)))
         distances["l2"].append(float(l2_distance(estimated, true)))

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
+from protocol.estimators.calibration.calibrated import Calibrated
+from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.inference.laws import ErrorLaw, exact_law
+from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
 from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 
 
-class Estimate(ABC):
-    """What a published result says about the respondents.
+class Keyed(Protocol):
+    """Shares of those who hold each of d keys, and the means of their values, shape (d,)."""
+
+    @property
+    def survey(self) -> Survey:
+        """The keys, each missing or held."""
+
+    @property
+    def frequencies(self) -> Floats:
+        """The shares of those who hold each key."""
+
+    @property
+    def means(self) -> Floats:
+        """The means of the values of those who hold each key."""
+
+    def frequency_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """Intervals of the shares."""
+
+    def mean_intervals(self, level: float = LEVEL, about: About = "respondents") -> Interval:
+        """Intervals of the means."""
+
+
+class Answers(ABC):
+    """What is asked of an estimate and of what it is made from, with what most answer.
 
     Attributes:
         survey: what was asked.
@@ -40,6 +66,81 @@ class Estimate(ABC):
         """The number of respondents it is about."""
 
     @abstractmethod
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The raw cells of the table of some attributes, none of them unknown or repeated.
+
+        Raises:
+            ValueError: no name, or a table that this result cannot give.
+        """
+
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        """The mean of a weight that is not the same for all, of shape ``survey.sizes_of(names)``.
+
+        By default it follows from the cells, with a normal error from their covariance; where this
+        is unknown the weight of a single cell has the error of that.
+
+        Raises:
+            ValueError: no name, or attributes that this result says nothing about together.
+        """
+        cells = self.cells(names)
+        value = float(np.sum(cells.values * weights))
+        given, sampled = (_error_of_mean(cells, weights, about) for about in SIDES)
+        least, most = float(weights.min()), float(weights.max())
+        law = NormalLaw.of_errors(value, given, sampled, least=least, most=most)
+        return Estimated(value, given, law)
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """Keys and their values, of a result that gives both; None by default."""
+        return None
+
+    @property
+    def whole_reports(self) -> Counts | None:
+        """The randomized whole records that it is made of; None if there are none."""
+        return None
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """A partition of the survey into attributes that were randomized together; may be empty."""
+        return ()
+
+    @property
+    def calibration(self) -> Calibrated | None:
+        """How it was made to agree with known margins; None if it was not."""
+        return None
+
+    def pair_reports(self, first: str, second: str) -> PairReports | None:
+        """The reports on two attributes as tests of dependence take them; None if they are not so.
+
+        Raises:
+            SurveyError: an unknown name, or one attribute twice.
+            ValueError: this result has no table of them.
+        """
+        return None
+
+    def consistent(self) -> Self:
+        """The same with tables that agree on what they have in common.
+
+        Raises:
+            ValueError: no two tables could disagree, or they are too large to be made to agree.
+        """
+        raise ValueError("it has no tables of groups that could disagree")
+
+    def reported(self, names: Sequence[str]) -> Sequence[Reported]:
+        """The counts of reports that a table of some attributes is fitted to, with their laws.
+
+        Raises:
+            SurveyError, ValueError: as ``table``.
+            NoLikelihoodError: what is published does not have the likelihood of the reports.
+        """
+        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
+
+
+class Estimate(Answers):
+    """What a published result says about the respondents."""
+
+    __slots__ = ()
+
     def table(self, *names: str, projection: Projection = "none") -> Table:
         """The joint distribution of some attributes, in any order.
 
@@ -48,6 +149,8 @@ class Estimate(ABC):
             ValueError: no name, an unknown projection, or a table that this result cannot give.
             NoLikelihoodError: ``em``, of a result that has no likelihood (``likeliest``).
         """
+        self.survey.sizes_of(names)
+        return self._made(names, self.cells(names), projection)
 
     def likeliest(
         self, *names: str, prior: float = 1.0, gap: float = GAP, at_most: int = STEPS
@@ -70,7 +173,7 @@ class Estimate(ABC):
             NoLikelihoodError: what is published does not have the likelihood of the reports.
         """
         raw = self.table(*names)
-        return raw.fitted(*self._fitted(raw.names, prior=prior, gap=gap, at_most=at_most))
+        return raw.fitted(*self._fitted(names, prior=prior, gap=gap, at_most=at_most))
 
     def query(self, names: Sequence[str], weights: ArrayLike) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
@@ -88,19 +191,11 @@ class Estimate(ABC):
                 result says nothing about together.
         """
         given = self.checked_weights(names, weights)
-        found = self._query(tuple(names), given)
+        found = self.mean(tuple(names), given)
         if np.ptp(given) == 0:
             value = float(given.flat[0])
             return Estimated(value, 0.0, exact_law(value))
         return found
-
-    @abstractmethod
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean of a weight, of ``checked_weights``; that of the same for all is not used.
-
-        Raises:
-            ValueError: no name, or attributes that this result says nothing about together.
-        """
 
     def _repr_html_(self) -> str:
         """The share of every category, or the mean of every attribute, as an HTML table."""
@@ -155,15 +250,6 @@ class Estimate(ABC):
         table = self.table(first, second)
         return wald_test(table.values, table.covariance("population"))
 
-    def pair_reports(self, first: str, second: str) -> PairReports | None:
-        """The reports on two attributes as tests of dependence take them; None if they are not so.
-
-        Raises:
-            SurveyError: an unknown name, or one attribute twice.
-            ValueError: this result has no table of them.
-        """
-        return None
-
     def attribute_means(self) -> Mapping[str, Estimated]:
         """The means of attributes that are numbers, on their own scales; empty by default.
 
@@ -185,7 +271,7 @@ class Estimate(ABC):
         Raises:
             SurveyError, ValueError: as ``query``.
         """
-        expected = self.sizes_of(names)
+        expected = self.survey.sizes_of(names)
         given = np.asarray(weights, np.float64)
         if given.shape != expected:
             raise ValueError(
@@ -239,7 +325,7 @@ class Estimate(ABC):
     def _weights_subset(
         self, names: Sequence[str], subset: Collection[Sequence[str]]
     ) -> NDArray[np.float64]:
-        weights = np.zeros(self.sizes_of(names))
+        weights = np.zeros(self.survey.sizes_of(names))
         attributes = [self.survey.attribute(name) for name in names]
         for combination in subset:
             if isinstance(combination, str) or len(combination) != len(attributes):
@@ -250,63 +336,51 @@ class Estimate(ABC):
             weights[tuple(attribute.code(category) for attribute, category in cell)] = 1.0
         return weights
 
-    def _table(
-        self,
-        names: tuple[str, ...],
-        projection: Projection,
-        values: Floats,
-        *,
-        standard_errors: Floats | None = None,
-        population_errors: Floats | None = None,
-        law: ErrorLaw | None = None,
-    ) -> Table:
+    def _made(self, names: tuple[str, ...], cells: Cells, projection: Projection) -> Table:
         """The table of some attributes, projected."""
+        values, given, sampled, law, n = cells
         raw = Table(
             names=names,
             categories=tuple(self.survey.attribute(name).categories for name in names),
             values=values,
-            standard_errors=standard_errors,
-            population_errors=population_errors,
-            n=self.n,
+            standard_errors=given,
+            population_errors=sampled,
+            n=self.n if n is None else n,
             law=law,
         )
-        return self._projected(raw, projection)
-
-    def _projected(self, raw: Table, projection: Projection) -> Table:
-        """A raw table of this estimate as it was asked for."""
-        if projection != "em":
+        if projection != "em" or np.isnan(values).all():
             return raw.projected(projection)
-        return raw.fitted(*self._fitted(raw.names, prior=1.0, gap=GAP, at_most=STEPS))
+        return raw.fitted(*self._fitted(names, prior=1.0, gap=GAP, at_most=STEPS))
 
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
     ) -> tuple[Floats, Fit]:
         """The likeliest shares of some attributes."""
-        reported = self._reported(names)
+        reported = self.reported(names)
         all_names = [name for one in reported for group in one.groups for name in group]
         extra = tuple(dict.fromkeys(name for name in all_names if name not in names))
         return likeliest(
             reported,
-            dict(zip(names, self.sizes_of(names), strict=True)),
-            extra=dict(zip(extra, self.sizes_of(extra), strict=True)),
+            dict(zip(names, self.survey.sizes_of(names), strict=True)),
+            extra=dict(zip(extra, self.survey.sizes_of(extra), strict=True)),
             prior=prior,
             gap=gap,
             at_most=at_most,
         )
 
-    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
-        """The counts of reports that a table of some attributes is fitted to, with their laws.
 
-        Raises:
-            SurveyError, ValueError: as ``table``.
-            NoLikelihoodError: what is published does not have the likelihood of the reports.
-        """
-        raise NoLikelihoodError(f"{type(self).__name__} has no likelihood of its reports")
-
-    def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The number of categories of each of these attributes.
-
-        Raises:
-            SurveyError: an unknown or repeated name.
-        """
-        return tuple(self.survey.sizes[axis] for axis in self.survey.axes(names))
+def _error_of_mean(cells: Cells, weights: Floats, about: About) -> float | None:
+    """The standard error of the mean of a weight; None where it is unknown."""
+    errors = cells.standard_errors if about == "respondents" else cells.population_errors
+    if errors is not None and not errors.any():
+        return 0.0
+    flat = weights.reshape(-1)
+    try:
+        if cells.law is None:
+            raise ValueError("without a law there is no covariance")
+        variance = float(flat @ cells.law.covariance(about) @ flat)
+    except ValueError:
+        if errors is None or np.count_nonzero(flat) > 1:
+            return None
+        variance = float(np.sum(np.square(flat * errors.reshape(-1)), where=flat != 0))
+    return math.sqrt(variance) if variance > 0 else None

@@ -22,10 +22,10 @@ from protocol.estimators.inference.laws import (
 )
 from protocol.estimators.inference.products import product_interval
 from protocol.estimators.inference.scores import check_covariance, product
-from protocol.estimators.joint import JointEstimate, mean_squared_error
+from protocol.estimators.joint import JointReports, mean_squared_error
 from protocol.estimators.likelihood import Fit
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import FEWEST, Estimated, Table, standard_errors
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.tables import FEWEST, Cells, Estimated, Table, standard_errors
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, check_partition
@@ -56,6 +56,18 @@ class _FirstOrder(NamedTuple):
     second: Floats
 
 
+class _Margins(NamedTuple):
+    """The tables of the groups concerned, and their shares spread over the axes of a table."""
+
+    tables: list[Table]
+    shares: list[Floats]
+
+    @property
+    def parts(self) -> list[tuple[str, ...]]:
+        """The attributes of each."""
+        return [table.names for table in self.tables]
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ProductEstimate(Estimate):
     """Joint distributions on the assumption that groups of attributes are independent.
@@ -78,17 +90,17 @@ class ProductEstimate(Estimate):
         ValueError: the groups are not a partition, or separate what was randomized together.
     """
 
-    joint: JointEstimate
+    joint: LinearEstimate[JointReports]
     groups: Groups = ()
     survey: Survey = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "survey", self.joint.survey)
-        groups = self.groups or tuple(block.attributes for block in self.joint.blocks)
+        groups = self.groups or tuple(block.attributes for block in self.joint.source.blocks)
         object.__setattr__(self, "groups", groups)
         check_partition(self.survey, groups)
         group_of = {name: place for place, group in enumerate(groups) for name in group}
-        for block in self.joint.blocks:
+        for block in self.joint.source.blocks:
             if len({group_of[name] for name in block.attributes}) > 1:
                 raise ValueError(
                     f"attributes {block.attributes} were randomized together: "
@@ -103,8 +115,8 @@ class ProductEstimate(Estimate):
         """The number of reports."""
         return self.joint.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The product of the tables of the groups concerned, in any order of the attributes.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The product of the tables of the groups concerned.
 
         Errors are of first order (delta method). A report y enters cell v by
         ``h_y = sum_g prod_{k != g} pi_k(v_k) Q_g[y_g, v_g]``, with Q_g the inverse of group g's
@@ -116,15 +128,13 @@ class ProductEstimate(Estimate):
         is that it takes, or where what is left out is the larger part: two groups' own variances
         multiplied with each other.
         """
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         if math.prod(sizes) > MAX_TABLE_CELLS:
             raise ValueError(f"a table of {math.prod(sizes)} cells, more than {MAX_TABLE_CELLS}")
-        parts = self.parts(names)
-        tables = [self.joint.table(*part) for part in parts]
-        margins = [self.spread(table.values, names, table.names) for table in tables]
-        found = self._first_order(names, parts, margins)
+        margins = self.margins(names)
+        found = self.first_order(names, margins)
         given_known, sampled_known = (np.ones(sizes, np.bool_) for _ in range(2))
-        for table in tables:
+        for table in margins.tables:
             for known, errors in (
                 (given_known, table.standard_errors),
                 (sampled_known, table.population_errors),
@@ -132,10 +142,8 @@ class ProductEstimate(Estimate):
                 known &= ~np.isnan(self.spread(_known(errors), names, table.names))
         given = np.where(given_known, found.given, np.nan)
         sampled = np.where(sampled_known, found.sampled, np.nan)
-        return self._table(
-            names,
-            projection,
-            product(margins),
+        return Cells(
+            product(margins.shares),
             standard_errors=standard_errors(given, found.given, found.second / FEWEST),
             # Sampling adds to the variance: half of it without is too few reports too.
             population_errors=standard_errors(
@@ -144,30 +152,23 @@ class ProductEstimate(Estimate):
             law=ProductLaw(self, names),
         )
 
-    def population_variances(self, names: Sequence[str]) -> Floats:
-        """The first-order variances of a table's cells about a population, known or not."""
-        parts = self.parts(names)
-        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
-        return self._first_order(names, parts, margins).sampled
-
-    def _first_order(
-        self, names: Sequence[str], parts: Sequence[tuple[str, ...]], margins: Sequence[Floats]
-    ) -> _FirstOrder:
-        sizes = self.sizes_of(names)
-        slopes = [np.where(np.abs(margin) > _LEAST, margin, 0.0) for margin in margins]
+    def first_order(self, names: Sequence[str], margins: _Margins) -> _FirstOrder:
+        """The variances of the cells of a table, known or not."""
+        sizes, parts, shares = self.survey.sizes_of(names), margins.parts, margins.shares
+        slopes = [np.where(np.abs(share) > _LEAST, share, 0.0) for share in shares]
         found = _FirstOrder(*(np.zeros(sizes) for _ in range(4)))
         owns: list[Floats] = []
         for place, part in enumerate(parts):
-            slope = product([*slopes[:place], *slopes[place + 1 :]]) ** 2
-            owns.append(self.spread(self.joint.variances(part, "respondents"), names, part))
-            own = self.spread(self.joint.variances(part, "population"), names, part)
+            slope = _others(slopes, place) ** 2
+            owns.append(self.spread(self.joint.source.variances(part, "respondents"), names, part))
+            own = self.spread(self.joint.source.variances(part, "population"), names, part)
             np.add(found.given, slope * owns[-1], out=found.given)
             np.add(found.sampled, slope * own, out=found.sampled)
             np.add(found.scale, slope * np.abs(own), out=found.scale)
             for other in range(place):
                 both = [name for name in names if name in (*parts[place], *parts[other])]
                 together = self.spread(self.joint.table(*both).values, names, both)
-                covariance = (together - margins[place] * margins[other]) / self.n
+                covariance = (together - shares[place] * shares[other]) / self.n
                 rest = product([m for at, m in enumerate(slopes) if at not in (place, other)]) ** 2
                 added = 2 * rest * slopes[place] * slopes[other] * covariance
                 np.add(found.sampled, added, out=found.sampled)
@@ -176,25 +177,35 @@ class ProductEstimate(Estimate):
                 np.add(found.second, second, out=found.second)
         return found
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight that depends on some attributes, if the groups were independent.
 
         The error is of first order, given the data, around what the true margins would give: every
         group's tables are weighted with the derivative, for group g
-        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up.
+        ``sum_{v without v_g} w_v prod_{k != g} pi_k(v_k)``, and the groups' variances add up. Who
+        is sampled from a population adds the variance of the sum of the groups' derivatives, which
+        is that of a weight of their joint table.
         """
-        parts = self.parts(names)
-        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
+        margins = self.margins(names)
+        value = float(np.sum(weights * product(margins.shares)))
         variance: float | None = 0.0
-        for place, part in enumerate(parts):
+        influence = np.zeros(weights.shape)
+        for place, part in enumerate(margins.parts):
             summed = tuple(axis for axis, name in enumerate(names) if name not in part)
-            others = product([*margins[:place], *margins[place + 1 :]])
-            derivative = (weights * others).sum(axis=summed)
-            error = self.joint.query(part, derivative).standard_error
+            derivative = (weights * _others(margins.shares, place)).sum(axis=summed, keepdims=True)
+            influence = influence + derivative
+            error = self.joint.query(part, derivative.squeeze(summed)).standard_error
             variance = None if error is None or variance is None else variance + error**2
-        value = float(np.sum(weights * product(margins)))
         error = math.sqrt(variance) if variance else None
-        return Estimated(value, error, DeferredLaw(partial(self._query_law, names, weights, error)))
+
+        def law() -> ErrorLaw:
+            joint = self.joint.table(*names, projection="clip").values
+            sampled = float((joint * influence**2).sum() - (joint * influence).sum() ** 2) / self.n
+            whole = None if error is None else math.sqrt(error**2 + max(sampled, 0.0))
+            least, most = float(weights.min()), float(weights.max())
+            return NormalLaw.of_errors(value, error, whole, least=least, most=most)
+
+        return Estimated(value, error, DeferredLaw(law))
 
     def _fitted(
         self, names: tuple[str, ...], *, prior: float, gap: float, at_most: int
@@ -212,33 +223,10 @@ class ProductEstimate(Estimate):
             steps=max(fit.steps for fit in fits),
             converged=all(fit.converged for fit in fits),
         )
-        tables = (
+        tables = [
             self.spread(shares, names, part) for part, (shares, _) in zip(parts, found, strict=True)
-        )
-        return product(list(tables)), fit
-
-    def _query_law(self, names: Sequence[str], weights: Floats, error: float | None) -> ErrorLaw:
-        """A normal law around what the true margins would give.
-
-        Who is sampled from a population adds the variance of the sum of the groups' derivatives,
-        which is that of a weight of their joint table.
-        """
-        parts = self.parts(names)
-        margins = [self.spread(self.joint.table(*part).values, names, part) for part in parts]
-        influence = np.zeros(weights.shape)
-        for place, part in enumerate(parts):
-            summed = tuple(axis for axis, name in enumerate(names) if name not in part)
-            others = product([*margins[:place], *margins[place + 1 :]])
-            influence = influence + (weights * others).sum(axis=summed, keepdims=True)
-        joint = self.joint.table(*names, projection="clip").values
-        sampled = float((joint * influence**2).sum() - (joint * influence).sum() ** 2) / self.n
-        return NormalLaw.of_errors(
-            float(np.sum(weights * product(margins))),
-            error,
-            None if error is None else math.sqrt(error**2 + max(sampled, 0.0)),
-            least=float(weights.min()),
-            most=float(weights.max()),
-        )
+        ]
+        return product(tables), fit
 
     def parts(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """The attributes asked for of each group concerned, in the order of ``names``."""
@@ -247,9 +235,14 @@ class ProductEstimate(Estimate):
         parts = [tuple(name for name in names if name in group) for group in self.groups]
         return [part for part in parts if part]
 
+    def margins(self, names: Sequence[str]) -> _Margins:
+        """The tables of the groups concerned."""
+        tables = [self.joint.table(*part) for part in self.parts(names)]
+        return _Margins(tables, [self.spread(one.values, names, one.names) for one in tables])
+
     def spread(self, cells: NDArray[D], names: Sequence[str], part: Sequence[str]) -> NDArray[D]:
         """A part's table with an axis for each of ``names``, of length 1 for those of others."""
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         return cells.reshape(
             [size if name in part else 1 for name, size in zip(names, sizes, strict=True)]
         )
@@ -272,43 +265,39 @@ class ProductLaw(ErrorLaw):
         About a population the groups have the same respondents. The distance of each end from the
         estimate is larger by the root of what their covariances add to the variance.
         """
-        parts, tables = self._groups()
-        spread = [
-            self._spread(table.values, part) for table, part in zip(tables, parts, strict=True)
-        ]
+        tables, shares = margins = self.estimate.margins(self.names)
 
-        def interval_of(place: int, inner: float) -> Interval:
-            ends = tables[place].interval(inner, about)
-            return Interval(*(self._spread(end, parts[place]) for end in ends))
+        def interval_of(table: Table, inner: float) -> Interval:
+            return Interval(*(self._spread(end, table) for end in table.interval(inner, about)))
 
-        intervals = [partial(interval_of, place) for place in range(len(parts))]
-        low, high = product_interval(spread, intervals, level)
-        if checked(about) == "respondents" or len(parts) == 1:
+        intervals = [partial(interval_of, table) for table in tables]
+        low, high = product_interval(shares, intervals, level)
+        if checked(about) == "respondents" or len(tables) == 1:
             return Interval(low, high)
-        centre = product([np.clip(share, 0.0, 1.0) for share in spread])
-        wider = self._widened(parts, spread)
+        centre = product([np.clip(share, 0.0, 1.0) for share in shares])
+        wider = self._widened(margins)
         return Interval(
             np.clip(centre - (centre - low) * wider, 0.0, 1.0),
             np.clip(centre + (high - centre) * wider, 0.0, 1.0),
         )
 
     def covariance(self, about: About) -> Floats:
-        """Of first order, as the errors of ``ProductEstimate.table``."""
-        parts, tables = self._groups()
-        sizes = self.estimate.sizes_of(self.names)
+        """Of first order, as the errors of ``ProductEstimate.cells``."""
+        tables, _ = self.estimate.margins(self.names)
+        sizes = self.estimate.survey.sizes_of(self.names)
         check_covariance(math.prod(sizes))
         cells, factors = [], []
-        for part, table in zip(parts, tables, strict=True):
-            numbers = self._spread(np.arange(table.values.size).reshape(table.values.shape), part)
+        for table in tables:
+            numbers = self._spread(np.arange(table.values.size).reshape(table.values.shape), table)
             cells.append(np.broadcast_to(numbers, sizes).reshape(-1))
             factors.append(table.values.reshape(-1)[cells[-1]])
-        slopes = [product([*factors[:at], *factors[at + 1 :]]) for at in range(len(parts))]
+        slopes = [_others(factors, at) for at in range(len(tables))]
         total = np.zeros((math.prod(sizes),) * 2)
         for place, table in enumerate(tables):
             own = table.covariance(checked(about))[np.ix_(cells[place], cells[place])]
             total += np.outer(slopes[place], slopes[place]) * own
             for other in range(place if about == "population" else 0):
-                joint = self.estimate.joint.table(*parts[place], *parts[other]).values
+                joint = self.estimate.joint.table(*table.names, *tables[other].names).values
                 apart = np.multiply.outer(table.values, tables[other].values)
                 between = (joint - apart).reshape(table.values.size, -1) / self.estimate.n
                 between = between[np.ix_(cells[place], cells[other])]
@@ -316,23 +305,25 @@ class ProductLaw(ErrorLaw):
                 total += between + between.T
         return total
 
-    def _groups(self) -> tuple[list[tuple[str, ...]], list[Table]]:
-        parts = self.estimate.parts(self.names)
-        return parts, [self.estimate.joint.table(*part) for part in parts]
+    def _spread(self, cells: NDArray[D], table: Table) -> NDArray[D]:
+        return self.estimate.spread(cells, self.names, table.names)
 
-    def _spread(self, cells: NDArray[D], part: Sequence[str]) -> NDArray[D]:
-        return self.estimate.spread(cells, self.names, part)
-
-    def _widened(self, parts: Sequence[tuple[str, ...]], spread: Sequence[Floats]) -> Floats:
+    def _widened(self, margins: _Margins) -> Floats:
         """The root of the whole variance about a population over that of independent groups."""
         alone = np.zeros(())
-        for place, part in enumerate(parts):
-            own = self._spread(self.estimate.joint.variances(part, "population"), part)
-            alone = alone + product([*spread[:place], *spread[place + 1 :]]) ** 2 * own
-        whole = self.estimate.population_variances(self.names)
+        for place, table in enumerate(margins.tables):
+            variances = self.estimate.joint.source.variances(table.names, "population")
+            own = self._spread(variances, table)
+            alone = alone + _others(margins.shares, place) ** 2 * own
+        whole = self.estimate.first_order(self.names, margins).sampled
         ratio = np.divide(whole, alone, out=np.ones_like(whole), where=alone > 0)
-        found: Floats = np.sqrt(np.clip(ratio, 1.0, len(parts)))
+        found: Floats = np.sqrt(np.clip(ratio, 1.0, len(margins.tables)))
         return found
+
+
+def _others(factors: Sequence[Floats], place: int) -> Floats:
+    """The product of all factors but one."""
+    return product([*factors[:place], *factors[place + 1 :]])
 
 
 class ProductError(NamedTuple):

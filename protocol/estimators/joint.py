@@ -1,4 +1,4 @@
-"""Estimates of joint distributions from randomized records, with standard errors.
+"""Joint distributions from randomized records, with standard errors.
 
 One class covers RR-Independent (a block per attribute), RR-Joint (one block of all), RR-Clusters
 (anything between) and, for any choice of attributes, the composed estimator RR-Ind-Joint.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,7 +20,6 @@ from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, exact_test, noise_aware_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
@@ -30,22 +29,25 @@ from protocol.estimators.inference.scores import (
     Scores,
     check_covariance,
     ends_of_product,
-    two_valued,
+    law_of_mean,
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection, project
+from protocol.estimators.linear import Source
+from protocol.estimators.projection import project
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     change_by_one,
     standard_error,
     standard_errors,
 )
-from protocol.randomizers import CodeRandomizer, KeepUniform
+from protocol.randomizers import CodeRandomizer, KeepUniform, join_codes
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, Moments, TableUnmixing, Unmixing
 from protocol.surveys.survey import Survey, check_partition
+
+D = TypeVar("D", bound=np.generic)
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -62,15 +64,45 @@ class Block(msgspec.Struct, frozen=True):
 class Asked(NamedTuple):
     """What a table of some attributes takes: shares of reports, and the inverse of each block.
 
-    ``shares`` has one axis per block concerned. ``grouped`` names the attributes asked for in the
-    order in which the inverses give them. ``tabulated`` are the columns of the reports that the
-    shares are of.
+    Attributes:
+        shares: of the reports, one axis per block concerned.
+        inverses: of the blocks.
+        order: for each attribute in the order of the inverses, its place among those asked for.
+        sizes: their numbers of categories, in the order of the inverses.
+        tabulated: the columns of the reports that the shares are of.
     """
 
     shares: Floats
     inverses: tuple[Unmixing, ...]
-    grouped: tuple[str, ...]
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
     tabulated: tuple[int, ...]
+
+    def by_block(self, cells: NDArray[D], lead: int = 0) -> NDArray[D]:
+        """An array with an axis for each attribute, as one with an axis for each block.
+
+        The first ``lead`` axes stay.
+        """
+        order = [*range(lead), *(lead + place for place in self.order)]
+        blocks = [inverse.cells for inverse in self.inverses]
+        return cells.transpose(order).reshape([*cells.shape[:lead], *blocks])
+
+    def by_name(self, cells: NDArray[D]) -> NDArray[D]:
+        """An array with an axis for each block, as one with an axis for each attribute."""
+        whole = np.broadcast_to(cells, [inverse.cells for inverse in self.inverses])
+        order = np.argsort(self.order)
+        return np.ascontiguousarray(whole.reshape(self.sizes).transpose(order))
+
+    def per_report(self, weights: Floats, lead: int = 0) -> Floats:
+        """What every report counts for weighted sums of cells, one axis per block.
+
+        The mean over the reports is unbiased for the sum. The first ``lead`` axes of the weights
+        number sums.
+        """
+        found = self.by_block(weights, lead)
+        for axis, inverse in enumerate(self.inverses, lead):
+            found = inverse.apply_transposed(found, axis)
+        return found
 
     def values(self) -> Floats:
         """The estimated shares, one axis per block."""
@@ -124,7 +156,7 @@ class Asked(NamedTuple):
             if not isinstance(inverse, MatrixUnmixing):
                 parts = (shares.compress(kept, axis).sum(axis=axis) for kept in (inside, ~inside))
                 shares = np.stack(tuple(parts), axis=axis)
-        return Asked(shares, tuple(inverses), self.grouped, self.tabulated)
+        return self._replace(shares=shares, inverses=tuple(inverses))
 
     def first(self) -> tuple[Floats, Scores]:
         """The estimated share of the first cell, and its scores."""
@@ -135,23 +167,22 @@ class Asked(NamedTuple):
         return first(self.values()), self.scores().mapped(first)
 
     def weighted_law(self, weights: Floats, n: int) -> ErrorLaw:
-        """The law of the mean of a weight that takes more than two values, one axis per block.
+        """The law of the mean of a weight that takes more than two values.
 
         Its moments are those of the reports that the estimated shares would give, without what is
         negative: a few reports that are much alike do not make it certain.
         """
-        scores, values = weights, self.values()
+        cells, values = self.by_block(weights), self.values()
         likely = project(values, "clip")
         shares = likely
         for axis, inverse in enumerate(self.inverses):
-            scores = inverse.apply_transposed(scores, axis)
             shares = inverse.mixed(shares, axis)
         return weighted_law(
-            float(np.sum(values * weights)),
-            scores,
+            float(np.sum(values * cells)),
+            self.per_report(weights),
             shares,
             n,
-            squares=float(np.sum(likely * weights**2)),
+            squares=float(np.sum(likely * cells**2)),
             least=float(weights.min()),
             most=float(weights.max()),
         )
@@ -168,7 +199,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class JointEstimate(Estimate):
+class JointReports(Source):
     """Unbiased estimates of any marginal of the joint distribution of the answers.
 
     Attributes of one block are unmixed together, and blocks are combined by mode products of their
@@ -193,7 +224,7 @@ class JointEstimate(Estimate):
     def __post_init__(self) -> None:
         check_partition(self.survey, [block.attributes for block in self.blocks])
         for block in self.blocks:
-            cells = math.prod(self.sizes_of(block.attributes))
+            cells = math.prod(self.survey.sizes_of(block.attributes))
             if block.randomizer.size != cells:
                 raise ValueError(
                     f"block {block.attributes}: randomizer of size {block.randomizer.size}, "
@@ -207,15 +238,25 @@ class JointEstimate(Estimate):
             raise ValueError("no reports: expected at least one")
 
     def __repr__(self) -> str:
-        return f"<JointEstimate: n={self.n}, {len(self.blocks)} blocks>"
+        return f"<JointReports: n={self.n}, {len(self.blocks)} blocks>"
 
     @property
     def n(self) -> int:
         """The number of reports."""
         return self.counts.n
 
-    def independence(self, first: str, second: str) -> TestResult:
-        """As ``Estimate.independence``.
+    @property
+    def whole_reports(self) -> Counts:
+        """All of them."""
+        return self.counts
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """The attributes of each block."""
+        return [block.attributes for block in self.blocks]
+
+    def independence(self, first: str, second: str) -> TestResult | None:
+        """As ``Source.independence``.
 
         Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
         which are independent just where the answers are, and of one block the noise-aware test.
@@ -227,7 +268,7 @@ class JointEstimate(Estimate):
         )
         keep, beside = mine.randomizer.uniform_keep, other.randomizer.uniform_keep
         if keep is None or beside is None:
-            return Estimate.independence(self, first, second)
+            return None
         if mine is not other:
             return exact_test(reports)
         return noise_aware_test(reports, keep=keep)
@@ -242,16 +283,16 @@ class JointEstimate(Estimate):
             inverses: list[Floats] = []
             reported: list[str] = []
             for block, name in ((one, first), (other, second)):
-                sizes = self.sizes_of(block.attributes)
+                sizes = self.survey.sizes_of(block.attributes)
                 inverse = block.randomizer.unmixing(sizes, [block.attributes.index(name)])
                 named = [block.attributes[place] for place in inverse.tabulated]
-                inverses.append(inverse.apply(np.eye(math.prod(self.sizes_of(named))), 1))
+                inverses.append(inverse.apply(np.eye(math.prod(self.survey.sizes_of(named))), 1))
                 reported += named
             counts = self.counts.table(self.survey.axes(reported))
             shares = counts.reshape([len(inverse) for inverse in inverses]) / self.n
             return PairReports.apart(shares, self.n, *inverses)
         places = [one.attributes.index(name) for name in pair]
-        inverse = one.randomizer.unmixing(self.sizes_of(one.attributes), places)
+        inverse = one.randomizer.unmixing(self.survey.sizes_of(one.attributes), places)
         if isinstance(inverse, MatrixUnmixing):
             return None
         shares = self.counts.table(self.survey.axes(pair)) / self.n
@@ -260,8 +301,8 @@ class JointEstimate(Estimate):
             fakes = inverse.fakes.reshape(shares.shape) / inverse.fakes.sum()
         return PairReports.together(shares, self.n, keep=1 / inverse.alpha, fakes=fakes)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some attributes, in any order.
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some attributes.
 
         ``pi = lambda Q`` with Q the inverse of the randomization matrix. The variance of cell v
         given the data is ``(sum_y lambda_y Q[y,v]**2 - pi_v) / n``, and with respondents sampled
@@ -271,24 +312,16 @@ class JointEstimate(Estimate):
         """
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
-        sizes = self.sizes_of(asked.grouped)
-        order = [asked.grouped.index(name) for name in names]
-
-        def arranged(cells: Floats) -> Floats:
-            return np.ascontiguousarray(cells.reshape(sizes).transpose(order))
-
         # The largest of all cells: a cell of 0 is so up to the rounding of the others.
         scale = np.broadcast_to(np.abs(squares).max() / self.n, squares.shape)
         ends = asked.ends()
 
         def errors(less: Floats, sampled: float) -> Floats:
             each = change_by_one(estimate, ends, self.n, sampled=sampled)
-            return arranged(standard_errors((squares - less) / self.n, scale, each))
+            return asked.by_name(standard_errors((squares - less) / self.n, scale, each))
 
-        return self._table(
-            names,
-            projection,
-            arranged(estimate),
+        return Cells(
+            asked.by_name(estimate),
             standard_errors=errors(estimate, 0.0),
             population_errors=errors(estimate**2, 1.0),
             law=DeferredLaw(partial(self._law, names), partial(self.covariance, names)),
@@ -303,11 +336,9 @@ class JointEstimate(Estimate):
         asked = self.asked(names)
         estimate, squares = asked.mean_squares()
         less = estimate if about == "respondents" else estimate**2
-        order = [asked.grouped.index(name) for name in names]
-        found: Floats = ((squares - less) / self.n).reshape(self.sizes_of(asked.grouped))
-        return found.transpose(order)
+        return asked.by_name((squares - less) / self.n)
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         With w the weights, the value is ``sum_y lambda_y (Qw)_y`` and its variance given the data
@@ -315,17 +346,14 @@ class JointEstimate(Estimate):
         it is unknown, as for ``table``.
         """
         asked = self.asked(names)
-        shares, inverses = asked.shares, asked.inverses
-        ordered = _by_block(weights, names, asked)
-        per_report, per_report_squared = ordered, ordered**2
-        for axis, inverse in enumerate(inverses):
-            per_report = inverse.apply_transposed(per_report, axis)
-            per_report_squared = inverse.apply_transposed(per_report_squared, axis)
+        shares, per_report = asked.shares, asked.per_report(weights)
         value = float(np.sum(shares * per_report))
         squares = float(np.sum(shares * per_report**2)) / self.n
-        added = per_report**2 - per_report_squared
+        added = per_report**2 - asked.per_report(weights**2)
         variance = float(np.sum(shares * added)) / self.n
-        law = DeferredLaw(partial(self._query_law, names, weights))
+        law = law_of_mean(
+            weights, partial(self._set_law, names), partial(asked.weighted_law, n=self.n)
+        )
         each = float(added.max()) / self.n**2
         return Estimated(value, standard_error(variance, squares, each), law)
 
@@ -339,15 +367,7 @@ class JointEstimate(Estimate):
             SurveyError, ValueError: as ``table``.
         """
         asked = self.asked(names)
-        sizes = self.sizes_of(asked.grouped)
-        order = [asked.grouped.index(name) for name in names]
-        cells = tuple(inverse.cells for inverse in asked.inverses)
-
-        def arranged(array: Floats) -> Floats:
-            spread = np.broadcast_to(array, cells).reshape(sizes)
-            return np.ascontiguousarray(spread.transpose(order))
-
-        return asked.scores().mapped(arranged)
+        return asked.scores().mapped(asked.by_name)
 
     def covariance(self, names: Sequence[str], about: About) -> Floats:
         """The covariances of the cells of a table, shape (cells, cells), in row-major order.
@@ -360,16 +380,14 @@ class JointEstimate(Estimate):
             SurveyError: an unknown or repeated name.
             ValueError: no name, or more than 2,048 cells.
         """
-        shares, inverses, grouped, _ = self.asked(names)
-        sizes = self.sizes_of(grouped)
-        check_covariance(max(shares.size, math.prod(sizes)))
+        asked = self.asked(names)
+        shares, number = asked.shares, math.prod(asked.sizes)
+        check_covariance(max(shares.size, number))
         products = np.diag(shares.reshape(-1)).reshape(shares.shape * 2)
-        estimate = shares
-        for axis, inverse in enumerate(inverses):
-            estimate = inverse.apply(estimate, axis)
+        for axis, inverse in enumerate(asked.inverses):
             products = inverse.apply(inverse.apply(products, axis), axis + shares.ndim)
-        cells = np.arange(math.prod(sizes)).reshape(sizes)
-        cells = cells.transpose([grouped.index(name) for name in names]).reshape(-1)
+        estimate = asked.values()
+        cells = asked.by_name(np.arange(number).reshape(estimate.shape)).reshape(-1)
         values = estimate.reshape(-1)[cells]
         products = products.reshape(len(cells), -1)[np.ix_(cells, cells)]
         less = np.diag(values) if about == "respondents" else np.outer(values, values)
@@ -377,23 +395,15 @@ class JointEstimate(Estimate):
         return found
 
     def _law(self, names: Sequence[str]) -> ErrorLaw:
-        return self.scores(names).law(self.table(*names).values, self.n)
+        return self.scores(names).law(self.cells(tuple(names)).values, self.n)
 
-    def _query_law(self, names: Sequence[str], weights: Floats) -> ErrorLaw:
-        """The law of a weighted mean.
+    def _set_law(self, names: Sequence[str], inside: NDArray[np.bool_]) -> ErrorLaw | None:
+        """The law of a set's share.
 
-        Two weights tell a set from the rest. If the set is one of categories of each block, its
-        share is one cell of a table that is as fine as the set; so is that of the rest.
+        A set of categories of each block is one cell of a table that is as fine as it.
         """
-        found = two_valued(weights)
-        if found is not None:
-            for inside, factor, offset in found:
-                share = self.share(names, inside)
-                if share is not None:
-                    value, scores = share
-                    return scores.law(value, self.n).times(factor, offset)
-        asked = self.asked(names)
-        return asked.weighted_law(_by_block(weights, names, asked), self.n)
+        share = self.share(names, inside)
+        return None if share is None else share[1].law(share[0], self.n)
 
     def share(
         self, names: Sequence[str], inside: NDArray[np.bool_]
@@ -410,19 +420,19 @@ class JointEstimate(Estimate):
             SurveyError, ValueError: as ``table``.
         """
         asked = self.asked(names)
-        found = asked.collapsed(_by_block(inside, names, asked))
+        found = asked.collapsed(asked.by_block(inside))
         return None if found is None else found.first()
 
-    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+    def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         groups, mixings = [], []
         for block in self.blocks:
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if kept:
-                mixing = block.randomizer.mixing(self.sizes_of(block.attributes), kept)
+                mixing = block.randomizer.mixing(self.survey.sizes_of(block.attributes), kept)
                 mixings.append(mixing)
                 groups.append(tuple(block.attributes[place] for place in mixing.places))
         axes = self.survey.axes([name for group in groups for name in group])
-        cells = [math.prod(self.sizes_of(group)) for group in groups]
+        cells = [math.prod(self.survey.sizes_of(group)) for group in groups]
         counts = self.counts.table(axes).reshape(cells)
         return (Reported(tuple(groups), counts, tuple(mixings)),)
 
@@ -447,23 +457,36 @@ class JointEstimate(Estimate):
             kept = [place for place, name in enumerate(block.attributes) if name in names]
             if not kept:
                 continue
-            inverse = block.randomizer.unmixing(self.sizes_of(block.attributes), kept)
+            inverse = block.randomizer.unmixing(self.survey.sizes_of(block.attributes), kept)
             inverses.append(inverse)
             grouped += [block.attributes[place] for place in kept]
             reported = [block.attributes[place] for place in inverse.tabulated]
             tabulated += self.survey.axes(reported)
-            lengths.append(math.prod(self.sizes_of(reported)))
+            lengths.append(math.prod(self.survey.sizes_of(reported)))
         if weights is None:
             shares = self.counts.table(tabulated).reshape(lengths) / self.n
         else:
             shares = self.counts.weighted_table(tabulated, weights).reshape(lengths)
-        return Asked(shares, tuple(inverses), tuple(grouped), tuple(tabulated))
+        order = tuple(list(names).index(name) for name in grouped)
+        sizes = self.survey.sizes_of(grouped)
+        return Asked(shares, tuple(inverses), order, sizes, tuple(tabulated))
 
+    def scored(self, names: Sequence[str], weights: Floats) -> Floats:
+        """What every distinct report counts for weighted sums of a table's cells.
 
-def _by_block(cells: NDArray[Any], names: Sequence[str], asked: Asked) -> NDArray[Any]:
-    """An array with an axis for each attribute, as one with an axis for each block."""
-    order = [list(names).index(name) for name in asked.grouped]
-    return cells.transpose(order).reshape([inverse.cells for inverse in asked.inverses])
+        Args:
+            names: the attributes of the table.
+            weights: shape ``(sums, size of the first, size of the second, ...)``.
+
+        Returns:
+            Shape (u, sums): the mean over the reports of a column is the estimated sum.
+        """
+        asked = self.asked(names)
+        places = list(asked.tabulated)
+        sizes = [self.survey.sizes[place] for place in places]
+        reported = join_codes(self.counts.codes[:, places], sizes).astype(np.intp)
+        per_report = asked.per_report(weights, lead=1).reshape(len(weights), -1)
+        return np.ascontiguousarray(per_report[:, reported].T)
 
 
 def mean_squared_error(randomizers: Sequence[KeepUniform], n: int) -> float:

@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.crypto.randomness import WORDS, Stream
-from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
-from protocol.estimators.shares import SharesEstimate
 from protocol.randomizers import split_codes
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey, check_partition
@@ -40,9 +36,8 @@ def synthesize(
         estimate: what the records are to follow.
         n: how many, at least 1.
         stream: the source of the draws, n words per cluster in the order given.
-        clusters: a partition of the survey's attributes; by default attributes that were
-            randomized together, of a ``JointEstimate``, a ``SharesEstimate``, or the ``final`` one
-            of a ``CombinedEstimate``; of a calibrated estimate those of the one before.
+        clusters: a partition of the survey's attributes; by default ``Estimate.clusters``, those
+            that were randomized together, but after RR-Adjustment whole records by their weights.
 
     Raises:
         SurveyError: a name that the survey does not have, or twice in one cluster.
@@ -52,16 +47,11 @@ def synthesize(
     if n < 1:
         raise ValueError(f"{n} records: expected at least 1")
     if clusters is None:
-        reports: Estimate | None = estimate
-        if isinstance(estimate, CalibratedEstimate | PostStratifiedEstimate):
-            reports = estimate.before
-        if isinstance(reports, CombinedEstimate):
-            reports = reports.final
-        if isinstance(reports, SharesEstimate):
-            clusters = [reports.names]
-        elif isinstance(reports, JointEstimate):
-            clusters = [block.attributes for block in reports.blocks]
-        else:
+        if isinstance(estimate, AdjustedEstimate):
+            codes, weights = estimate.counts.codes, estimate.adjusted.weights
+            return synthesize_weighted(codes, weights, estimate.survey, n, stream)
+        clusters = estimate.clusters
+        if not clusters:
             raise ValueError(
                 "the estimate does not say which attributes to draw together, as that of whole "
                 "reports does: expected clusters"
@@ -69,7 +59,7 @@ def synthesize(
     survey = estimate.survey
     check_partition(survey, clusters)
     for names in clusters:
-        if (cells := math.prod(estimate.sizes_of(names))) > MAX_TABLE_CELLS:
+        if (cells := math.prod(estimate.survey.sizes_of(names))) > MAX_TABLE_CELLS:
             raise ValueError(
                 f"cluster {tuple(names)} has {cells} cells, more than {MAX_TABLE_CELLS}: "
                 "draw from smaller clusters"
@@ -78,7 +68,9 @@ def synthesize(
     for names in clusters:
         table = estimate.table(*names, projection="simplex").values
         cell = draw(table.ravel(), n, stream).astype(np.uint64)
-        codes[:, survey.axes(names)] = split_codes(cell, estimate.sizes_of(names), survey.dtype)
+        codes[:, survey.axes(names)] = split_codes(
+            cell, estimate.survey.sizes_of(names), survey.dtype
+        )
     return Records(survey, codes)
 
 

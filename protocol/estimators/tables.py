@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -136,6 +136,22 @@ class Estimated:
         )
 
 
+class Cells(NamedTuple):
+    """What an estimate says of the cells of a table, one axis per attribute.
+
+    Attributes:
+        values: the shares, raw and signed.
+        standard_errors, population_errors, law: as in ``Table``.
+        n: the number of reports; that of the estimate if None.
+    """
+
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64] | None = None
+    population_errors: NDArray[np.float64] | None = None
+    law: ErrorLaw | None = None
+    n: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Table:
     """Estimated proportions of every combination of categories of some attributes.
@@ -190,6 +206,8 @@ class Table:
     def projected(self, projection: Projection) -> Table:
         """This table with its values projected; the standard errors stay those of the raw values.
 
+        Values that are unknown stay so.
+
         Raises:
             ValueError: an unknown projection, or this table was projected in another way before.
         """
@@ -197,9 +215,10 @@ class Table:
             return self
         if self.projection != "none":
             raise ValueError(f"already projected by {self.projection!r}: project the raw table")
+        unknown = np.isnan(self.values).all()
         return replace(
             self,
-            values=project(self.values, projection),
+            values=self.values if unknown else project(self.values, projection),
             law=self._law(),
             projection=projection,
         )
@@ -244,6 +263,11 @@ class Table:
             ValueError: no formula is known, too many cells, or an unknown ``about``.
         """
         return self._law().covariance(about)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is without error about the respondents."""
+        return self.standard_errors is not None and not self.standard_errors.any()
 
     def reach(self, about: About = "respondents") -> NDArray[np.float64]:
         """By how much one report can change each raw cell; 0 where that is exact, or not known."""

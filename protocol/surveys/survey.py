@@ -248,6 +248,14 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
             raise SurveyError(f"attribute {shown(repeat)} is named twice")
         return tuple(self.index(name) for name in names)
 
+    def sizes_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The numbers of categories of some attributes.
+
+        Raises:
+            SurveyError: as ``axes``.
+        """
+        return tuple(self.sizes[axis] for axis in self.axes(names))
+
     def project(self, names: Sequence[str]) -> Survey:
         """The survey of some attributes alone, in the order given.
 

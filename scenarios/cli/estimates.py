@@ -19,7 +19,7 @@ from scenarios.errors import UsageError
 from scenarios.running.calibrating import METHODS, Calibration
 
 if TYPE_CHECKING:
-    from protocol.estimators.calibration.methods import Method
+    from protocol.estimators.calibration.calibrated import Method
 
 
 def interval_options(usual: About = "respondents") -> Callable[[F], F]:

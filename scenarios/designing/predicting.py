@@ -12,12 +12,10 @@ from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import Smp
-from protocol.variants.rrba.grouped import GroupedEstimate
 from protocol.variants.rrba.rrba import RRBA
 from scenarios.designing.assumed import Shares
 from scenarios.designing.expected import REPORTS, expected, is_of_all
@@ -142,15 +140,17 @@ def _variances(estimate: Estimate, names: Names, shares: Shares, about: About) -
         raise
     except ValueError as error:
         raise NotEstimatedError(str(error)) from error
-    if isinstance(estimate, ExactEstimate) and about == "population":
+    if table.exact and about == "population":
         # What is expected of exact counts does not follow the shares.
         return sampling_variances(names, REPORTS, shares)
-    errors = table.standard_errors if about == "respondents" else table.population_errors
-    if errors is None:
+    given, sampled = table.standard_errors, table.population_errors
+    errors = given if about == "respondents" else sampled
+    if given is None or sampled is None or errors is None:
         return None
     # Of so many reports an error is unknown only where it is that of rounding.
     squares: Floats = np.nan_to_num(errors) ** 2
-    if isinstance(estimate, GroupedEstimate) and squares.size <= MOST_COVARIANCE_CELLS:
-        # Its errors are those about a population; its covariances tell whom they are about.
+    alike = np.array_equal(given, sampled, equal_nan=True) and not np.isnan(errors).all()
+    if alike and squares.size <= MOST_COVARIANCE_CELLS:
+        # Both kinds are those about a population; covariances tell whom they are about.
         squares = table.covariance(about).diagonal()
     return squares

@@ -104,13 +104,9 @@ def write_synthetic(path: Path, estimate: Estimate, digest: bytes) -> None:
 
 
 def _synthetic(estimate: Estimate, stream: Stream) -> Records:
-    from protocol.estimators.calibration.adjustment import AdjustedEstimate
-    from protocol.estimators.synthetic import synthesize, synthesize_weighted
+    from protocol.estimators.synthetic import synthesize
 
     try:
-        if isinstance(estimate, AdjustedEstimate):
-            codes, weights = estimate.counts.codes, estimate.adjusted.weights
-            return synthesize_weighted(codes, weights, estimate.survey, estimate.n, stream)
         return synthesize(estimate, estimate.n, stream)
     except ValueError as error:
         raise UsageError(f"--synthetic: {error}") from error

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from scenarios.errors import UsageError
 
 if TYPE_CHECKING:
+    from protocol.estimators.calibration.calibrated import Method
     from protocol.estimators.calibration.margins import Margin
-    from protocol.estimators.calibration.methods import Method
     from protocol.estimators.estimate import Estimate
     from protocol.surveys.survey import Survey
 

@@ -3,105 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import FarShare, Margin, far_shares
-from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.calibration.calibrated import Calibrated
+from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.estimate import Estimate
 from scenarios.wording.formatting import count, cut
-
-Calibrated: TypeAlias = CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate
 
 
 def calibration_values(estimate: Estimate) -> dict[str, Any]:
     """How an estimate agrees with known margins, or its weights with estimated ones."""
-    match estimate:
-        case CalibratedEstimate():
-            return {
-                "method": "linear",
-                "margins": [margin.names for margin in estimate.known],
-                "effective_n": estimate.effective_n,
-                "errors_known": estimate.clear,
-                "far": _far_values(estimate, estimate.known),
-            }
-        case PostStratifiedEstimate():
-            return {
-                "method": "post-stratified",
-                "margins": [estimate.known.names],
-                "errors_known": estimate.clear,
-                "far": _far_values(estimate, [estimate.known]),
-            }
-        case AdjustedEstimate(adjusted=fit):
-            return {
-                "method": "raking",
-                "margins": [margin.names for margin in estimate.known],
-                "effective_n": fit.effective_n,
-                "sweeps": fit.sweeps,
-                "margin_error": fit.margin_error,
-                "converged": fit.converged,
-                "unplaced": fit.unplaced,
-                "far": _far_values(estimate, estimate.known),
-            }
-    return {}
+    found = estimate.calibration
+    if found is None:
+        return {}
+    values: dict[str, Any] = {
+        "method": found.method,
+        "margins": [margin.names for margin in found.known],
+    }
+    if found.method != "post-stratified":
+        values["effective_n"] = found.effective_n
+    if found.fit is None:
+        values["errors_known"] = found.clear
+    else:
+        values["sweeps"] = found.fit.sweeps
+        values["margin_error"] = found.fit.margin_error
+        values["converged"] = found.fit.converged
+        values["unplaced"] = found.fit.unplaced
+    return {**values, "far": [far._asdict() for far in found.far]}
 
 
 def calibration_sentences(estimate: Estimate) -> Iterator[str]:
     """The same in words, and what it corrects; then known shares that the reports contradict."""
-    match estimate:
-        case CalibratedEstimate(effective_n=effective):
-            weights = (
-                ""
-                if effective is None
-                else f": effective sample size of the weights {effective:,.1f} of {estimate.n:,}"
-            )
-            errors = (
-                " Errors are unknown: the reports contradict the margins."
-                if estimate.far
-                else " Errors are about the population, if the respondents are a random sample of "
-                "it."
-            )
-            yield f"Calibrated linearly to {_listed(estimate.known)}{weights}.{errors}"
-            yield from _cautions(estimate, estimate.known)
-        case PostStratifiedEstimate():
-            unclear = "" if estimate.clear else " A stratum is too small, so errors are unknown."
-            yield (
-                f"Post-stratified by {_listed([estimate.known])}: errors are about the population, "
-                f"if those who answer in a stratum are like the rest of it.{unclear}"
-            )
-            yield from _cautions(estimate, [estimate.known])
-        case AdjustedEstimate(adjusted=fit):
-            what = f"Raked to {_listed(estimate.known)}" if estimate.known else "RR-Adjustment"
-            yield (
-                f"{what}: {count(fit.sweeps, 'sweep')}, margin error {fit.margin_error:.2g}"
-                f"{'' if fit.converged else ', not converged'}; effective sample size of the "
-                f"weights {fit.effective_n:,.1f} of {estimate.n:,}; {fit.unplaced:.2g} of the "
-                "targets lies where nobody reported."
-            )
-            yield from _cautions(estimate, estimate.known)
-        case _:
-            raise TypeError(f"{estimate!r}: expected a calibrated estimate")
+    found = estimate.calibration
+    if found is None:
+        raise TypeError(f"{estimate!r}: expected a calibrated estimate")
+    effective = found.effective_n
+    if found.fit is not None:
+        fit = found.fit
+        what = f"Raked to {_listed(found.known)}" if found.known else "RR-Adjustment"
+        yield (
+            f"{what}: {count(fit.sweeps, 'sweep')}, margin error {fit.margin_error:.2g}"
+            f"{'' if fit.converged else ', not converged'}; effective sample size of the "
+            f"weights {fit.effective_n:,.1f} of {estimate.n:,}; {fit.unplaced:.2g} of the "
+            "targets lies where nobody reported."
+        )
+    elif found.method == "linear":
+        weights = (
+            ""
+            if effective is None
+            else f": effective sample size of the weights {effective:,.1f} of {estimate.n:,}"
+        )
+        errors = (
+            " Errors are unknown: the reports contradict the margins."
+            if found.far
+            else " Errors are about the population, if the respondents are a random sample of it."
+        )
+        yield f"Calibrated linearly to {_listed(found.known)}{weights}.{errors}"
+    else:
+        unclear = "" if found.clear else " A stratum is too small, so errors are unknown."
+        yield (
+            f"Post-stratified by {_listed(found.known)}: errors are about the population, "
+            f"if those who answer in a stratum are like the rest of it.{unclear}"
+        )
+    yield from _cautions(found)
 
 
-def _far(estimate: Calibrated, known: Sequence[Margin]) -> Sequence[FarShare]:
-    if isinstance(estimate, CalibratedEstimate):
-        return estimate.far
-    return [] if estimate.before is None else far_shares(estimate.before, known)
-
-
-def _far_values(estimate: Calibrated, known: Sequence[Margin]) -> list[dict[str, Any]]:
-    return [far._asdict() for far in _far(estimate, known)]
-
-
-def _cautions(estimate: Calibrated, known: Sequence[Margin]) -> Iterator[str]:
-    found = _far(estimate, known)
-    if not found:
+def _cautions(found: Calibrated) -> Iterator[str]:
+    if not found.far:
         return
-    far = max(found, key=lambda far: max(far.low - far.share, far.share - far.high))
+    far = max(found.far, key=lambda far: max(far.low - far.share, far.share - far.high))
     cell = ", ".join(f"{cut(a)} = {cut(b)}" for a, b in zip(far.names, far.cell, strict=True))
-    more = f", and {len(found) - 1:,} more," if len(found) > 1 else ""
-    corrects = "" if isinstance(estimate, PostStratifiedEstimate) else _other_way(known)
+    more = f", and {len(found.far) - 1:,} more," if len(found.far) > 1 else ""
+    corrects = "" if found.method == "post-stratified" else _other_way(found.known)
     yield (
         f"Caution: the known share of {cell}, {100 * far.share:.1f} %{more} is not within what the "
         f"reports allow, [{100 * far.low:.1f}, {100 * far.high:.1f}] %. Either some people are "

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.analysis import Analysis, AnnouncedTable, Cell
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import (
     Intervals,
@@ -30,10 +30,6 @@ from scenarios.statement.statement import Grid, Panel, Place, Section
 from scenarios.wording.announced import title_of
 from scenarios.wording.formatting import NONE, count, cut, rest
 from scenarios.wording.intervals import in_percent
-from scenarios.wording.kinds import is_of_keys
-
-if TYPE_CHECKING:
-    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 ATTRIBUTES, KEYS = 60, 300
 """How many attributes have a panel, and how many keys have the truth beside them."""
@@ -112,8 +108,8 @@ def estimated(
         place: where a terminal shows it.
     """
     asked = _Asked(found, intervals, truth)
-    if is_of_keys(found):
-        panels, what, total = tuple(_keys(found, asked)), "key", 2
+    if found.keyed is not None:
+        panels, what, total = tuple(_keys(found.keyed, asked)), "key", 2
     else:
         panels = tuple(_means(asked)) or tuple(_shares(asked, projection))
         what, total = "attribute", len(found.survey.names)
@@ -131,7 +127,7 @@ def estimated(
 
 def _shares(asked: _Asked, projection: Projection) -> Iterator[Panel]:
     found = asked.estimate
-    truth = None if asked.truth is None else found.recoded(asked.truth)
+    truth = None if asked.truth is None else asked.estimate.recoded(asked.truth)
     names = found.survey.names[:ATTRIBUTES]
     for place, name in enumerate(names):
         try:
@@ -167,9 +163,9 @@ def _means(asked: _Asked) -> Iterator[Panel]:
         )
 
 
-def _keys(found: KeyValueTables, asked: _Asked) -> Iterator[Panel]:
+def _keys(found: Keyed, asked: _Asked) -> Iterator[Panel]:
     names = found.survey.names
-    truth = None if asked.truth is None else found.recoded(asked.truth)
+    truth = None if asked.truth is None else asked.estimate.recoded(asked.truth)
     shares = () if truth is None else (truth.distribution([name]) for name in names[:KEYS])
     held = [float(share[1]) for share in shares]
     yield asked.panel(

@@ -10,13 +10,11 @@ import numpy as np
 from protocol.audit.completeness import Completeness
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Shown, bracketed
-from protocol.estimators.joint import JointEstimate
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some
 from scenarios.wording.intervals import decimal, in_percent
-from scenarios.wording.kinds import is_of_keys
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""
@@ -55,7 +53,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
     intervals, what = panels[0].intervals, "attributes"
     heads: tuple[str, ...] = "Attribute", "Largest shares"
     shown = [figure for panel in panels for figure in panel.figures]
-    if is_of_keys(estimate):
+    if estimate.keyed is not None:
         shares, means = panels
         order = _order(shares.figures)[:ATTRIBUTES]
         shown = [panel.figures[i] for panel in panels for i in order]
@@ -101,16 +99,10 @@ def _order(shares: Sequence[Shown]) -> list[int]:
 
 def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     """Which attributes were randomized together, if some were and not all."""
-    # Imported late: a run asks for its coverage alone.
-    from protocol.estimators.releases.combined import CombinedEstimate
-
-    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if not isinstance(joint, JointEstimate):
+    clusters = [names for names in estimate.clusters if len(names) > 1]
+    if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
-    clusters = [block.attributes for block in joint.blocks if len(block.attributes) > 1]
-    if not clusters or len(joint.blocks) == 1:
-        return
-    alone = sum(len(block.attributes) == 1 for block in joint.blocks)
+    alone = len(estimate.clusters) - len(clusters)
     said = some((" with ".join(map(cut, names)) for names in clusters), len(clusters), ATTRIBUTES)
     others = f"; {alone:,} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
     yield "clusters", f"randomized together: {said}{others}"

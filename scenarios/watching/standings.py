@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from protocol.audit.ledger import Charging
 from protocol.audit.walk import Fold, Step, Walk
 from protocol.errors import ProtocolError
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
 from protocol.messages import (
     AGGREGATOR,
@@ -33,10 +33,6 @@ from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
 from scenarios.watching.rounds import Ended, RoundCounter
-from scenarios.wording.kinds import is_of_keys
-
-if TYPE_CHECKING:
-    from protocol.variants.keyvalue.estimate import KeyValueTables
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
@@ -375,7 +371,7 @@ class StandingWriter(Fold):
                     self._spend()
                     self._estimated = estimate, _lines(estimate, self._intervals)
                 respondents, (lines, more) = estimate.n, self._estimated[1]
-                keys = is_of_keys(estimate)
+                keys = estimate.keyed is not None
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = _failure(error)
@@ -443,8 +439,8 @@ def _failure(error: Exception) -> str:
 
 def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     """The first figures of an estimate, and how many further attributes or keys it has."""
-    if is_of_keys(estimate):
-        return _keys(estimate, intervals)
+    if estimate.keyed is not None:
+        return _keys(estimate.keyed, intervals)
     means = estimate.attribute_means()
     if means:
         found = [
@@ -473,7 +469,7 @@ def _shares(estimate: Estimate, attribute: Attribute, intervals: Intervals) -> I
         yield _line(attribute.name, category, figure, (0.0, 1.0))
 
 
-def _keys(estimate: KeyValueTables, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
+def _keys(estimate: Keyed, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
     names, most = estimate.survey.names, LINES // 2
     shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
     means = figures_of(estimate.means, estimate.mean_intervals(*intervals))

@@ -99,7 +99,7 @@ def test_exact_sums_agree_with_runs() -> None:
         truth = rng.multinomial(n, [0.1, 0.45, 0.45])
         counts = reports.Histogram.from_table(reports.kept_apart(rng, truth, 0.5))
         blocks = reports.RRIndependent.with_keep(survey, 0.5).blocks
-        table = reports.JointEstimate(survey, blocks, counts).table("a")
+        table = reports.LinearEstimate(reports.JointReports(survey, blocks, counts)).table("a")
         low, high = table.interval(0.95, "population")
         hits += bool(low[0] <= 0.1 <= high[0])
     assert stats.binomtest(hits, 200, exact.covered).pvalue > 1e-6

@@ -21,7 +21,7 @@ NOT_OF_THE_PAGES = ("multi_freq_ldpy", "opendp", "pure_ldp")
 INFERRED = """
 from typing import assert_type
 
-from protocol import ExactEstimate, GroupedEstimate, JointEstimate, Records
+from protocol import ExactTables, GroupTables, JointReports, LinearEstimate, Records
 from protocol.variants import RRBA, PrivKVVariant, RRJoint, SecureSumVariant
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios import Context, simulate, simulate_async, tabulate
@@ -35,17 +35,17 @@ def of_the_variant(
     sums: SecureSumVariant,
     records: Records,
 ) -> None:
-    assert_type(simulate(joint, records).estimate, JointEstimate)
+    assert_type(simulate(joint, records).estimate, LinearEstimate[JointReports])
     assert_type(simulate(joint, records).variant, RRJoint)
-    assert_type(simulate(sums, records).estimate, ExactEstimate)
-    assert_type(simulate(views, records).estimate, GroupedEstimate)
+    assert_type(simulate(sums, records).estimate, LinearEstimate[ExactTables])
+    assert_type(simulate(views, records).estimate, LinearEstimate[GroupTables])
     assert_type(simulate(keys, records).estimate, KeyValueTables)
-    assert_type(context.simulate(joint, records).estimate, JointEstimate)
-    assert_type(tabulate(joint, records, n=10).estimate, JointEstimate)
+    assert_type(context.simulate(joint, records).estimate, LinearEstimate[JointReports])
+    assert_type(tabulate(joint, records, n=10).estimate, LinearEstimate[JointReports])
 
 
 async def inside_trio(joint: RRJoint, records: Records) -> None:
-    assert_type((await simulate_async(joint, records)).estimate, JointEstimate)
+    assert_type((await simulate_async(joint, records)).estimate, LinearEstimate[JointReports])
 """
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent, Public, Randomized
 from protocol.crypto.randomness import WORDS, Stream, expand
 from protocol.errors import LocalProtocolError
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers import KeepUniform, MatrixRandomizer, randomize_columns
 from protocol.session.roles import Me, Seen
@@ -222,12 +223,12 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
             case _:
                 return Plain(self.survey.names)
 
-    def estimate(self, result: Message) -> ExactEstimate:  # of that
+    def estimate(self, result: Message) -> LinearEstimate[ExactTables]:  # of that
         if not isinstance(result, Summed):
             raise LocalProtocolError(f"{result.kind()!r} is not a result of {self.name!r}")
         parts = np.split(result.totals.astype(np.int64), 2)
         names = ((name,) for name in self.survey.names)
-        return ExactEstimate(self.survey, dict(zip(names, parts, strict=True)))
+        return LinearEstimate(ExactTables(self.survey, dict(zip(names, parts, strict=True))))
 
 
 class Silent(RRIndependent, frozen=True):

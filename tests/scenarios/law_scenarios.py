@@ -14,9 +14,10 @@ from protocol import (
     Attribute,
     Bounds,
     Estimate,
-    ExactEstimate,
+    ExactTables,
     FrequencyOracle,
     Law,
+    LinearEstimate,
     MatrixRandomizer,
     Message,
     OneReport,
@@ -69,7 +70,7 @@ class Honest(OneReport[Request, Truths, Truths], frozen=True):
 
     def estimate(self, result: Message) -> Estimate:
         counts = self.published(result, Sums).counts.astype(np.int64)
-        return ExactEstimate(self.survey, {("cheats",): counts})
+        return LinearEstimate(ExactTables(self.survey, {("cheats",): counts}))
 
 
 class Largest(Honest, frozen=True):

@@ -21,9 +21,9 @@ from protocol import (
     Seen,
 )
 from protocol.crypto.randomness import Stream
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Table
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.tables import Cells
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from scenarios import Context, Finished, Scenario, crash, delay, duplicate, town
@@ -45,13 +45,13 @@ class PlainAnswers(RRIndependent, frozen=True):
         return math.inf
 
 
-class EachAlone(JointEstimate):
+class EachAlone(LinearEstimate[JointReports]):
     """Tables of one attribute."""
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         if len(names) > 1:
             raise ValueError("one attribute alone")
-        return super().table(*names, projection=projection)
+        return super().cells(names)
 
 
 class Apart(RRIndependent, frozen=True):
@@ -64,7 +64,7 @@ class Apart(RRIndependent, frozen=True):
 
     def estimate(self, result: Message) -> EachAlone:
         found = super().estimate(result)
-        return EachAlone(found.survey, found.blocks, found.counts)
+        return EachAlone(found.source)
 
 
 class Call(Message, frozen=True):

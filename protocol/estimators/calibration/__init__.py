@@ -1,1 +1,1 @@
-"""Weights, strata and what else makes estimates agree with what is known from elsewhere."""
+"""Calibration: estimates that agree with known margins of the population."""

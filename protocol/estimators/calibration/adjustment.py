@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
-from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.calibrated import Adjusted, Calibrated
+from protocol.estimators.calibration.linear import LinearCalibration
 from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.sources import far_shares
 from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers import join_codes, split_codes
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
@@ -47,33 +48,6 @@ class Target(NamedTuple):
 
     axes: tuple[int, ...]
     proportions: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Adjusted:
-    """Weights, and how well they fit.
-
-    Attributes:
-        weights: at least 0, with a total of 1 (but for rounding): one per record, or per distinct
-            record, as the records were given.
-        sweeps: how often every group was adjusted.
-        margin_error: the largest ``|weighted margin - target|`` over all groups and cells, after
-            the last sweep; targets as rescaled where a part of them could not be placed.
-        converged: whether the margin error is within the tolerance.
-        unplaced: the largest share of a group's target that lies on cells in which no record can
-            have a weight. 0 unless a category is missing from the reports.
-        effective_n: Kish's effective sample size of the weights (``effective_number``).
-    """
-
-    weights: Floats
-    sweeps: int
-    margin_error: float
-    converged: bool
-    unplaced: float
-    effective_n: float
-
-    def __post_init__(self) -> None:
-        self.weights.flags.writeable = False
 
 
 def adjust_records(
@@ -226,10 +200,9 @@ class AdjustedEstimate(Estimate):
     @classmethod
     def of(
         cls,
-        joint: JointEstimate,
+        before: Estimate,
         known: Sequence[Margin] = (),
         *,
-        tables: Estimate | None = None,
         sweeps: int = SWEEPS,
         tolerance: float = TOLERANCE,
     ) -> AdjustedEstimate:
@@ -240,44 +213,48 @@ class AdjustedEstimate(Estimate):
         and raked, so that no two targets contradict each other.
 
         Args:
-            joint: of the reports.
+            before: gives the reports, and the tables of their blocks.
             known: margins of the population.
-            tables: gives the blocks' tables; by default they are estimated from these reports
-                alone.
             sweeps, tolerance: as of ``adjust_records``.
 
         Raises:
             SurveyError: a margin of an unknown attribute.
-            ValueError: a block of more than 2**27 cells, as ``adjust_records``, or as
-                ``CalibratedEstimate.of`` if there are margins.
+            ValueError: no reports of whole records, a block of more than 2**27 cells, as
+                ``adjust_records``, or as ``LinearCalibration.of`` if there are margins.
         """
-        survey = joint.survey
-        estimate = tables or joint
-        if known:
-            estimate = CalibratedEstimate.of(estimate, known)
+        survey, counts = before.survey, before.whole_reports
+        if counts is None:
+            raise ValueError(f"{before!r} cannot be raked: expected reports of whole records")
+        estimate = LinearEstimate(LinearCalibration.of(before, known)) if known else before
         targets = []
-        for block in joint.blocks:
-            proportions = estimate.table(*block.attributes, projection="clip").values
-            axes = survey.axes(block.attributes)
-            targets.append(Target(axes, _raked(proportions, block.attributes, known)))
+        for names in before.clusters:
+            proportions = estimate.table(*names, projection="clip").values
+            targets.append(Target(survey.axes(names), _raked(proportions, names, known)))
         # Last, since the last ones of a sweep are met exactly.
         targets += [Target(survey.axes(margin.names), margin.shares) for margin in known]
-        adjusted = adjust_records(joint.counts, targets, sweeps=sweeps, tolerance=tolerance)
-        return cls(survey, joint.counts, adjusted, tuple(known), tables or joint)
+        adjusted = adjust_records(counts, targets, sweeps=sweeps, tolerance=tolerance)
+        return cls(survey, counts, adjusted, tuple(known), before)
 
     @property
     def n(self) -> int:
         """The number of reports."""
         return self.counts.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The weight of the records in every combination of categories, without standard errors."""
-        return self._table(names, projection, self._weighted(names))
+    @property
+    def calibration(self) -> Calibrated:
+        """By raking; errors are unknown."""
+        far = [] if self.before is None else far_shares(self.before, self.known)
+        fit = self.adjusted
+        return Calibrated("raking", self.known, far, False, fit.effective_n, fit)
 
-    def _reported(self, names: Sequence[str]) -> NoReturn:
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The weight of the records in every combination of categories, without standard errors."""
+        return Cells(self._weighted(names))
+
+    def reported(self, names: Sequence[str]) -> NoReturn:
         raise NoLikelihoodError("RR-Adjustment weighs reports and has no likelihood")
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The weighted mean of a weight that depends on some attributes, without standard error."""
         return Estimated(float(np.sum(self._weighted(names) * weights)), None)
 

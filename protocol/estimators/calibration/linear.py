@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import (
-    FarShare,
-    Margin,
-    checked_margins,
+from protocol.estimators.calibration.calibrated import Calibrated, FarShare
+from protocol.estimators.calibration.margins import Margin, checked_margins
+from protocol.estimators.calibration.residuals import Residual
+from protocol.estimators.calibration.sources import (
+    Sums,
+    Varying,
+    VaryingReports,
     far_shares,
+    varying,
 )
-from protocol.estimators.calibration.residuals import residual_mean, residual_table
-from protocol.estimators.calibration.sources import Reports, Source, Sums, source_of
 from protocol.estimators.counts import effective_number
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
@@ -51,12 +51,12 @@ class Regression(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class CalibratedEstimate(Estimate):
+class LinearCalibration(Residual):
     """Estimates for a population whose margins are known.
 
     Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
     their covariance, C is that of the table with them, and M is what is known. Of reports it is the
-    linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
+    linear calibration of Deville and Sarndal (Calibrated Estimators in Survey Sampling, JASA 87,
     1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
     agree with the margins and with each other, and are signed.
@@ -68,35 +68,35 @@ class CalibratedEstimate(Estimate):
 
     All errors are unknown where the reports contradict the margins (``far_shares``): the
     respondents are then no random sample of the population, and calibration corrects a part of the
-    bias only. ``PostStratifiedEstimate`` is right there.
+    bias only. ``PostStratification`` is right there.
 
     Args:
         survey: what was asked.
-        source: the estimate before.
+        before: what is calibrated.
         known: the margins.
         regression: ``of`` makes it.
         far: the known shares that the reports contradict.
     """
 
     survey: Survey
-    source: Source
+    before: Varying
     known: tuple[Margin, ...]
     regression: Regression
     far: tuple[FarShare, ...] = ()
 
     @classmethod
-    def of(cls, estimate: Estimate, known: Sequence[Margin]) -> CalibratedEstimate:
+    def of(cls, estimate: Estimate, known: Sequence[Margin]) -> LinearCalibration:
         """Calibrate.
 
         Raises:
-            SurveyError, ValueError: as ``checked_margins`` and ``source_of``, or the margins cannot
+            SurveyError, ValueError: as ``checked_margins`` and ``varying``, or the margins cannot
                 be met.
         """
         given = checked_margins(estimate.survey, known)
-        source = source_of(estimate, given)
-        covariance = source.margin_covariances()
+        before = varying(estimate, given)
+        covariance = before.margin_covariances()
         inverse = np.asarray(np.linalg.pinv(covariance, rcond=_ROUNDING, hermitian=True))
-        wanted = np.concatenate([margin.shares.ravel() for margin in given]) - source.estimated()
+        wanted = np.concatenate([margin.shares.ravel() for margin in given]) - before.estimated()
         change = inverse @ wanted
         missed = float(np.abs(covariance @ change - wanted).max())
         if not missed <= _MET:
@@ -104,28 +104,23 @@ class CalibratedEstimate(Estimate):
                 f"{estimate!r} cannot be made to agree with the margins: one is {missed:.3g} off"
             )
         weights = None
-        if isinstance(source, Reports):
-            joint = source.estimate
-            weights = (1 + source.centred @ change) * joint.counts.counts / joint.n
+        if isinstance(before, VaryingReports):
+            joint = before.source
+            weights = (1 + before.centred @ change) * joint.counts.counts / joint.n
             weights.flags.writeable = False
         regression = Regression(inverse, change, weights)
-        return cls(estimate.survey, source, given, regression, tuple(far_shares(estimate, given)))
+        return cls(estimate.survey, before, given, regression, tuple(far_shares(estimate, given)))
 
     def __repr__(self) -> str:
         known = ", ".join(" x ".join(margin.names) for margin in self.known)
         number = self.effective_n
         effective = "" if number is None else f" effective n={number:.6g},"
-        return f"<CalibratedEstimate: n={self.n},{effective} to {known}>"
+        return f"<LinearCalibration: n={self.n},{effective} to {known}>"
 
     @property
-    def n(self) -> int:
-        """The number of respondents."""
-        return self.source.estimate.n
-
-    @property
-    def before(self) -> Estimate:
-        """The estimate that was calibrated."""
-        return self.source.estimate
+    def calibration(self) -> Calibrated:
+        """Linear."""
+        return Calibrated("linear", self.known, self.far, self.clear, self.effective_n)
 
     @property
     def clear(self) -> bool:
@@ -136,34 +131,25 @@ class CalibratedEstimate(Estimate):
     def effective_n(self) -> float | None:
         """Kish's effective sample size of the weights (``effective_number``), if there are any."""
         weights = self.regression.weights
-        if weights is None or not isinstance(self.source, Reports):
+        if weights is None or not isinstance(self.before, VaryingReports):
             return None
-        return effective_number(weights, self.source.estimate.counts.counts)
+        return effective_number(weights, self.before.source.counts.counts)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The calibrated joint distribution of some attributes, in any order.
-
-        A cell that the margins determine has an error of 0 about the population.
-        """
-        raw = self.source.cells(names)
-        together = self.source.covariances(names)
-        values = raw.values + together @ self.regression.change
-        left = self._left(raw, together, names)
-        return self._projected(residual_table(self, self.source, names, values, left), projection)
-
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The calibrated mean of a weight; the standard error given the data is unknown."""
-        raw = self.source.sums(names, weights[np.newaxis])
-        together = self.source.sum_covariances(names, weights[np.newaxis])
-        [value] = raw.values + together @ self.regression.change
-        [left] = self._left(raw, together, names)
-        return residual_mean(self, self.source, names, weights, float(value), float(left))
+    def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
+        """As ``Residual.residual``; a cell that the margins determine has no error."""
+        if weights is None:
+            raw, together = self.before.cells(names), self.before.covariances(names)
+        else:
+            raw = self.before.sums(names, weights)
+            together = self.before.sum_covariances(names, weights)
+        values: Floats = raw.values + together @ self.regression.change
+        return values, self._left(raw, together, names)
 
     def _left(self, raw: Sums, together: Floats, names: Sequence[str]) -> Floats:
         """The variances that are left of those of some sums about the population."""
         if any(set(names) <= set(margin.names) for margin in self.known):
             return np.zeros(raw.variances.shape)
-        if not (self.clear and self.source.together(names)):
+        if not (self.clear and self.before.together(names)):
             return np.full(raw.variances.shape, np.nan)
         explained = np.sum(together @ self.regression.inverse * together, axis=1)
         left = raw.variances - explained

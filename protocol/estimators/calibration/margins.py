@@ -6,22 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from protocol.errors import SurveyError
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.tables import marginal
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed, shown
 
 MAX_CELLS = 1_000
 """The most cells of all margins together."""
-
-FAR = 0.99
-"""The level of the intervals, all at once, that known shares are held against."""
 
 TOLERANCE = 1e-6
 """How far the total of given shares may be from 1, and how far margins may disagree."""
@@ -135,50 +130,6 @@ def checked_margins(survey: Survey, margins: Sequence[Margin]) -> tuple[Margin, 
                 f"shares of {listed(common)}"
             )
     return tuple(margins)
-
-
-class FarShare(NamedTuple):
-    """A known share that the reports contradict.
-
-    Attributes:
-        names: of the margin's attributes.
-        cell: the combination of their categories.
-        share: as known.
-        low, high: between which it is by the reports.
-    """
-
-    names: tuple[str, ...]
-    cell: tuple[str, ...]
-    share: float
-    low: float
-    high: float
-
-
-def far_shares(
-    estimate: Estimate, margins: Sequence[Margin], *, level: float = FAR
-) -> list[FarShare]:
-    """Known shares outside of the intervals of an estimate that is not calibrated yet.
-
-    If the respondents are a random sample of the population that the margins are of, there are none
-    with probability ``level``: the intervals hold all shares at once (Bonferroni).
-
-    Args:
-        estimate: before.
-        margins: of attributes that it gives tables of.
-        level: of all intervals together.
-    """
-    each = 1 - (1 - level) / max(sum(margin.shares.size for margin in margins), 1)
-    found = []
-    for margin in margins:
-        table = estimate.table(*margin.names)
-        low, high = table.interval(each, "population")
-        # What is exactly on an end is out of it by a rounding at most.
-        outside = (margin.shares < low - TOLERANCE) | (margin.shares > high + TOLERANCE)
-        for place in map(tuple, np.argwhere(outside)):
-            cell = tuple(names[code] for names, code in zip(table.categories, place, strict=True))
-            share, ends = float(margin.shares[place]), (float(low[place]), float(high[place]))
-            found.append(FarShare(margin.names, cell, share, *ends))
-    return found
 
 
 def margins_of_rows(survey: Survey, rows: Sequence[Sequence[str]]) -> Iterator[Margin]:

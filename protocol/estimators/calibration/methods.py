@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.calibrated import Method
+from protocol.estimators.calibration.linear import LinearCalibration
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.calibration.post_stratified import PostStratification
+from protocol.estimators.calibration.residuals import Residual
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
-
-Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
-"""How an estimate is made to agree with known margins."""
+from protocol.estimators.linear import LinearEstimate
 
 
 def calibrate(
     estimate: Estimate, margins: Sequence[Margin], *, method: Method = "linear"
-) -> CalibratedEstimate | PostStratifiedEstimate | AdjustedEstimate:
+) -> LinearEstimate[Residual] | AdjustedEstimate:
     """Make an estimate agree with known margins of the population.
 
     - ``linear``: every table changes by the regression of its scores on those of the margins. It is
@@ -37,7 +35,7 @@ def calibrate(
 
     Args:
         estimate: made from the reports of single respondents, from releases of them
-            (``CombinedEstimate``) or of one table; ``raking`` needs reports of whole records.
+            (``CombinedReleases``) or of one table; ``raking`` needs reports of whole records.
         margins: of the population that the respondents are from; one for ``post-stratified``.
         method: which of the three.
 
@@ -51,19 +49,12 @@ def calibrate(
         raise ValueError(f"method {method!r:.60}: expected one of {allowed}")
     checked_margins(estimate.survey, margins)
     if method == "raking":
-        return AdjustedEstimate.of(_reports_of(estimate), margins, tables=estimate)
+        return AdjustedEstimate.of(estimate, margins)
     if method == "linear":
-        return CalibratedEstimate.of(estimate, margins)
+        return LinearEstimate(LinearCalibration.of(estimate, margins))
     if len(margins) != 1:
         raise ValueError(
             f"{len(margins)} margins: expected one for post-stratification, which may be of "
             "several attributes together"
         )
-    return PostStratifiedEstimate.of(estimate, margins[0])
-
-
-def _reports_of(estimate: Estimate) -> JointEstimate:
-    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if not isinstance(joint, JointEstimate):
-        raise ValueError(f"{estimate!r} cannot be raked: expected reports of whole records")
-    return joint
+    return LinearEstimate(PostStratification.of(estimate, margins[0]))

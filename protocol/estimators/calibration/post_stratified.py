@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.calibration.margins import Margin, checked_margins
-from protocol.estimators.calibration.residuals import residual_mean, residual_table
-from protocol.estimators.calibration.sources import Source, source_of
+from protocol.estimators.calibration.residuals import Residual
+from protocol.estimators.calibration.sources import Varying, along, far_shares, varying
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey, listed
 
@@ -27,12 +26,12 @@ the stratum may be empty.
 _HELD = 2**22
 """The most scores that are held at once."""
 
-MAX_TABLE_SCORES = 2**28
+_MOST_SCORES = 2**28
 """The most scores of a table, its cells times the reports that they depend on, that have errors."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class PostStratifiedEstimate(Estimate):
+class PostStratification(Residual):
     """Estimates within strata, weighted by the known sizes of these: ``sum_a M_a pi_va / pi_a``.
 
     ``pi_va`` and ``pi_a`` are unbiased estimates from randomized reports, so it is signed. It is
@@ -44,27 +43,27 @@ class PostStratifiedEstimate(Estimate):
 
     Args:
         survey: what was asked.
-        source: the estimate before.
+        before: what is calibrated.
         known: the sizes of the strata.
         factors: ``M_a / pi_a`` of each, of the shape of its shares; ``of`` makes them.
     """
 
     survey: Survey
-    source: Source
+    before: Varying
     known: Margin
     factors: Floats
 
     @classmethod
-    def of(cls, estimate: Estimate, known: Margin) -> PostStratifiedEstimate:
+    def of(cls, estimate: Estimate, known: Margin) -> PostStratification:
         """Weigh strata.
 
         Raises:
-            SurveyError, ValueError: as ``checked_margins`` and ``source_of``, or nobody is
+            SurveyError, ValueError: as ``checked_margins`` and ``varying``, or nobody is
                 estimated to be in a stratum that is known not to be empty.
         """
         checked_margins(estimate.survey, [known])
-        source = source_of(estimate)
-        estimated = source.table(known.names)
+        before = varying(estimate)
+        estimated = before.table(known.names)
         empty = np.argwhere((known.shares > 0) & ~(estimated > 0))
         if len(empty):
             attributes = map(estimate.survey.attribute, known.names)
@@ -77,57 +76,40 @@ class PostStratifiedEstimate(Estimate):
             known.shares, estimated, out=np.zeros(estimated.shape), where=known.shares > 0
         )
         factors.flags.writeable = False
-        return cls(estimate.survey, source, known, factors)
+        return cls(estimate.survey, before, known, factors)
 
     def __repr__(self) -> str:
         strata = " x ".join(self.known.names)
-        return f"<PostStratifiedEstimate: n={self.n}, {self.factors.size} strata of {strata}>"
+        return f"<PostStratification: n={self.n}, {self.factors.size} strata of {strata}>"
 
     @property
-    def n(self) -> int:
-        """The number of respondents."""
-        return self.source.estimate.n
-
-    @property
-    def before(self) -> Estimate:
-        """The estimate that was calibrated."""
-        return self.source.estimate
+    def calibration(self) -> Calibrated:
+        """By strata."""
+        far = far_shares(LinearEstimate(self.before.source), [self.known])
+        return Calibrated("post-stratified", (self.known,), far, self.clear)
 
     @property
     def clear(self) -> bool:
         """Whether every stratum is estimated well enough to tell errors (``CLEAR``)."""
-        found = self.source.cells(self.known.names)
+        found = self.before.cells(self.known.names)
         needed = self.known.shares.ravel() > 0
         return bool((found.values >= CLEAR * np.sqrt(found.variances / self.n))[needed].all())
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The post-stratified joint distribution of some attributes, in any order."""
-        sizes = self.sizes_of(names)
-        values, left = self._sums(names, np.eye(math.prod(sizes)).reshape(-1, *sizes))
-        return self._projected(residual_table(self, self.source, names, values, left), projection)
-
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The post-stratified mean of a weight; the standard error given the data is unknown."""
-        [value], [left] = self._sums(names, weights[np.newaxis])
-        return residual_mean(self, self.source, names, weights, float(value), float(left))
-
-    def _sums(self, names: Sequence[str], weights: Floats) -> tuple[Floats, Floats]:
-        """Weighted sums of a table's cells, and their variances.
-
-        Args:
-            names: the attributes of the table.
-            weights: shape ``(sums, size of the first, size of the second, ...)``.
-        """
+    def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
+        """As ``Residual.residual``."""
+        if weights is None:
+            own = self.survey.sizes_of(names)
+            weights = np.eye(math.prod(own)).reshape(-1, *own)
         strata = self.known.names
         together = (*names, *(name for name in strata if name not in names))
-        sizes = self.sizes_of(together)
-        factors = self._along(self.factors, together)
-        table = self.source.table(together)
+        sizes = self.survey.sizes_of(together)
+        factors = along(self.factors, strata, together)
+        table = self.before.table(together)
         others = tuple(1 + axis for axis, name in enumerate(together) if name not in strata)
-        estimated = self.source.table(strata)
+        estimated = self.before.table(strata)
         present = np.divide(1, estimated, out=np.zeros(estimated.shape), where=self.factors > 0)
-        reports = self.source.reports_of(together)
-        known = self.clear and len(weights) * reports <= MAX_TABLE_SCORES
+        reports = self.before.reports_of(together)
+        known = self.clear and len(weights) * reports <= _MOST_SCORES
         rows = max(1, _HELD // max(reports, math.prod(sizes)))
         values, left = np.empty(len(weights)), np.full(len(weights), np.nan)
         free = self.n - self.factors.size
@@ -137,13 +119,6 @@ class PostStratifiedEstimate(Estimate):
             inside = (some * table).sum(axis=others, keepdims=True)
             values[part] = (inside * factors).reshape(len(some), -1).sum(axis=1)
             if known and free > 0:
-                linear = factors * (some - inside * self._along(present, together))
-                left[part] = np.maximum(self.source.sums(together, linear).variances, 0.0) / free
+                linear = factors * (some - inside * along(present, strata, together))
+                left[part] = np.maximum(self.before.sums(together, linear).variances, 0.0) / free
         return values, left
-
-    def _along(self, of_strata: Floats, names: Sequence[str]) -> Floats:
-        """One number for each stratum, along its axes of a table of these attributes."""
-        strata = self.known.names
-        order = [strata.index(name) for name in names if name in strata]
-        sizes = [self.sizes_of([name])[0] if name in strata else 1 for name in names]
-        return of_strata.transpose(order).reshape(sizes)

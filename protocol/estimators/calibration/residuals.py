@@ -2,84 +2,83 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 
-from protocol.estimators.calibration.sources import Skewed, Source
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.calibration.sources import Skewed, Varying
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import ErrorLaw, NormalLaw, Variance
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.linear import Source
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers.exact import Floats
 
 
-def residual_table(
-    estimate: Estimate, source: Source, names: Sequence[str], values: Floats, left: Floats
-) -> Table:
-    """A calibrated table, with errors about the population alone.
+class Residual(Source):
+    """Calibrated shares, with errors about the population alone.
 
-    Before calibration the variance and skewness of a cell depend on its true share in a known way
-    (``Source.skewed``). The part of the variance that is left is taken for the same whatever the
+    Before calibration the variance and skewness of a share depend on the true one in a known way
+    (``Varying.skewed``). The part of the variance that is left is taken for the same whatever the
     share is, as if all errors had become so much smaller. Errors are NaN where the reports are too
     few to tell.
 
-    Args:
-        estimate: calibrated.
-        source: before.
-        names: the table's attributes.
-        values: the calibrated shares, in row-major order.
-        left: their estimated variances.
+    Attributes:
+        before: what is calibrated.
     """
-    shape = estimate.sizes_of(names)
-    raw = source.cells(names)
-    values, left = values.reshape(shape), left.reshape(shape)
-    before = np.where(raw.variances > 0, raw.variances, np.nan).reshape(shape)
-    errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
-    told = source.estimate.table(*names).population_errors
-    if told is not None:
-        # What the margins determine is exact, however few reports there are.
-        errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
-    return Table(
-        names=tuple(names),
-        categories=tuple(estimate.survey.attribute(name).categories for name in names),
-        values=values,
-        standard_errors=None,
-        population_errors=errors,
-        n=estimate.n,
-        law=_residual_law(source.skewed(names), values, left, np.sqrt(estimate.n * left / before)),
-    )
 
+    __slots__ = ()
 
-def residual_mean(
-    estimate: Estimate,
-    source: Source,
-    names: Sequence[str],
-    weights: Floats,
-    value: float,
-    left: float,
-) -> Estimated:
-    """The calibrated mean of a weight, with an error about the population alone.
+    before: Varying
 
-    Its law follows from that before calibration, as that of a table's cells does.
+    @abstractmethod
+    def residual(self, names: tuple[str, ...], weights: Floats | None) -> tuple[Floats, Floats]:
+        """Calibrated sums of a table's cells, and their estimated variances, shape (s,) each.
 
-    Args:
-        estimate, source, names: as for ``residual_table``.
-        weights: of the table's cells.
-        value: the mean.
-        left: its estimated variance.
-    """
-    [before] = source.sums(names, weights[np.newaxis]).variances
-    part = np.sqrt(estimate.n * left / before) if before > 0 else np.nan
-    law = _residual_law(
-        source.skewed_mean(names, weights),
-        np.asarray(value),
-        np.asarray(left),
-        np.asarray(part),
-        least=float(weights.min()),
-        most=float(weights.max()),
-    )
-    return Estimated(value, None, law)
+        Args:
+            names: the attributes.
+            weights: shape ``(s, size of the first, size of the second, ...)``; None for the cells.
+        """
+
+    @property
+    def n(self) -> int:
+        """The number of respondents."""
+        return self.before.source.n
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """Those of what was calibrated."""
+        return self.before.source.clusters
+
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The calibrated joint distribution of some attributes."""
+        shape = self.survey.sizes_of(names)
+        values, left = (each.reshape(shape) for each in self.residual(names, None))
+        variances = self.before.cells(names).variances
+        before = np.where(variances > 0, variances, np.nan).reshape(shape)
+        errors = np.sqrt(np.where(np.isnan(before), np.nan, left))
+        told = self.before.source.cells(names).population_errors
+        if told is not None:
+            # What the margins determine is exact, however few reports there are.
+            errors = np.where(np.isnan(told) & (errors > 0), np.nan, errors)
+        part = np.sqrt(self.n * left / before)
+        law = _residual_law(self.before.skewed(names), values, left, part)
+        return Cells(values, population_errors=errors, law=law)
+
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        """The calibrated mean of a weight; the standard error given the data is unknown."""
+        [value], [left] = self.residual(names, weights[np.newaxis])
+        [before] = self.before.sums(names, weights[np.newaxis]).variances
+        part = np.sqrt(self.n * left / before) if before > 0 else np.nan
+        law = _residual_law(
+            self.before.skewed_mean(names, weights),
+            np.asarray(value),
+            np.asarray(left),
+            np.asarray(part),
+            least=float(weights.min()),
+            most=float(weights.max()),
+        )
+        return Estimated(float(value), None, law)
 
 
 def _residual_law(

@@ -15,25 +15,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.calibration.scores import (
-    functional_scores,
-    functional_table,
-    moments,
-    unmixed,
-)
+from protocol.estimators.calibration.calibrated import FarShare
+from protocol.estimators.calibration.margins import TOLERANCE, Margin
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate, Source
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.tallies import Tallies
 from protocol.estimators.tables import marginal
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.exact import Floats
 
 MAX_MARGIN_SCORES = 2**27
 """The most scores of margins that are kept: distinct reports times cells."""
+
+FAR = 0.99
+"""The level of the intervals, all at once, that known shares are held against."""
 
 
 class Sums(NamedTuple):
@@ -57,24 +56,24 @@ class Skewed(NamedTuple):
     steps: Floats
 
 
-class Source(ABC):
-    """An estimate, and margins that its sums of cells have covariances with.
+class Varying(ABC):
+    """A source, and margins that its sums of cells have covariances with.
 
     Attributes:
-        estimate: as it is before it is calibrated.
+        source: as it is before it is calibrated.
         margins: may be none.
     """
 
-    estimate: Estimate
+    source: Source
     margins: tuple[Margin, ...]
 
     @abstractmethod
     def table(self, names: Sequence[str]) -> Floats:
         """The estimated shares."""
 
-    @abstractmethod
     def cells(self, names: Sequence[str]) -> Sums:
         """The cells of a table, in row-major order."""
+        return self.sums(names, _each_cell(self.source.survey.sizes_of(names)))
 
     @abstractmethod
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
@@ -111,51 +110,55 @@ class Source(ABC):
 
     def reports_of(self, names: Sequence[str]) -> int:
         """How many different reports a sum depends on."""
-        return math.prod(self.estimate.sizes_of(names))
+        return math.prod(self.source.survey.sizes_of(names))
 
     def skewed(self, names: Sequence[str]) -> Skewed | None:
         """The cumulants of a table's cells; None if their errors are taken for normal."""
-        return _skewed_by(self.estimate.table(*names).law)
+        return _skewed_by(self.source.cells(tuple(names)).law)
 
     def skewed_mean(self, names: Sequence[str], weights: Floats) -> Skewed | None:
-        """Those of the mean of a weight."""
-        return _skewed_by(self.estimate.query(names, weights).law)
+        """Those of the mean of a weight; None if it is the same for all."""
+        if np.ptp(weights) == 0:
+            return None
+        return _skewed_by(self.source.mean(tuple(names), weights).law)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reports(Source):
+class VaryingReports(Varying):
     """The reports of single respondents: covariances are those of their scores."""
 
-    estimate: JointEstimate
+    source: JointReports
     margins: tuple[Margin, ...]
 
     @cached_property
     def _shares(self) -> Floats:
-        return self.estimate.counts.counts / self.estimate.n
+        return self.source.counts.counts / self.source.n
 
     def table(self, names: Sequence[str]) -> Floats:
-        return unmixed(self.estimate, names)
+        asked = self.source.asked(names)
+        return asked.by_name(asked.values())
 
     def cells(self, names: Sequence[str]) -> Sums:
-        found = moments(self.estimate, names)
-        return Sums(found.values.ravel(), found.variances.ravel(), found.squares.ravel())
+        asked = self.source.asked(names)
+        values, squares = (asked.by_name(each).ravel() for each in asked.mean_squares())
+        return Sums(values, squares - values**2, squares)
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
-        asked = self.estimate.asked(names)
-        scores = functional_table(asked, names, weights).reshape(len(weights), -1)
+        asked = self.source.asked(names)
+        scores = asked.per_report(weights, lead=1).reshape(len(weights), -1)
         reports = asked.shares.reshape(-1)
         values, squares = scores @ reports, scores**2 @ reports
         return Sums(values, squares - values**2, squares)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        columns = [
-            unmixed(self.estimate, names, self._shares * column).ravel()
-            for column in self.centred.T
-        ]
+        columns = []
+        for column in self.centred.T:
+            asked = self.source.asked(names, self._shares * column)
+            columns.append(asked.by_name(asked.values()).ravel())
         return np.stack(columns, axis=1)
 
     def sum_covariances(self, names: Sequence[str], weights: Floats) -> Floats:
-        scores = functional_scores(self.estimate, names, weights)
+        scores = self.source.scored(names, weights)
         return (scores * self._shares[:, np.newaxis]).T @ self.centred
 
     def margin_covariances(self) -> Floats:
@@ -177,7 +180,7 @@ class Reports(Source):
             )
         scores = np.concatenate(
             [
-                functional_scores(self.estimate, margin.names, _each_cell(margin.shares.shape))
+                self.source.scored(margin.names, _each_cell(margin.shares.shape))
                 for margin in self.margins
             ],
             axis=1,
@@ -186,21 +189,21 @@ class Reports(Source):
         return found
 
     def reports_of(self, names: Sequence[str]) -> int:
-        return self.estimate.asked(names).shares.size
+        return self.source.asked(names).shares.size
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Releases(Source):
+class VaryingReleases(Varying):
     """Several releases of the same answers: covariances follow from their designs."""
 
-    estimate: CombinedEstimate
+    source: CombinedReleases
     margins: tuple[Margin, ...]
 
     def table(self, names: Sequence[str]) -> Floats:
-        return self.estimate.combination(names).values
+        return self.source.combination(names).values
 
     def cells(self, names: Sequence[str]) -> Sums:
-        found, n = self.estimate.combination(names), self.estimate.n
+        found, n = self.source.combination(names), self.source.n
         given, scale = found.variances()
         sampled = found.values - found.values**2
         return Sums(
@@ -210,7 +213,7 @@ class Releases(Source):
         )
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
-        found, n = self.estimate.combination(names), self.estimate.n
+        found, n = self.source.combination(names), self.source.n
         values = np.tensordot(weights, found.values, axes=found.values.ndim)
         squares = np.tensordot(weights**2, found.values, axes=found.values.ndim)
         given, scales = np.array([found.sum_variance(one) for one in weights]).T
@@ -220,51 +223,50 @@ class Releases(Source):
         columns = []
         for margin in self.margins:
             whole = (*names, *(name for name in margin.names if name not in names))
-            found = self.estimate.combination(whole, guessed=True)
+            found = self.source.combination(whole, guessed=True)
             others = tuple(range(len(names), len(whole)))
             for cell in _each_cell(margin.shares.shape):
-                inside = _along(cell, margin.names, whole)
+                inside = along(cell, margin.names, whole)
                 weights = np.broadcast_to(inside, found.values.shape)
                 columns.append(found.covariance_with(weights).sum(axis=others).ravel())
-        return self.estimate.n * np.stack(columns, axis=1)
+        return self.source.n * np.stack(columns, axis=1)
 
     def together(self, names: Sequence[str]) -> bool:
-        return all(self.estimate.knows({*names, *margin.names}) for margin in self.margins)
+        return all(self.source.knows({*names, *margin.names}) for margin in self.margins)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OneTable(Source):
-    """An estimate of one table, of which all others are margins."""
+class VaryingTable(Varying):
+    """One table, of which all others are margins."""
 
-    estimate: Estimate
+    source: Source
     margins: tuple[Margin, ...]
     names: tuple[str, ...]
 
     @cached_property
     def _covariance(self) -> Floats:
-        return self.estimate.n * self.estimate.table(*self.names).covariance("population")
+        return self.source.n * LinearEstimate(self.source).table(*self.names).covariance(
+            "population"
+        )
 
     def table(self, names: Sequence[str]) -> Floats:
-        return self.estimate.table(*names).values
-
-    def cells(self, names: Sequence[str]) -> Sums:
-        return self.sums(names, _each_cell(self.estimate.sizes_of(names)))
+        return self.source.cells(tuple(names)).values
 
     def sums(self, names: Sequence[str], weights: Floats) -> Sums:
         rows = self._spread(names, weights)
-        whole = self.estimate.table(*self.names).values.ravel()
+        whole = self.source.cells(self.names).values.ravel()
         values, variances = rows @ whole, np.sum(rows @ self._covariance * rows, axis=1)
         return Sums(values, variances, rows**2 @ self._covariance.diagonal() + values**2)
 
     def covariances(self, names: Sequence[str]) -> Floats:
-        cells = self._spread(names, _each_cell(self.estimate.sizes_of(names)))
+        cells = self._spread(names, _each_cell(self.source.survey.sizes_of(names)))
         others = [self._spread(m.names, _each_cell(m.shares.shape)) for m in self.margins]
         return cells @ self._covariance @ np.concatenate(others).T
 
     def _spread(self, names: Sequence[str], weights: Floats) -> Floats:
         """Weights of a table's cells as those of the whole table's, in row-major order."""
-        shape = self.estimate.sizes_of(self.names)
-        rows = [np.broadcast_to(_along(one, names, self.names), shape) for one in weights]
+        shape = self.source.survey.sizes_of(self.names)
+        rows = [np.broadcast_to(along(one, names, self.names), shape) for one in weights]
         return np.stack(rows).reshape(len(weights), -1)
 
 
@@ -276,7 +278,7 @@ def _skewed_by(law: ErrorLaw | None) -> Skewed | None:
     return Skewed(law.cumulants["population"], law.steps)
 
 
-def source_of(estimate: Estimate, margins: Sequence[Margin] = ()) -> Source:
+def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
     """What calibration takes of an estimate.
 
     Args:
@@ -286,25 +288,55 @@ def source_of(estimate: Estimate, margins: Sequence[Margin] = ()) -> Source:
     Raises:
         ValueError: how its tables vary together is not known.
     """
-    given = tuple(margins)
-    match estimate:
-        case JointEstimate():
-            return Reports(estimate, given)
-        case CombinedEstimate():
-            return Releases(estimate, given)
-        case SharesEstimate():
-            return OneTable(estimate, given, estimate.names)
-        case ExactEstimate(counts=counts):
+    given, source = (
+        tuple(margins),
+        estimate.source if isinstance(estimate, LinearEstimate) else None,
+    )
+    match source:
+        case JointReports():
+            return VaryingReports(source, given)
+        case CombinedReleases():
+            return VaryingReleases(source, given)
+        case Tallies():
+            return VaryingTable(source, given, source.names)
+        case ExactTables(counts=counts):
             largest = max(counts, key=len)
             if all(set(names) <= set(largest) for names in counts):
-                return OneTable(estimate, given, largest)
+                return VaryingTable(source, given, largest)
     raise ValueError(
         f"{estimate!r} cannot be calibrated: expected an estimate from the reports of single "
         "respondents, from releases of them or of one table"
     )
 
 
-def _along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
+def far_shares(
+    estimate: Estimate, margins: Sequence[Margin], *, level: float = FAR
+) -> list[FarShare]:
+    """Known shares outside of the intervals of an estimate that is not calibrated yet.
+
+    If the respondents are a random sample of the population that the margins are of, there are none
+    with probability ``level``: the intervals hold all shares at once (Bonferroni).
+
+    Args:
+        estimate: before.
+        margins: of attributes that it gives tables of.
+        level: of all intervals together.
+    """
+    each = 1 - (1 - level) / max(sum(margin.shares.size for margin in margins), 1)
+    found = []
+    for margin in margins:
+        table = estimate.table(*margin.names)
+        low, high = table.interval(each, "population")
+        # What is exactly on an end is out of it by a rounding at most.
+        outside = (margin.shares < low - TOLERANCE) | (margin.shares > high + TOLERANCE)
+        for place in map(tuple, np.argwhere(outside)):
+            cell = tuple(names[code] for names, code in zip(table.categories, place, strict=True))
+            share, ends = float(margin.shares[place]), (float(low[place]), float(high[place]))
+            found.append(FarShare(margin.names, cell, share, *ends))
+    return found
+
+
+def along(cells: Floats, names: Sequence[str], whole: Sequence[str]) -> Floats:
     """A table with an axis for each attribute of a larger one, of length 1 for the others."""
     kept = [name for name in whole if name in names]
     sizes = iter(marginal(cells, names, kept).shape)

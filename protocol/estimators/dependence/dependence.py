@@ -27,7 +27,8 @@ from protocol.estimators.dependence.strength import (
     pearsons_law,
 )
 from protocol.estimators.inference.laws import LEVEL, About, Interval, checked, critical
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.projection import project
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute, Survey
@@ -347,7 +348,9 @@ def dependences(
     return _gathered(survey, measure, learned, method, epsilon, "")
 
 
-def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto") -> Dependences:
+def raw_dependences(
+    estimate: LinearEstimate[JointReports], *, measure: str | Measure = "auto"
+) -> Dependences:
     """The measure of the randomized reports themselves, as section 4.1 prints it.
 
     It is biased: keep probabilities p_i and p_j make V about ``p_i p_j`` times as large, and n
@@ -369,7 +372,7 @@ def raw_dependences(estimate: JointEstimate, *, measure: str | Measure = "auto")
 
 
 def debiased_dependences(
-    estimate: JointEstimate, *, measure: str | Measure = "auto"
+    estimate: LinearEstimate[JointReports], *, measure: str | Measure = "auto"
 ) -> Dependences:
     """What an estimate says of the measures themselves, without the bias that noise brings.
 
@@ -403,7 +406,10 @@ def debiased_dependences(
 
 
 def pairwise_dependences(
-    survey: Survey, estimates: Sequence[JointEstimate], *, measure: str | Measure = "auto"
+    survey: Survey,
+    estimates: Sequence[LinearEstimate[JointReports]],
+    *,
+    measure: str | Measure = "auto",
 ) -> Dependences:
     """The measure of every table of pairs that were randomized one by one (section 4.3).
 
@@ -429,9 +435,9 @@ def pairwise_dependences(
     )
 
 
-def epsilon_of(estimate: JointEstimate) -> float:
+def epsilon_of(estimate: LinearEstimate[JointReports]) -> float:
     """What a report cost its respondent: the sum of the blocks' epsilons."""
-    return math.fsum(block.randomizer.epsilon for block in estimate.blocks)
+    return math.fsum(block.randomizer.epsilon for block in estimate.source.blocks)
 
 
 class _Learned(NamedTuple):
@@ -485,7 +491,9 @@ def _law_of_exact(value: float, sampled: Laws, about: About) -> QuadraticLaw:
     return QuadraticLaw.certain(value) if about == "respondents" else sampled(about)
 
 
-def _laws(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> Laws | None:
+def _laws(
+    estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
+) -> Laws | None:
     """The law of a measure's unbiased square, made when it is asked for; None if it has none."""
     strength = measure.law
     if strength is None:
@@ -500,7 +508,9 @@ def _laws(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> L
     return law
 
 
-def _unmixed(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> _Learned:
+def _unmixed(
+    estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
+) -> _Learned:
     raw = estimate.table(*pair).values
     laws = _laws(estimate, pair, measure)
     value, slope = measure.measured(project(raw, "clip"))
@@ -511,9 +521,13 @@ def _unmixed(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -
     return _Learned(value, measure.largest if error is None else min(error, measure.largest), laws)
 
 
-def _of_reports(estimate: JointEstimate, pair: tuple[str, str], measure: Measure) -> _Learned:
+def _of_reports(
+    estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
+) -> _Learned:
     laws = _laws(estimate, pair, measure)
-    value, slope = measure.measured(_shares(estimate.counts.table(estimate.survey.axes(pair))))
+    value, slope = measure.measured(
+        _shares(estimate.source.counts.table(estimate.survey.axes(pair)))
+    )
     if slope is None:
         return _Learned(value, measure.largest, laws)
     # A query's weights are of answers; with the mean slope of an answer's reports, every report
@@ -524,9 +538,9 @@ def _of_reports(estimate: JointEstimate, pair: tuple[str, str], measure: Measure
     return _Learned(value, measure.largest if error is None else min(error, measure.largest), laws)
 
 
-def _keeps(estimate: JointEstimate, pair: tuple[str, str]) -> list[float]:
+def _keeps(estimate: LinearEstimate[JointReports], pair: tuple[str, str]) -> list[float]:
     """The keep probabilities of two attributes that were randomized by themselves."""
-    own = {block.attributes: block.randomizer for block in estimate.blocks}
+    own = {block.attributes: block.randomizer for block in estimate.source.blocks}
     keeps = []
     for name in pair:
         alone = own.get((name,))

@@ -20,9 +20,7 @@ from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
 from protocol.estimators.dependence.strength import cramers_law
 from protocol.estimators.dependence.trees import mutual_information
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
 from protocol.estimators.projection import project_simplex
-from protocol.estimators.releases.combined import CombinedEstimate
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 
@@ -296,12 +294,11 @@ def _clusters(
 ) -> tuple[tuple[str, ...], ...]:
     """Attributes that were randomized together, or else are connected by strong dependences."""
     groups: list[tuple[str, ...]] = []
-    joint = estimate.final if isinstance(estimate, CombinedEstimate) else estimate
-    if isinstance(joint, JointEstimate):
+    if estimate.whole_reports is not None:
         groups = [
-            tuple(name for name in block.attributes if name in names)
-            for block in joint.blocks
-            if len(block.attributes) > 1
+            tuple(name for name in cluster if name in names)
+            for cluster in estimate.clusters
+            if len(cluster) > 1
         ]
     if not groups:
         strong = [

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from protocol.estimators.inference.laws import About, ErrorLaw, Interval, checked, critical
+from protocol.estimators.inference.laws import SIDES, About, ErrorLaw, Interval, checked, critical
 from protocol.randomizers.exact import Floats
 
 _STEPS = 60
@@ -198,10 +198,9 @@ class CumulantLaw(ErrorLaw):
         step = 1 / (np.maximum(reports, 1) * np.asarray(gain, np.float64))
         offsets = Offsets.alike(reports, other)
         people = reports if of is None else of
-        sides: tuple[About, About] = ("respondents", "population")
         cumulants = {
             about: count_cumulants(reports, offsets, gain, about=about, of=people).times(step)
-            for about in sides
+            for about in SIDES
         }
         return cls(
             values=np.where(reports > 0, found, np.nan),

@@ -22,6 +22,9 @@ About: TypeAlias = Literal["respondents", "population"]
 """Whose shares an interval is about: those of the respondents, whose answers were randomized, or
 those of a population of which they are a random sample."""
 
+SIDES: tuple[About, About] = ("respondents", "population")
+"""Both of them."""
+
 LEVEL = 0.95
 """The confidence level of intervals, unless another one is asked for."""
 

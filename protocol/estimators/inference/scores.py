@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import Moments
 
@@ -144,6 +144,29 @@ def two_valued(weights: Floats) -> list[tuple[NDArray[np.bool_], float, float]] 
     if least == most or not ((weights == least) | (weights == most)).all():
         return None
     return [(weights == most, most - least, least), (weights == least, least - most, most)]
+
+
+def law_of_mean(
+    weights: Floats,
+    of_set: Callable[[NDArray[np.bool_]], ErrorLaw | None],
+    of_mean: Callable[[Floats], ErrorLaw],
+) -> DeferredLaw:
+    """The law of a mean, worked out when it is asked for something.
+
+    Args:
+        weights: of the cells, not all the same.
+        of_set: the law of the share of a set of cells; None if it is no better than that of means.
+        of_mean: the law of the mean of any weights.
+    """
+
+    def made() -> ErrorLaw:
+        for inside, factor, offset in two_valued(weights) or []:
+            law = of_set(inside)
+            if law is not None:
+                return law.times(factor, offset)
+        return of_mean(weights)
+
+    return DeferredLaw(made)
 
 
 def weighted_law(

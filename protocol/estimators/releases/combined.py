@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.counts import Counts
 from protocol.estimators.inference.laws import DeferredLaw
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.inference.scores import law_of_mean
+from protocol.estimators.joint import JointReports
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
+from protocol.estimators.linear import Source
 from protocol.estimators.releases.combined_errors import Combination
 from protocol.estimators.releases.release import Release
-from protocol.estimators.tables import Estimated, Table, standard_error, standard_errors
+from protocol.estimators.tables import Cells, Estimated, standard_error, standard_errors
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
@@ -25,7 +25,7 @@ _EXACT = 1e-15
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class CombinedEstimate(Estimate):
+class CombinedReleases(Source):
     """Tables from all releases of the same respondents' answers, by least squares.
 
     Every table is the sum of its components (``components``), and every component is the weighted
@@ -44,8 +44,7 @@ class CombinedEstimate(Estimate):
     Args:
         survey: what was asked.
         releases: whose randomness is independent given the answers.
-        final: the whole records among them, whose reports RR-Adjustment weighs; None if there are
-            none.
+        final: the whole records among them; None if there are none.
 
     Raises:
         ValueError: no release, or releases of more than two numbers of reports.
@@ -53,7 +52,7 @@ class CombinedEstimate(Estimate):
 
     survey: Survey
     releases: tuple[Release, ...]
-    final: JointEstimate | None = None
+    final: JointReports | None = None
 
     def __post_init__(self) -> None:
         if not self.releases:
@@ -62,15 +61,25 @@ class CombinedEstimate(Estimate):
             raise ValueError("releases of more than two numbers of reports")
 
     def __repr__(self) -> str:
-        return f"<CombinedEstimate: n={self.n}, {len(self.releases)} releases>"
+        return f"<CombinedReleases: n={self.n}, {len(self.releases)} releases>"
 
     @property
     def n(self) -> int:
         """The number of respondents: the reports of the largest release."""
         return max(release.n for release in self.releases)
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some attributes, in any order.
+    @property
+    def whole_reports(self) -> Counts | None:
+        """Those of the final release."""
+        return None if self.final is None else self.final.counts
+
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """Those of the final release."""
+        return () if self.final is None else self.final.clusters
+
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some attributes.
 
         Given the answers the variance of a cell is the sum over the releases of
         ``(E h**2 - E g**2) / n``, with h what a report counts for the cell, whose mean given the
@@ -83,9 +92,7 @@ class CombinedEstimate(Estimate):
         sampled = variances + (values - values**2) / self.n
         each, reach = found.changes_by_one()
         more = each + reach * np.abs(1 - 2 * values) / self.n
-        return self._table(
-            names,
-            projection,
+        return Cells(
             values,
             standard_errors=standard_errors(variances, scale, each)
             if found.randomized
@@ -94,7 +101,7 @@ class CombinedEstimate(Estimate):
             law=DeferredLaw(found.law, found.covariance),
         )
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on some attributes.
 
         Its variance is that of ``table`` with h the sum of the weights times what a report counts
@@ -102,14 +109,14 @@ class CombinedEstimate(Estimate):
         """
         found = self.combination(names)
         value = float(np.sum(found.values * weights))
-        law = DeferredLaw(partial(found.mean_law, weights))
+        law = law_of_mean(weights, found.set_law, found.sum_law)
         if not found.randomized:
             return Estimated(value, 0.0, law)
         variance, scale = found.sum_variance(weights)
         each = found.sum_change_by_one(weights)
         return Estimated(value, standard_error(variance, scale, each), law)
 
-    def _reported(self, names: Sequence[str]) -> list[Reported]:
+    def reported(self, names: Sequence[str]) -> list[Reported]:
         """Of all releases. They are of the same respondents, which their product leaves aside.
 
         Where the answers themselves were counted, they alone: reports add nothing to them.
@@ -173,7 +180,7 @@ class CombinedEstimate(Estimate):
             shares = least / variances
         weights = np.where(least > _EXACT / self.n, shares, first)
         weights = np.where(np.isfinite(least), weights / weights.sum(axis=0), 0.0)
-        values = np.zeros(self.sizes_of(names))
+        values = np.zeros(self.survey.sizes_of(names))
         found = Combination(values=values, n=self.n, numbers=numbers, weights=weights, keeps=keeps)
         for release, scores in zip(releases, found.scores, strict=True):
             values += release.reported(self.survey, names, scores)

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
-from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.scores import (
     Scores,
     check_covariance,
     inflation,
     multinomial,
     one_report_more,
-    two_valued,
 )
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
 from protocol.randomizers.exact import Floats
@@ -239,20 +238,17 @@ class Combination:
             scale += self._missing * left
         return variance, scale
 
-    def mean_law(self, given: Floats) -> ErrorLaw:
-        """The law of the mean of a weight, not the same for all.
-
-        Of exact counts the number in a set is binomial about a population.
-        """
-        for inside, factor, offset in () if self.randomized else (two_valued(given) or [])[:1]:
-            share = self.values[inside].sum()
-            return CumulantLaw.of_counts(share, self.n, other=0.0, gain=1.0).times(factor, offset)
-        return self.sum_law(given)
+    def set_law(self, inside: NDArray[np.bool_]) -> CumulantLaw | None:
+        """The law of the share of a set of cells: of exact counts, binomial about a population."""
+        if self.randomized:
+            return None
+        return CumulantLaw.of_counts(self.values[inside].sum(), self.n, other=0.0, gain=1.0)
 
     def sum_law(self, given: Floats) -> CumulantLaw:
-        """The same by cumulants, which are those if the shares were the estimated ones without what
-        is negative; by these the variance changes with the truth as if the answers were tilted
-        exponentially.
+        """The law of the mean of a weight, by cumulants.
+
+        They are those if the shares were the estimated ones without what is negative; by these the
+        variance changes with the truth as if the answers were tilted exponentially.
         """
         shares = np.maximum(self.values, 0.0)
         shares /= shares.sum()

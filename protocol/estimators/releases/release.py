@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.releases.components import applied, meeting, spread, subsets_of
 from protocol.randomizers.exact import Floats
@@ -52,13 +52,13 @@ class Release:
             raise ValueError("tables must have one total, and it must be positive")
 
     @classmethod
-    def of_reports(cls, estimate: JointEstimate) -> Release:
+    def of_reports(cls, reports: JointReports) -> Release:
         """Whole randomized records.
 
         Raises:
             ValueError: as ``groups_of``.
         """
-        return cls(groups_of(estimate.blocks), {estimate.survey.names: estimate.counts})
+        return cls(groups_of(reports.blocks), {reports.survey.names: reports.counts})
 
     @classmethod
     def of_tables(

@@ -27,9 +27,10 @@ from protocol.estimators.dependence.dependence import (
     pairwise_dependences,
     raw_dependences,
 )
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.release import Group, Release, groups_of
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
@@ -126,7 +127,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         measure, survey = self.measure, self.survey
         if self.dependence != "pair-rr":
             # Made for its checks: tables of the same records have margins that agree.
-            ExactEstimate(survey, tables)
+            ExactTables(survey, tables)
         match self.dependence:
             case "secure-sum":
                 return dependences(
@@ -146,7 +147,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 # One report was enough for all of them.
                 return Dependences.joined(survey.names, pairs, epsilon=epsilon)
 
-    def estimates(self, totals: NDArray[np.integer]) -> Sequence[JointEstimate]:
+    def estimates(self, totals: NDArray[np.integer]) -> Sequence[LinearEstimate[JointReports]]:
         """An estimate of every pair, from the counts of all of them.
 
         Raises:
@@ -159,14 +160,18 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             return pair_estimates(self.survey, self.pairs, tables)
         return self._of_reports(tables)
 
-    def _of_reports(self, tables: dict[Names, NDArray[np.int64]]) -> list[JointEstimate]:
+    def _of_reports(
+        self, tables: dict[Names, NDArray[np.int64]]
+    ) -> list[LinearEstimate[JointReports]]:
         """An estimate of every pair, from the table of its reports."""
         blocks = {block.attributes[0]: block for block in self.pilot}
         return [
-            JointEstimate(
-                Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
-                tuple(blocks[name] for name in names),
-                Counts.from_table(table),
+            LinearEstimate(
+                JointReports(
+                    Survey(self.survey.title, tuple(self.survey.attribute(name) for name in names)),
+                    tuple(blocks[name] for name in names),
+                    Counts.from_table(table),
+                )
             )
             for names, table in tables.items()
         ]

@@ -17,8 +17,9 @@ from protocol.accounting.events import Masked, Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import MEASURES
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Release
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message, PartyId
 from protocol.session.roles import Me, Seen
@@ -106,7 +107,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
     the totals.
 
     The estimate is made of both releases, what was learned from and the reports by cluster
-    (``CombinedEstimate``); with exact counts of pairs, these and their margins are exact. ``final``
+    (``CombinedReleases``); with exact counts of pairs, these and their margins are exact. ``final``
     is the estimate from the reports by cluster alone, as printed.
 
     Clusters follow from what was learned, which is then used again. So intervals hold over learning
@@ -427,7 +428,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError("the clusters do not follow from the published counts")
         return negotiated
 
-    def final(self, result: Message) -> JointEstimate:
+    def final(self, result: Message) -> LinearEstimate[JointReports]:
         """The estimate from the reports by cluster alone, as the paper has it.
 
         Raises:
@@ -435,7 +436,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """
         found = self.published(result, Clustered)
         counts = pooled(self.survey, found.codes, found.counts)
-        return JointEstimate(self.survey, self.negotiated(result).blocks, counts)
+        return LinearEstimate(JointReports(self.survey, self.negotiated(result).blocks, counts))
 
     def stability(self, result: Message, draw: Draw, *, redraws: int = 200) -> Stability:
         """How often pilots like the one of a published result lead to the same clusters.
@@ -446,15 +447,17 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         totals = self.published(result, Clustered).totals.astype(np.int64)
         return stability(self.negotiation, totals, draw, redraws=redraws)
 
-    def estimate(self, result: Message) -> CombinedEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[CombinedReleases]:
         """The estimate from what the dependences were learned from and the reports by cluster.
 
         Raises:
             ValueError: as ``negotiated``.
         """
-        final = self.final(result)
+        final = self.final(result).source
         learned = self.negotiation.releases(self.published(result, Clustered).totals)
-        return CombinedEstimate(self.survey, (*learned, Release.of_reports(final)), final)
+        return LinearEstimate(
+            CombinedReleases(self.survey, (*learned, Release.of_reports(final)), final)
+        )
 
     def most(self) -> float:
         """What the dependences are learned from, and one report by clusters, whichever they are.
@@ -501,7 +504,7 @@ class _ByCluster(OneWait[Report]):
         if isinstance(message, Totals | Proposal):
             self._learned = message
 
-    def estimate(self, waiting: Waiting) -> CombinedEstimate | None:
+    def estimate(self, waiting: Waiting) -> LinearEstimate[CombinedReleases] | None:
         learned = self._learned
         if learned is None:
             return None

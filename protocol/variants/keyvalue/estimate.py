@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
-from protocol.estimators.estimate import Estimate
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import LEVEL, About, Interval, checked
-from protocol.estimators.projection import Projection, project
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.projection import Projection
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keyvalue import ABSENT, PrivKV
 from protocol.surveys.records import Records
@@ -82,6 +83,11 @@ class KeyValueTables(Estimate):
     def n(self) -> int:
         """How many respondents reported."""
         return int(self.counts[0].sum())
+
+    @property
+    def keyed(self) -> Keyed:
+        """Itself."""
+        return self
 
     @property
     def frequencies(self) -> Floats:
@@ -186,29 +192,22 @@ class KeyValueTables(Estimate):
                     mean_errors=found.mean_errors,
                 )
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The shares of those who miss one key and hold it."""
         axis = self._axis(names)
-        if projection == "em":
-            raise NoLikelihoodError(
-                "tables of keys and values are not fitted; expected the estimator 'em' or "
-                "'likelihood' in place of the projection"
-            )
         share = float(self.frequencies[axis])
         error = float(self.frequency_errors[axis])
         values = np.array([1 - share, share])
         errors, said = np.array([error, error]), self._said(axis)
-        return Table(
-            names=names,
-            categories=(self.survey.attributes[axis].categories,),
-            values=values if np.isnan(share) else project(values, projection),
-            standard_errors=errors,
-            population_errors=errors,
-            n=int(self.counts[0, axis].sum()),
-            projection=projection,
-            law=self._law(said, said.sum()),
+        return Cells(values, errors, errors, self._law(said, said.sum()), int(said.sum()))
+
+    def reported(self, names: Sequence[str]) -> NoReturn:
+        raise NoLikelihoodError(
+            "tables of keys and values are not fitted; expected the estimator 'em' or "
+            "'likelihood' in place of the projection"
         )
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         axis = self._axis(names)
         missing, held = weights.tolist()
         value = missing + (held - missing) * float(self.frequencies[axis])

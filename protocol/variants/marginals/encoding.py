@@ -1,4 +1,4 @@
-"""Categorical attributes as binary ones, and estimates of these mapped back.
+"""Categorical attributes as binary ones, and their shares mapped back.
 
 Kulkarni, Cormode and Srivastava, Marginal Release Under Local Differential Privacy, name this as
 the first step beyond binary attributes: one of r categories becomes ``ceil(log2 r)`` bits of its
@@ -8,17 +8,18 @@ code, the highest first. One of 2 categories stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import NoLikelihoodError, SurveyError
+from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
+from protocol.estimators.linear import Source
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.binary import MAX_ATTRIBUTES
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
@@ -179,8 +180,8 @@ def binary_encoding(survey: Survey) -> BinaryEncoding:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class EncodedEstimate(Estimate):
-    """An estimate of bits as one of the categories that they stand for.
+class DecodedBits(Source):
+    """An estimate of bits as shares of the categories that they stand for.
 
     Args:
         survey: what was asked.
@@ -199,32 +200,28 @@ class EncodedEstimate(Estimate):
             raise ValueError("expected an estimate of the survey's bits")
 
     def __repr__(self) -> str:
-        return f"<EncodedEstimate: {self.estimate!r}>"
+        return f"<DecodedBits: {self.estimate!r}>"
 
     @property
     def n(self) -> int:
         """The number of respondents."""
         return self.estimate.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The joint distribution of some attributes, in any order; codes of no category dropped."""
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The joint distribution of some attributes; codes of no category dropped."""
         encoding = binary_encoding(self.survey)
-        raw = self.estimate.table(*encoding.bits_of(*names))
-        return self._projected(encoding.decode(raw), projection)
+        found = encoding.decode(self.estimate.table(*encoding.bits_of(*names)))
+        return Cells(found.values, found.standard_errors, found.population_errors, found.law)
 
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """The table of every pair of attributes whose bits can be in one table."""
-        found = []
+    def pairs(self) -> dict[tuple[str, str], Cells]:
+        """The cells of every pair of attributes whose bits can be in one table."""
+        found = {}
         for pair in combinations(self.survey.names, 2):
-            try:
-                found.append(self.table(*pair, projection=projection))
-            except NoLikelihoodError:
-                raise
-            except ValueError:
-                continue  # More bits than a marginal has.
+            with suppress(ValueError):  # More bits than a marginal has.
+                found[pair] = self.cells(pair)
         return found
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean of a weight; codes of no category have the weight 0."""
         encoding = binary_encoding(self.survey)
         codes = [

@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, DeferredLaw, ErrorLaw
-from protocol.estimators.inference.scores import two_valued
+from protocol.estimators.inference.scores import law_of_mean
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table, standard_error
+from protocol.estimators.linear import Source
+from protocol.estimators.tables import Cells, Estimated, standard_error
 from protocol.randomizers.binary import coefficients, submasks, subsets
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
@@ -67,7 +66,7 @@ class MarginalTables(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class MarginalEstimate(Estimate):
+class ReleasedMarginals(Source):
     """Unbiased estimates of every marginal of at most k binary attributes.
 
     Errors *given the data* count the randomization and, where a respondent reports on a part of her
@@ -108,14 +107,14 @@ class MarginalEstimate(Estimate):
 
     def __repr__(self) -> str:
         plan = self.counts.plan
-        return f"<MarginalEstimate: {plan.method}, d={plan.d}, k={plan.k}, n={self.n}>"
+        return f"<ReleasedMarginals: {plan.method}, d={plan.d}, k={plan.k}, n={self.n}>"
 
     @property
     def n(self) -> int:
         """The number of respondents; few of them may have reported on a given table."""
         return self.counts.n
 
-    def consistent(self) -> MarginalEstimate:
+    def consistent(self) -> Self:
         """The same reports, with tables that agree wherever they overlap: the least squares ones.
 
         For a Marg method, of all tables that agree these minimize ``sum_S n_S ||X_S - T_S||**2``
@@ -125,26 +124,21 @@ class MarginalEstimate(Estimate):
         """
         return replace(self, pooling="coefficients")
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The joint distribution of at most k attributes, in any order."""
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The joint distribution of at most k attributes."""
         masks, order = self._asked(names)
-        return self._projected(self._tables([names], masks, order)[0], projection)
+        [found] = self._tables([names], masks, order)
+        return found
 
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """The table of every pair of attributes, (first, second), (first, third) and so on.
-
-        None, if the plan is for single attributes.
-
-        Raises:
-            ValueError: an unknown projection.
-        """
+    def pairs(self) -> dict[tuple[str, str], Cells]:
+        """The cells of every pair of attributes, at once; none if the plan is for single ones."""
         names = list(combinations(self.survey.names, 2))
         if not names or self.counts.plan.k < 2:
-            return []
-        tables = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
-        return [self._projected(table, projection) for table in tables]
+            return {}
+        found = self._tables(names, subsets(self.counts.plan.d, 2), (0, 1))
+        return dict(zip(names, found, strict=True))
 
-    def _reported(self, names: Sequence[str]) -> list[Reported]:
+    def reported(self, names: Sequence[str]) -> list[Reported]:
         """By PS the reports on all marginals that hold the attributes; by HT those on any of them.
 
         A sign tells whether the number of answers 1 among its attributes is odd.
@@ -215,24 +209,29 @@ class MarginalEstimate(Estimate):
         cells = np.arange(len(found)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         return np.ascontiguousarray(found[np.ix_(cells, cells)])
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on at most k attributes."""
         masks, order = self._asked(names)
         found = self._found(masks)
+        arranged = weights.transpose(np.argsort(order)).reshape(-1)
         # A copy: the transform works in place, and the weights are the caller's.
-        turned = wht(np.array(weights.transpose(np.argsort(order)), order="C").reshape(-1))
+        turned = wht(arranged.copy())
         turned /= turned.size
         covariance = found.covariance(population=False)[0]
         unknown = np.isnan(np.diagonal(covariance))
         value = float(found.values[0] @ turned)
-        law = DeferredLaw(partial(self._query_law, names, weights))
+        plan = self.counts.plan
+        law = law_of_mean(
+            arranged,
+            lambda inside: law_of_sets(found, plan, inside[np.newaxis], shape=()),
+            partial(law_of_weights, found, plan),
+        )
         if (turned[unknown] != 0).any():
             return Estimated(value, None, law)
         used = np.where(unknown, 0.0, turned)
         known = np.where(np.isnan(covariance), 0.0, covariance)
         scale = float(np.abs(used) @ np.abs(known) @ np.abs(used))
-        arranged = weights.transpose(np.argsort(order)).reshape(1, -1)
-        [[each]] = found.changes_by_one(arranged, population=False)
+        [[each]] = found.changes_by_one(arranged[np.newaxis], population=False)
         return Estimated(value, standard_error(float(used @ known @ used), scale, each), law)
 
     def _law(self, names: tuple[str, ...]) -> ErrorLaw:
@@ -241,14 +240,6 @@ class MarginalEstimate(Estimate):
         cells = np.arange(1 << len(names)).reshape((2,) * len(names)).transpose(order).reshape(-1)
         sets = np.eye(len(cells), dtype=np.bool_)[cells]
         return law_of_sets(self._found(masks), self.counts.plan, sets, shape=(2,) * len(names))
-
-    def _query_law(self, names: Sequence[str], weights: Floats) -> ErrorLaw:
-        masks, order = self._asked(names)
-        found, plan = self._found(masks), self.counts.plan
-        arranged = weights.transpose(np.argsort(order)).reshape(-1)
-        for inside, factor, offset in (two_valued(arranged) or [])[:1]:
-            return law_of_sets(found, plan, inside[np.newaxis], shape=()).times(factor, offset)
-        return law_of_weights(found, plan, arranged)
 
     def _covariance(self, names: tuple[str, ...], about: About) -> Floats:
         return self.covariance(*names, population=about == "population")
@@ -267,7 +258,7 @@ class MarginalEstimate(Estimate):
         names: Sequence[tuple[str, ...]],
         masks: NDArray[np.uint32],
         order: tuple[int, ...],
-    ) -> list[Table]:
+    ) -> list[Cells]:
         found = self._found(masks)
         arrays = (
             found.tables(),
@@ -279,16 +270,12 @@ class MarginalEstimate(Estimate):
         values, given, sampled = (
             np.ascontiguousarray(array.reshape(shape).transpose(axes)) for array in arrays
         )
-        categories = {attribute.name: attribute.categories for attribute in self.survey.attributes}
         return [
-            Table(
-                names=asked,
-                categories=tuple(categories[name] for name in asked),
-                values=values[i],
-                standard_errors=given[i],
-                population_errors=sampled[i],
-                n=self.n,
-                law=DeferredLaw(partial(self._law, asked), partial(self._covariance, asked)),
+            Cells(
+                values[i],
+                given[i],
+                sampled[i],
+                DeferredLaw(partial(self._law, asked), partial(self._covariance, asked)),
             )
             for i, asked in enumerate(names)
         ]

@@ -19,14 +19,12 @@ from protocol.estimators.inference.cumulants import (
     count_cumulants,
     left_by_sampling,
 )
-from protocol.estimators.inference.laws import About, ErrorLaw, NormalLaw
+from protocol.estimators.inference.laws import SIDES, About, ErrorLaw, NormalLaw
 from protocol.estimators.inference.scores import inflation, one_report_more
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.randomizers.walsh import wht
 from protocol.variants.marginals.hadamard import Coefficients
-
-_SIDES: tuple[About, About] = ("respondents", "population")
 
 
 def law_of_sets(
@@ -57,7 +55,7 @@ def law_of_sets(
         values=values.reshape(shape),
         cumulants={
             about: Cumulants(*(part.reshape(-1, *shape) for part in parts.known[about]))
-            for about in _SIDES
+            for about in SIDES
         },
         steps=parts.steps.reshape(shape),
     )
@@ -73,7 +71,7 @@ def law_of_weights(found: Coefficients, plan: MarginalPlan, weights: Floats) -> 
     turned = wht(weights.copy()) / len(weights)
     more, doubt = _of_few(found, plan, turned, float(np.ptp(weights)))
     errors = []
-    for about in _SIDES:
+    for about in SIDES:
         covariance = found.covariance(population=about == "population")[0]
         unknown = np.isnan(np.diagonal(covariance))
         used = np.where(unknown, 0.0, turned)
@@ -130,7 +128,7 @@ def _of_cells(found: Coefficients, plan: MarginalPlan, turned: Floats, weights: 
     part = weights.mean(axis=1)
     steps = 1 / (worth * gain)
     known: dict[About, Cumulants] = {}
-    for about in _SIDES:
+    for about in SIDES:
         if plan.one_hot:
             people = found.n if about == "respondents" else math.inf
             law = _of_bits(plan, part, worth, left=left_by_sampling(worth, people))
@@ -230,7 +228,7 @@ def _of_signs(found: Coefficients, turned: Floats, keep: float) -> _Parts:
     )
     known: dict[About, Cumulants] = {}
     n = float(found.n)
-    for about in _SIDES:
+    for about in SIDES:
         variance = -squared
         variance[0] += most / keep**2
         if about == "respondents":

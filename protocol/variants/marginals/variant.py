@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import Message
 from protocol.randomizers.marginals import (
     MarginalPlan,
@@ -25,8 +26,8 @@ from protocol.session.roles import Seen
 from protocol.session.variant import Claim, Epsilon
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.encoding import BinaryEncoding, EncodedEstimate, binary_encoding
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.encoding import BinaryEncoding, DecodedBits, binary_encoding
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 
@@ -170,17 +171,23 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         """One report: the epsilon of its randomizer, whatever it is about."""
         return self.plan.epsilon
 
-    def estimate(self, result: Message) -> MarginalEstimate | EncodedEstimate:
+    def reports(self, result: Message) -> ReleasedMarginals:
+        """The reports on the survey's bits."""
         counted = self.published(result, Counted)
         counts = MarginalCounts(
             plan=self.plan,
             reports=counted.reports.astype(np.int64),
             totals=counted.totals.astype(np.int64),
         )
-        found = MarginalEstimate(survey=self.encoding.binary, counts=counts)
+        return ReleasedMarginals(survey=self.encoding.binary, counts=counts)
+
+    def estimate(
+        self, result: Message
+    ) -> LinearEstimate[ReleasedMarginals] | LinearEstimate[DecodedBits]:
+        bits = LinearEstimate(self.reports(result))
         if self.encoding.binary == self.survey:
-            return found
-        return EncodedEstimate(self.survey, found)
+            return bits
+        return LinearEstimate(DecodedBits(self.survey, bits))
 
     def claims(self) -> tuple[Claim, ...]:
         return (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +11,7 @@ from numpy.typing import NDArray
 from protocol.errors import SurveyError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Estimated, Table
-from protocol.randomizers.exact import Floats
+from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.means.means import MeanRandomizer
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -86,22 +83,13 @@ class NumericMeans(Estimate):
             found[name] = scale.mean(2 * float(records.codes[:, place].mean()) / last - 1)
         return found
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """Refused: reports of numbers tell means alone.
 
         Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: any other.
+            ValueError: always.
         """
-        self._refuse(names)
-
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """Refused likewise.
-
-        Raises:
-            SurveyError, ValueError: as ``table``.
-        """
-        self._refuse(names)
+        raise ValueError("reports of numbers tell means alone: expected attribute_means()")
 
     def marginals(self, projection: Projection = "none") -> dict[str, Table]:
         """An empty mapping."""
@@ -110,10 +98,6 @@ class NumericMeans(Estimate):
     def pairs(self, projection: Projection = "none") -> list[Table]:
         """An empty list."""
         return []
-
-    def _refuse(self, names: Sequence[str]) -> NoReturn:
-        self.survey.axes(names)
-        raise ValueError("reports of numbers tell means alone: expected attribute_means()")
 
 
 def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -> Estimated:

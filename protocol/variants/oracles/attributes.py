@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, OneOf, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
@@ -138,16 +139,18 @@ class AttributeOracles(OneReport[Request, A, A], Generic[A], frozen=True, kw_onl
             np.concatenate(totals).astype(np.uint32),
         )
 
-    def shares(self, result: Message) -> AttributeShares:
+    def shares(self, result: Message) -> LinearEstimate[AttributeShares]:
         """The shares of every attribute's categories, of the published result."""
         found = self.published(result, AttributeTallies)
         ends = np.cumsum(self.survey.sizes)[:-1]
-        return AttributeShares(
-            self.survey,
-            self.randomizers,
-            tuple(np.split(found.totals.astype(np.int64), ends)),
-            found.reports.astype(np.int64),
-            found.respondents,
+        return LinearEstimate(
+            AttributeShares(
+                self.survey,
+                self.randomizers,
+                tuple(np.split(found.totals.astype(np.int64), ends)),
+                found.reports.astype(np.int64),
+                found.respondents,
+            )
         )
 
 
@@ -234,7 +237,7 @@ class Spl(EvenShares, frozen=True, kw_only=True):
     def randomizers(self) -> tuple[Randomizer, ...]:
         return self.evenly(lambda size, share: frequency_oracle(self.oracle, size, epsilon=share))
 
-    def estimate(self, result: Message) -> AttributeShares:
+    def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 
     def claims(self) -> tuple[Claim, ...]:
@@ -302,7 +305,7 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
         events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
-    def estimate(self, result: Message) -> AttributeShares:
+    def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 
     @functools.cached_property

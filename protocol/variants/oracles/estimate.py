@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
-from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tables import Estimated, Table, standard_error
+from protocol.estimators.linear import Source
+from protocol.estimators.releases.tallies import Tallies
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class AttributeShares(Estimate):
+class AttributeShares(Source):
     """The distribution of every attribute by itself; it says nothing of attributes together.
 
     Where only some respondents reported on an attribute they are a random sample of all, and
@@ -62,73 +61,44 @@ class AttributeShares(Estimate):
         """The number of respondents."""
         return self.respondents
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """The estimated distribution of one attribute.
 
         Raises:
-            SurveyError: an unknown or repeated name.
-            ValueError: not one attribute, or an unknown projection.
+            ValueError: not one attribute.
         """
         name = self._only(names)
-        asked = self._asked(name)
-        if not asked:
-            unknown = np.full(self.survey.attribute(name).size, np.nan)
-            return Table(
-                names=(name,),
-                categories=(self.survey.attribute(name).categories,),
-                values=unknown,
-                standard_errors=unknown.copy(),
-                population_errors=unknown.copy(),
-                n=0,
-                projection=projection,
-            )
-        raw = self._of(name).table(name)
-        if asked < self.n and raw.standard_errors is not None:
-            raw = replace(raw, standard_errors=self._of(name).respondents_errors(name))
-        return self._projected(raw, projection)
+        if self._asked(name):
+            return self._of(name).cells(names)
+        unknown = np.full(self.survey.attribute(name).size, np.nan)
+        return Cells(unknown, unknown.copy(), unknown.copy(), n=0)
 
-    def _reported(self, names: Sequence[str]) -> Sequence[Reported]:
+    def reported(self, names: Sequence[str]) -> Sequence[Reported]:
         """Of those alone who reported on it."""
-        return self._of(self._only(names))._reported(names)
+        return self._of(self._only(names)).reported(names)
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The mean over the respondents of a weight that depends on one attribute.
 
         Raises:
-            SurveyError, ValueError: as ``Estimate.query``, and for more than one attribute.
+            ValueError: not one attribute.
         """
         name = self._only(names)
-        asked = self._asked(name)
-        if not asked:
+        if not self._asked(name):
             return Estimated(float("nan"), None)
-        found = self._of(name).query(names, weights)
-        if asked == self.n or found.standard_error is None:
-            return found
-        missed, shares = self._missed(asked), self._of(name).table(name).values
-        spread = float(shares @ weights**2) - found.value**2
-        size = float(np.abs(shares) @ weights**2) + found.value**2
-        variance = found.standard_error**2 + missed * spread
-        scale = found.standard_error**2 + missed * size
-        farthest = float(((weights - found.value) ** 2).max())
-        return replace(
-            found, standard_error=standard_error(variance, scale, missed * farthest / asked)
-        )
+        return self._of(name).mean(names, weights)
 
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """An empty list: attributes were reported apart."""
-        return []
-
-    def _missed(self, asked: int) -> float:
-        """The variance of a share among so many respondents, drawn from all, over that of one."""
-        return (self.n - asked) / (asked * (self.n - 1))
+    def pairs(self) -> dict[tuple[str, str], Cells]:
+        """An empty mapping: attributes were reported apart."""
+        return {}
 
     def _asked(self, name: str) -> int:
         return int(self.reports[self.survey.index(name)])
 
-    def _of(self, name: str) -> SharesEstimate:
+    def _of(self, name: str) -> Tallies:
         """Of those alone who reported on it."""
         place = self.survey.index(name)
-        return SharesEstimate(
+        return Tallies(
             self.survey,
             (name,),
             self.randomizers[place],

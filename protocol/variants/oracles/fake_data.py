@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from protocol.crypto.randomness import Stream
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import Message
 from protocol.randomizers import FakeData, Randomizer, join_codes
 from protocol.session.variant import Claim
@@ -40,7 +41,7 @@ class RsFd(WholeReport, frozen=True, kw_only=True):
         cells = join_codes(records.codes, self.survey.sizes)
         return AttributeReports(self.randomizer.randomize(cells, stream))
 
-    def estimate(self, result: Message) -> AttributeShares:
+    def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)
 
     def most(self) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Randomized
 from protocol.crypto.randomness import Stream
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.messages import Message
 from protocol.randomizers import join_codes
 from protocol.surveys.limits import Workload
@@ -83,10 +84,12 @@ class FrequencyOracle(OneReport[Request, Draws, Draws], frozen=True, kw_only=Tru
         drawn = np.concatenate([report.reports for report in reports])
         return Tallied(len(drawn), self.randomizer.tally(drawn).astype(np.uint32))
 
-    def estimate(self, result: Message) -> SharesEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[Tallies]:
         found = self.published(result, Tallied)
         totals = found.totals.astype(np.int64)
-        return SharesEstimate(self.survey, self.survey.names, self.randomizer, totals, found.n)
+        return LinearEstimate(
+            Tallies(self.survey, self.survey.names, self.randomizer, totals, found.n)
+        )
 
     def most(self) -> float:
         """One draw.

@@ -20,7 +20,8 @@ from protocol.accounting.events import Composed, Plain, PrivacyEvent, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.errors import CannotTabulateError, PrivacyError
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import AGGREGATOR, SCALAR_BYTES, Message
 from protocol.randomizers import join_codes, randomize_columns, split_codes
 from protocol.session.roles import Seen
@@ -228,10 +229,10 @@ class Blockwise(OneReport[Ask, Report, Report], frozen=True):
         """One report: the epsilons of the blocks agreed to, which no question may exceed."""
         return PureAccountant().judge(self.report_event).record
 
-    def estimate(self, result: Message) -> JointEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[JointReports]:
         found = self.published(result, Pooled)
         counts = pooled(self.survey, found.codes, found.counts)
-        return JointEstimate(self.survey, self.blocks, counts)
+        return LinearEstimate(JointReports(self.survey, self.blocks, counts))
 
 
 def randomized(

@@ -1,4 +1,4 @@
-"""An estimate made of the tables of groups of attributes, each from reports of its own."""
+"""Tables of groups of attributes, each from reports of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +16,26 @@ from numpy.typing import NDArray
 from protocol.errors import NoLikelihoodError
 from protocol.estimators.dependence.association import TestResult, noise_aware_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import (
     CumulantLaw,
     Cumulants,
     Offsets,
     count_cumulants,
 )
-from protocol.estimators.inference.laws import About, ErrorLaw
+from protocol.estimators.inference.laws import SIDES, About, ErrorLaw
 from protocol.estimators.inference.scores import (
     check_covariance,
+    law_of_mean,
     multinomial,
     two_valued,
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
+from protocol.estimators.linear import Source
 from protocol.estimators.overlapping import Overlaps
-from protocol.estimators.projection import Projection
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     marginal,
     standard_error,
     standard_errors,
@@ -78,7 +79,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupedEstimate(Estimate):
+class GroupTables(Source):
     """Tables of groups of attributes; an attribute may be in many of them.
 
     A table that several groups can give is their mean, weighted by their reports. Each group's
@@ -106,24 +107,24 @@ class GroupedEstimate(Estimate):
         if not any(group.n for group in self.groups):
             raise ValueError("no reports: expected at least one")
         for group in self.groups:
-            shape = self.sizes_of(group.names)
+            shape = self.survey.sizes_of(group.names)
             arrays = (group.shares, group.errors, group.reported, group.raw)
             if {array.shape for array in (*arrays, group.fakes, group.fakes_squared)} != {shape}:
                 raise ValueError(f"the table of {group.names} has another shape than {shape}")
 
     def __repr__(self) -> str:
-        return f"<GroupedEstimate: n={self.n}, {len(self.groups)} groups>"
+        return f"<GroupTables: n={self.n}, {len(self.groups)} groups>"
 
     @property
     def n(self) -> int:
         """The number of respondents."""
         return self.respondents
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
-        values = np.zeros(self.sizes_of(names))
+        values = np.zeros(self.survey.sizes_of(names))
         variance, most, each = (np.zeros_like(values) for _ in range(3))
         for group in found:
             values += group.n * marginal(group.shares, group.names, names)
@@ -132,44 +133,47 @@ class GroupedEstimate(Estimate):
             likely = marginal(group.expected, group.names, names)
             each = np.maximum(each, np.maximum(likely, 1 - likely) ** 2 / group.keep**2)
         errors = standard_errors(variance if n > 1 else np.zeros_like(values), most, each) / n
-        raw = Table(
-            names=names,
-            categories=tuple(self.survey.attribute(name).categories for name in names),
-            values=values / n,
-            standard_errors=errors,
-            population_errors=errors.copy(),
+        return Cells(
+            values / n,
+            errors,
+            errors.copy(),
             n=n,
             law=self._law(
                 found,
                 [_Part.of(group, names) for group in found],
-                functools.partial(self._covariance, found, names),
+                partial(self._covariance, found, names),
             ),
         )
-        return self._projected(raw, projection)
 
-    def independence(self, first: str, second: str) -> TestResult:
-        """As ``Estimate.independence``; the noise-aware test where one group has them both."""
-        found = self._holding((first, second))
-        if len(found) != 1 or np.isnan(found[0].reported).any():
-            return Estimate.independence(self, first, second)
-        [group] = found
-        shares, fakes = (
-            marginal(table, group.names, (first, second)) for table in (group.reported, group.fakes)
-        )
+    def independence(self, first: str, second: str) -> TestResult | None:
+        """The noise-aware test where one group has them both."""
+        found = self._only(first, second)
+        if found is None:
+            return None
+        group, shares, fakes = found
         return noise_aware_test(np.rint(shares * group.n), keep=group.keep, fakes=fakes)
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
         """As ``Estimate.pair_reports``; None unless one group has them both."""
-        found = self._holding((first, second))
-        if len(found) != 1 or np.isnan(found[0].reported).any():
+        found = self._only(first, second)
+        if found is None:
             return None
-        [group] = found
+        group, shares, fakes = found
+        return PairReports.together(shares, group.n, keep=group.keep, fakes=fakes / fakes.sum())
+
+    def _only(
+        self, first: str, second: str
+    ) -> tuple[Group, NDArray[np.float64], NDArray[np.float64]] | None:
+        """The one group that has both, with its reports and fakes; None if there are more."""
+        group, *others = self._holding((first, second))
+        if others or np.isnan(group.reported).any():
+            return None
         shares, fakes = (
             marginal(table, group.names, (first, second)) for table in (group.reported, group.fakes)
         )
-        return PairReports.together(shares, group.n, keep=group.keep, fakes=fakes / fakes.sum())
+        return group, shares, fakes
 
-    def _reported(self, names: Sequence[str]) -> list[Reported]:
+    def reported(self, names: Sequence[str]) -> list[Reported]:
         """Of every group that has them.
 
         Which reports came in which block is not published, so a report counts as one of a block
@@ -188,7 +192,7 @@ class GroupedEstimate(Estimate):
             found.append(Reported((tuple(names),), counts, (mixing,)))
         return found
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """Of attributes that are in one group together."""
         found = self._holding(names)
         n = sum(group.n for group in found)
@@ -201,23 +205,28 @@ class GroupedEstimate(Estimate):
             squares += group.n * square / group.keep**2
             each = max(each, float(((weights - mean) ** 2).max()) / group.keep**2)
         error = standard_error(variance / n**2, squares / n**2, each / n**2)
-        return Estimated(value / n, error, self._law_of_query(found, names, weights))
+        if two_valued(weights) is None and not all(group.worth for group in found):
+            return Estimated(value / n, error)
+        law = law_of_mean(
+            weights, partial(self._set_law, found, names), partial(self._mean_law, found, names)
+        )
+        return Estimated(value / n, error, law)
 
-    def marginals(self, projection: Projection = "none") -> dict[str, Table]:
-        """The table of every attribute by itself; NaN where nobody has reported on it."""
+    def marginals(self) -> dict[str, Cells]:
+        """The cells of every attribute by itself; NaN where nobody has reported on it."""
         reported = {name for group in self.groups if group.n for name in group.names}
         return {
-            name: self.table(name, projection=projection) if name in reported else self._none(name)
+            name: self.cells((name,)) if name in reported else self._none(name)
             for name in self.survey.names
         }
 
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """The table of every pair that some group holds."""
-        return [
-            self.table(*pair, projection=projection)
+    def pairs(self) -> dict[tuple[str, str], Cells]:
+        """The cells of every pair that some group holds."""
+        return {
+            pair: self.cells(pair)
             for pair in combinations(self.survey.names, 2)
             if any(group.n and set(pair) <= set(group.names) for group in self.groups)
-        ]
+        }
 
     def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
         """The raw table of every group that somebody has answered."""
@@ -227,7 +236,7 @@ class GroupedEstimate(Estimate):
         """The largest difference between what two groups say of the attributes they share."""
         return self._overlaps().disagreement()
 
-    def consistent(self) -> GroupedEstimate:
+    def consistent(self) -> Self:
         """The nearest tables that agree, without negative entries and of total 1.
 
         The more reports a group has, the less its table moves. The standard errors are unknown;
@@ -248,18 +257,10 @@ class GroupedEstimate(Estimate):
         weights = {group.names: group.n for group in self.groups if group.n}
         return Overlaps(self.tables(), self.survey, weights)
 
-    def _none(self, name: str) -> Table:
+    def _none(self, name: str) -> Cells:
         """Of an attribute without a report: nothing is known."""
-        attribute = self.survey.attribute(name)
-        unknown = np.full(attribute.size, np.inf)
-        return Table(
-            names=(name,),
-            categories=(attribute.categories,),
-            values=np.full(attribute.size, np.nan),
-            standard_errors=unknown,
-            population_errors=unknown.copy(),
-            n=0,
-        )
+        size = self.survey.attribute(name).size
+        return Cells(np.full(size, np.nan), np.full(size, np.inf), np.full(size, np.inf), n=0)
 
     def _law(
         self,
@@ -273,8 +274,7 @@ class GroupedEstimate(Estimate):
         known = all(group.worth for group in found)
         steps = [group.n / (n * (group.worth or 1.0) * group.keep) for group in found]
         cumulants: dict[About, Cumulants] = {}
-        sides: tuple[About, About] = ("respondents", "population")
-        for about in sides:
+        for about in SIDES:
             each = [
                 count_cumulants(
                     group.worth,
@@ -302,7 +302,7 @@ class GroupedEstimate(Estimate):
         self, found: Sequence[Group], names: Sequence[str], about: About
     ) -> NDArray[np.float64]:
         """Of the cells of a table, as if a group's reports had all been drawn with one table."""
-        check_covariance(math.prod(self.sizes_of(names)))
+        check_covariance(math.prod(self.survey.sizes_of(names)))
         n = sum(group.n for group in found)
         worth = sum(group.worth for group in found)
         if not all(group.worth for group in found):
@@ -322,16 +322,15 @@ class GroupedEstimate(Estimate):
             covariance -= missing / worth * multinomial(raw, 1)
         return covariance
 
-    def _law_of_query(
+    def _set_law(
+        self, found: Sequence[Group], names: Sequence[str], inside: NDArray[np.bool_]
+    ) -> ErrorLaw:
+        return self._law(found, [_Part.within(group, names, inside) for group in found])
+
+    def _mean_law(
         self, found: Sequence[Group], names: Sequence[str], weights: NDArray[np.float64]
-    ) -> ErrorLaw | None:
-        """Of the mean of a weight; None where it is unknown."""
-        for inside, factor, offset in (two_valued(weights) or [])[:1]:
-            parts = [_Part.within(group, names, inside) for group in found]
-            return self._law(found, parts).times(factor, offset)
+    ) -> ErrorLaw:
         n, worth = sum(group.n for group in found), sum(group.worth for group in found)
-        if not all(group.worth for group in found):
-            return None
         scores, shares, value, squares = [], [], 0.0, 0.0
         for group in found:
             raw, fakes = (marginal(each, group.names, names) for each in (group.raw, group.fakes))

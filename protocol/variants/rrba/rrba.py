@@ -21,6 +21,7 @@ from protocol.accounting.events import (
 )
 from protocol.crypto.randomness import WORDS
 from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyError
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.table import KeepElseTable, Tables
 from protocol.session.roles import Me, Seen, Topic
@@ -39,7 +40,7 @@ from protocol.variants.rrba.blocks import (
     steepest,
     weights_of,
 )
-from protocol.variants.rrba.grouped import Group, GroupedEstimate
+from protocol.variants.rrba.grouped import Group, GroupTables
 from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 from protocol.wire.codec import Kind
@@ -510,12 +511,12 @@ class RRBA(Variant, frozen=True, kw_only=True):
             return max(each)
         return max(math.fsum(each[group] for group in view) for view in plan.views)
 
-    def estimate(self, result: Message) -> GroupedEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[GroupTables]:
         released = self.published(result, Released)
         groups = tuple(
             self._group(released, number) for number in range(len(self.plan.group_names))
         )
-        return GroupedEstimate(self.survey, groups, released.answered)
+        return LinearEstimate(GroupTables(self.survey, groups, released.answered))
 
     def _group(self, released: Released, number: int) -> Group:
         """What is published of one group."""
@@ -573,7 +574,7 @@ class _Blocks(SoFar):
         self._session = session
         self._running = variant.running()
         self._answered = 0
-        self._estimate: GroupedEstimate | None = None
+        self._estimate: LinearEstimate[GroupTables] | None = None
 
     def closed(self, topic: Topic, counted: Mapping[PartyId, Message]) -> None:
         answers = {name: said for name, said in counted.items() if isinstance(said, Answers)}
@@ -583,7 +584,7 @@ class _Blocks(SoFar):
         self._answered += respondents
         self._estimate = None
 
-    def estimate(self, waiting: Waiting) -> GroupedEstimate | None:
+    def estimate(self, waiting: Waiting) -> LinearEstimate[GroupTables] | None:
         if self._answered and self._estimate is None:
             released = self._variant.released(self._running, self._answered, np.dtype(np.uint32))
             self._estimate = self._variant.estimate(released)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.variants.sums.tallies import Names, Tallied, all_pairs
 
 
-class PairCounts(Tallied[ExactEstimate], frozen=True):
+class PairCounts(Tallied[LinearEstimate[ExactTables]], frozen=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.2.
 
     One vector per pair of parties serves all cells of all pairs of attributes. The counts are

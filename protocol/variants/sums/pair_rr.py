@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Release
 from protocol.messages import Message
 from protocol.randomizers import KeepUniform, randomize_columns
@@ -54,13 +55,15 @@ def randomized_pairs(
 
 def pair_estimates(
     survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
-) -> tuple[JointEstimate, ...]:
+) -> tuple[LinearEstimate[JointReports], ...]:
     """Equation 2 on every pair's table of reports, each pair by itself."""
     return tuple(
-        JointEstimate(
-            Survey(survey.title, tuple(survey.attribute(name) for name in names)),
-            (Block(names, randomizer),),
-            Counts.from_table(table),
+        LinearEstimate(
+            JointReports(
+                Survey(survey.title, tuple(survey.attribute(name) for name in names)),
+                (Block(names, randomizer),),
+                Counts.from_table(table),
+            )
         )
         for (names, table), randomizer in zip(tables.items(), randomizers, strict=True)
     )
@@ -70,10 +73,11 @@ def pair_releases(
     survey: Survey, randomizers: tuple[KeepUniform, ...], tables: Mapping[Names, NDArray[np.int64]]
 ) -> tuple[Release, ...]:
     """The reports on each pair, which are drawn independently of those on other pairs."""
-    return tuple(map(Release.of_reports, pair_estimates(survey, randomizers, tables)))
+    estimates = pair_estimates(survey, randomizers, tables)
+    return tuple(Release.of_reports(estimate.source) for estimate in estimates)
 
 
-class PairRR(Tallied[CombinedEstimate], frozen=True, kw_only=True):
+class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.3.
 
     One respondent enters every pair, so the epsilons of all pairs add up; that holds whoever
@@ -124,13 +128,17 @@ class PairRR(Tallied[CombinedEstimate], frozen=True, kw_only=True):
         """Counts of the randomized pairs."""
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
-    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> CombinedEstimate:
+    def estimate_of(
+        self, tables: dict[Names, NDArray[np.int64]]
+    ) -> LinearEstimate[CombinedReleases]:
         """Equation 2 on every pair, and the pairs combined.
 
         An attribute is in several pairs, each with its own reports: all of them say something of
         its margin, and every pair's table gets that margin.
         """
-        return CombinedEstimate(self.survey, pair_releases(self.survey, self.randomizers, tables))
+        return LinearEstimate(
+            CombinedReleases(self.survey, pair_releases(self.survey, self.randomizers, tables))
+        )
 
     def most(self) -> float:
         """One report on every pair: their epsilons, added up."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.variants.sums.tallies import Names, Tallied
 
 
-class SecureSumVariant(Tallied[ExactEstimate], frozen=True):
+class SecureSumVariant(Tallied[LinearEstimate[ExactTables]], frozen=True):
     """The secure sum of Domingo-Ferrer and Soria-Comas, section 4.2, over single attributes.
 
     The counts are exact, so they are not differentially private.

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import Masked, PrivacyEvent
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.messages import Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
@@ -225,4 +226,4 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> E:
         """What the summed tables say: by default exact counts, which are then the estimate."""
-        return cast(E, ExactEstimate(self.survey, tables))
+        return cast(E, LinearEstimate(ExactTables(self.survey, tables)))

@@ -20,8 +20,6 @@ from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
-from protocol.variants.marginals.estimate import MarginalEstimate
-from protocol.variants.rrba.grouped import GroupedEstimate
 from scenarios.cli.estimates import (
     calibration_options,
     interval_options,
@@ -152,11 +150,10 @@ def estimate(
     found = audited.estimate
     notes: tuple[str, ...] = ()
     if consistent:
-        if not isinstance(found, GroupedEstimate | MarginalEstimate):
-            raise UsageError(
-                f"--consistent: {reader.header.variant} has no tables of groups that could disagree"
-            )
-        found = found.consistent()
+        try:
+            found = found.consistent()
+        except ValueError as error:
+            raise UsageError(f"--consistent: {reader.header.variant}: {error}") from error
     if calibration.files:
         found = calibration.of(found)
         notes = tuple(calibration_sentences(found))

@@ -78,7 +78,7 @@ def association(
     shown = [
         pair
         for pair in seen.dependent
-        if math.prod(found.sizes_of((pair.first, pair.second))) <= CELLS
+        if math.prod(found.survey.sizes_of((pair.first, pair.second))) <= CELLS
     ][:PAIRS]
     tables = [found.table(pair.first, pair.second) for pair in shown]
     if any((table.values < 0).any() for table in tables):

@@ -81,7 +81,7 @@ class Reported:
             some = records.project(names)
             variant = RRIndependent(survey=some.survey, randomizers=(first, second))
             estimate = asked.simulate(variant, some, parties).estimate
-            reports = estimate.counts.table((0, 1))[np.newaxis]
+            reports = estimate.source.counts.table((0, 1))[np.newaxis]
         else:
             both = (first.keep, second.keep)
             reports = reported_pairs(counts, both, generator, runs=asked.runs)

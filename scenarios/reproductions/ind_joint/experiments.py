@@ -19,7 +19,8 @@ from msgspec import Meta
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import cramers_v
 from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
-from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
+from protocol.estimators.joint import Block, JointReports, mean_squared_error
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
@@ -324,12 +325,12 @@ def _cells(of: Data, shows: str, reported: Reported, table: Floats) -> list[Samp
     return samples
 
 
-def _estimate(survey: Survey, reported: Reported, n: int) -> JointEstimate:
+def _estimate(survey: Survey, reported: Reported, n: int) -> LinearEstimate[JointReports]:
     """The first run's reports as the aggregator has them."""
     keeps = zip(survey.names, reported.keeps, strict=True)
     blocks = tuple(Block((name,), keep) for name, keep in keeps)
     counts = Counts.from_table(np.rint(reported.shares[0] * n).astype(np.int64))
-    return JointEstimate(survey, blocks, counts)
+    return LinearEstimate(JointReports(survey, blocks, counts))
 
 
 def _break_even(found: Found[Shown]) -> list[str]:

@@ -27,7 +27,7 @@ from protocol.randomizers.walsh import wht
 from protocol.surveys.records import Records
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate, noise_of
+from protocol.variants.marginals.estimate import ReleasedMarginals, noise_of
 from protocol.variants.marginals.hadamard import low_transform, tables_of
 from scenarios.datasets.taxi import BITS, taxi_distribution, taxi_independent, taxi_survey
 from scenarios.reproductions.driver import scenarios_of
@@ -91,7 +91,7 @@ def drawn_trips(n: int, generator: np.random.Generator) -> Counts:
 
 def _estimates(
     asked: Asked[Any], *, k: int, epsilon: float, cells: Counts | None = None
-) -> Iterator[tuple[Counts, MarginalEstimate]]:
+) -> Iterator[tuple[Counts, ReleasedMarginals]]:
     """The trips of every run and what is estimated of them, by law or by messages.
 
     Args:
@@ -104,7 +104,7 @@ def _estimates(
         if asked.live:
             records = Records.from_counts(variant.survey, trips.reshape((2,) * D))
             outcome = asked.simulate(variant, records, PARTIES)
-            yield trips, outcome.estimate_as(MarginalEstimate)
+            yield trips, variant.reports(outcome.result)
         else:
             yield trips, drawn_estimate(variant.plan, trips, generator)
 
@@ -151,13 +151,13 @@ def drawn_counts(
 
 def drawn_estimate(
     plan: MarginalPlan, cells: Counts, generator: np.random.Generator
-) -> MarginalEstimate:
+) -> ReleasedMarginals:
     """The estimate of ``drawn_counts``."""
     counts = drawn_counts(plan, cells, generator)
-    return MarginalEstimate(survey=taxi_survey(plan.d), counts=counts)
+    return ReleasedMarginals(survey=taxi_survey(plan.d), counts=counts)
 
 
-def distances(estimate: MarginalEstimate, cells: Counts) -> tuple[float, float]:
+def distances(estimate: ReleasedMarginals, cells: Counts) -> tuple[float, float]:
     """The mean total variation of all k-way marginals from the true ones: of the raw tables, and
     of the nearest tables of shares."""
     d, k = estimate.counts.plan.d, estimate.counts.plan.k
@@ -167,7 +167,7 @@ def distances(estimate: MarginalEstimate, cells: Counts) -> tuple[float, float]:
     return float(first.mean()), float(second.mean())
 
 
-def statistics(estimate: MarginalEstimate) -> Floats:
+def statistics(estimate: ReleasedMarginals) -> Floats:
     """The statistics and p-values of both tests of every pair, shape (2, 2, pairs).
 
     The first axis has the naive test and Wald's, the second statistic and p-value.
@@ -176,7 +176,7 @@ def statistics(estimate: MarginalEstimate) -> Floats:
         ValueError: too few reports for Wald's test.
     """
     pairs = list(combinations(estimate.survey.names, 2))
-    tables = np.stack([table.values for table in estimate.pairs()])
+    tables = np.stack([cells.values for cells in estimate.pairs().values()])
     covariances = np.stack([estimate.covariance(*pair, population=True) for pair in pairs])
     naive = naive_test(estimate.n * tables, np.full(len(pairs), estimate.n), ways=2)
     wald = wald_test(tables, covariances)

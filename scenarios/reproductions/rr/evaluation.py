@@ -121,7 +121,7 @@ def _errors(asked: Asked[Parameters], copies: int) -> Sample:
             learnt=own.dependence,
             parties=own.parties,
         )
-        clusters = tuple(block.attributes for block in joint.blocks)
+        clusters = tuple(block.attributes for block in joint.source.blocks)
         printed = asked.reading == "printed"
         estimated = repeated(product_of_blocks(joint, own.project) if printed else tables_of(joint))
     else:

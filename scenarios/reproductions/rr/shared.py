@@ -27,7 +27,8 @@ from protocol.estimators.dependence.dependence import (
     pairwise_dependences,
     raw_dependences,
 )
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import marginal
 from protocol.randomizers import KeepUniform
@@ -247,19 +248,21 @@ def described(clusters: Clusters) -> str:
 # Estimates from whole randomized records
 
 
-def report(records: Records, blocks: tuple[Block, ...], stream: Stream) -> JointEstimate:
+def report(
+    records: Records, blocks: tuple[Block, ...], stream: Stream
+) -> LinearEstimate[JointReports]:
     """Randomize known records block by block, one stream for all, and estimate from the reports."""
     survey = records.survey
     codes = codes_of(survey, blocks, randomized(records, blocks, stream))
-    return JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
+    return LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes)))
 
 
 def methods_of(
-    alone: JointEstimate, clustered: JointEstimate | None = None
+    alone: LinearEstimate[JointReports], clustered: LinearEstimate[JointReports] | None = None
 ) -> Mapping[str, Tables]:
     """The methods' tables, from reports on single attributes and maybe on clusters of them."""
     methods: dict[str, Tables] = {
-        RANDOMIZED: lambda places: alone.counts.table(places).astype(np.float64),
+        RANDOMIZED: lambda places: alone.source.counts.table(places).astype(np.float64),
         INDEPENDENT: product_of_blocks(alone),
     }
     if clustered is not None:
@@ -271,7 +274,7 @@ def methods_of(
     return methods
 
 
-def product_of_blocks(joint: JointEstimate, project: Project = "first") -> Tables:
+def product_of_blocks(joint: LinearEstimate[JointReports], project: Project = "first") -> Tables:
     """RR-Independent and RR-Clusters: different blocks are taken to be independent.
 
     A block's table is clipped as a whole and then summed to the attributes asked for (6.4, as
@@ -282,7 +285,7 @@ def product_of_blocks(joint: JointEstimate, project: Project = "first") -> Table
     def tables(places: tuple[int, ...]) -> Floats:
         names = [joint.survey.names[place] for place in places]
         found, order = np.array(float(joint.n)), list[str]()
-        for block in joint.blocks:
+        for block in joint.source.blocks:
             if asked := tuple(name for name in block.attributes if name in names):
                 whole = block.attributes if project == "first" else asked
                 found = np.multiply.outer(found, marginal(table(whole), whole, asked))
@@ -293,7 +296,7 @@ def product_of_blocks(joint: JointEstimate, project: Project = "first") -> Table
 
 
 def tables_of(
-    estimate: JointEstimate | AdjustedEstimate, projection: Projection = "clip"
+    estimate: LinearEstimate[JointReports] | AdjustedEstimate, projection: Projection = "clip"
 ) -> Tables:
     """The estimate's own tables, whether their attributes are in one block or not."""
     names = estimate.survey.names
@@ -323,7 +326,7 @@ def run_clusters(
     td: float,
     parties: int,
     learnt: Learnt = "exact",
-) -> JointEstimate:
+) -> LinearEstimate[JointReports]:
     """RR-Clusters once by messages; exact dependences come from a secure sum (section 4.2).
 
     The estimate is that of the reports by cluster alone, as the paper has it.

@@ -211,7 +211,7 @@ def _groups(asked: Asked[Blocks]) -> dict[str, Any]:
         estimate = run_rrba(asked, records, k=2, epsilon=each, groups=extent, block=own.block)
         errors = [
             squared_error(table, source.distribution(names))
-            for names, table in estimate.tables().items()
+            for names, table in estimate.source.tables().items()
         ]
         return {"squared error": np.array([sum(errors)])}
     laws = [source.distribution(names).reshape(-1) for names in how.names]

@@ -103,7 +103,7 @@ def _reports(
         codes = np.stack(np.unravel_index(cells, law.shape), axis=1)
         records = Records(Survey("Dependent attributes", attributes), codes)
         estimate = run_rrba(asked, records, k=law.ndim, p=keep, mix=mix, block=own.block)
-        (group,) = estimate.groups
+        (group,) = estimate.source.groups
         counts = np.rint(group.reported * group.n).astype(np.int64)
         return counts[np.newaxis], {"keep": group.keep, "fakes": group.fakes[np.newaxis]}
     trials = Trials((asked.runs,), size, keep=keep, mix=mix, generator=generator)

@@ -16,10 +16,11 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRBA
-from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.grouped import GroupTables
 from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
 from scenarios.errors import UsageError
 from scenarios.reproductions.experiment import Asked
@@ -104,7 +105,7 @@ def expected_squared_distance(counts: NDArray[np.int64], fakes: Floats, p: float
     return n * trace / p**2
 
 
-def run_rrba(asked: Asked[Any], records: Records, **parameters: Any) -> GroupedEstimate:
+def run_rrba(asked: Asked[Any], records: Records, **parameters: Any) -> LinearEstimate[GroupTables]:
     """The estimate of one run of the RRBA variant by messages, with every respondent live.
 
     Raises:

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance
 from protocol.estimators.projection import project_simplex
 from protocol.populations.everybody import ask_everybody
 from protocol.randomizers.exact import Floats
 from protocol.variants import RRBA
-from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.views import lower_bound, views_of
 from scenarios.datasets.networks import Network
 from scenarios.reproductions.driver import scenarios_of
@@ -104,17 +105,17 @@ def _agreed(asked: Asked[People]) -> dict[str, Floats]:
     return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
-def _measured(estimate: GroupedEstimate, source: Network) -> dict[str, float]:
+def _measured(estimate: LinearEstimate[GroupTables], source: Network) -> dict[str, float]:
     """Before and after; distances are means over all tables."""
-    agreed, tables = estimate.consistent(), estimate.tables()
+    agreed, tables = estimate.consistent(), estimate.source.tables()
     projected = {names: project_simplex(table) for names, table in tables.items()}
     before, after = (
         np.mean([l2_distance(table, source.distribution(names)) for names, table in of.items()])
-        for of in (projected, agreed.tables())
+        for of in (projected, agreed.source.tables())
     )
     return {
-        "disagreement": estimate.disagreement(),
-        "disagreement afterwards": agreed.disagreement(),
+        "disagreement": estimate.source.disagreement(),
+        "disagreement afterwards": agreed.source.disagreement(),
         "l2, each table projected": float(before),
         "l2, tables that agree": float(after),
     }

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from protocol.estimators.calibration.calibrated import Method
 from protocol.estimators.calibration.margins import Margin
-from protocol.estimators.calibration.methods import Method, calibrate
+from protocol.estimators.calibration.methods import calibrate
 from protocol.estimators.counts import Counts as Histogram
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Estimated
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
@@ -46,12 +48,18 @@ def known_second(
         responding /= responding.sum()
     truth, blocks = drawn(rng, n, responding), RRIndJoint.with_keep(survey, p).blocks
     joints = [
-        JointEstimate(survey, blocks, Histogram.from_table(kept_apart(rng, truth, p)))
+        LinearEstimate(
+            JointReports(survey, blocks, Histogram.from_table(kept_apart(rng, truth, p)))
+        )
         for _ in range(releases)
     ]
     estimate: Estimate = joints[0]
     if releases > 1:
-        estimate = CombinedEstimate(survey, tuple(map(Release.of_reports, joints)), joints[0])
+        estimate = LinearEstimate(
+            CombinedReleases(
+                survey, tuple(Release.of_reports(one.source) for one in joints), joints[0].source
+            )
+        )
     try:
         found = calibrate(estimate, [Margin(("b",), law.sum(axis=0))], method=method)
     except ValueError:

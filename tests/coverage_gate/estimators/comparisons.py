@@ -13,8 +13,9 @@ from protocol.estimators.counts import Counts as Histogram
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.contrasts import Contrast, difference, odds_ratio, ratio
 from protocol.estimators.inference.laws import About, Interval
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Table
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
@@ -128,12 +129,18 @@ def compared(table: Table, truth: Counts, law: Floats) -> Iterator[Drawn]:
     yield Drawn(Said("all cells", AllCells(table, truths), unbiased=False), 0.0, 0.0, (0.0, 0.0))
 
 
-def _reports(point: Point, rng: np.random.Generator) -> tuple[JointEstimate, Counts, Floats]:
+def _reports(
+    point: Point, rng: np.random.Generator
+) -> tuple[LinearEstimate[JointReports], Counts, Floats]:
     r, p = point.categories, point.keep
     survey, law = survey_of((r, r)), uneven((r, r), point.share)
     truth = drawn(rng, point.respondents(chance_apart(point)), law)
     counts = Histogram.from_table(kept_apart(rng, truth, p))
-    return JointEstimate(survey, RRIndJoint.with_keep(survey, p).blocks, counts), truth, law
+    return (
+        LinearEstimate(JointReports(survey, RRIndJoint.with_keep(survey, p).blocks, counts)),
+        truth,
+        law,
+    )
 
 
 def of_reports(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
@@ -146,9 +153,13 @@ def of_releases(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     """Two releases of the same answers."""
     estimate, truth, law = _reports(point, rng)
     counts = Histogram.from_table(kept_apart(rng, truth, point.keep))
-    other = JointEstimate(estimate.survey, estimate.blocks, counts)
-    both: Estimate = CombinedEstimate(
-        estimate.survey, (Release.of_reports(estimate), Release.of_reports(other)), estimate
+    other = LinearEstimate(JointReports(estimate.survey, estimate.source.blocks, counts))
+    both: Estimate = LinearEstimate(
+        CombinedReleases(
+            estimate.survey,
+            (Release.of_reports(estimate.source), Release.of_reports(other.source)),
+            estimate.source,
+        )
     )
     yield from compared(both.table(*NAMES), truth, law)
 

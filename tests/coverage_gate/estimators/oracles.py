@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import FakeData, KeepUniform, Randomizer
 from protocol.variants.oracles.estimate import AttributeShares
 from protocol.variants.oracles.names import ORACLES, Oracle, frequency_oracle
@@ -42,7 +43,9 @@ def everybody(make: Callable[[Point], Randomizer], point: Point) -> Iterator[Cou
         else:
             totals = np.full(r, round(n * other))
             totals[0] = count
-        estimate = AttributeShares(survey, (randomizer,), (totals,), np.array([n]), n)
+        estimate = LinearEstimate(
+            AttributeShares(survey, (randomizer,), (totals,), np.array([n]), n)
+        )
         return said_of(estimate, "a")
 
     return two_valued(n, point.share, hit=hit, other=other, said=said)
@@ -67,8 +70,10 @@ def sampled(oracle: Oracle, point: Point, rng: np.random.Generator) -> Iterator[
         else:
             others = holders.sum() - holders
             totals.append(rng.binomial(holders, hit) + rng.binomial(others, other))
-    estimate = AttributeShares(
-        survey_of((r, r, r)), (randomizer,) * 3, tuple(totals), asked.sum(axis=1), n
+    estimate = LinearEstimate(
+        AttributeShares(
+            survey_of((r, r, r)), (randomizer,) * 3, tuple(totals), asked.sum(axis=1), n
+        )
     )
     cell, one = said_of(estimate, "a")
     given, wanted = float(truth[0] / n), point.share

@@ -8,7 +8,8 @@ import numpy as np
 
 from protocol.estimators.counts import Counts as Histogram
 from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from protocol.variants.reports.rr_ind_joint import RRIndJoint
 from protocol.variants.reports.rr_independent import RRIndependent
@@ -37,7 +38,7 @@ def one_attribute(point: Point) -> Iterator[Counted]:
 
     def said(count: int) -> list[Said]:
         counts = Histogram.from_table(filled(count, n, r))
-        return said_of(JointEstimate(survey, blocks, counts), "a", count=True)
+        return said_of(LinearEstimate(JointReports(survey, blocks, counts)), "a", count=True)
 
     return two_valued(n, point.share, hit=p + other, other=other, said=said)
 
@@ -53,7 +54,7 @@ def margin_of_joint(point: Point) -> Iterator[Counted]:
     def said(count: int) -> list[Said]:
         table = np.stack([filled(int(part), int(all_), r) for part, all_ in _thirds(count, n)])
         counts = Histogram.from_table(table.T)
-        return said_of(JointEstimate(survey, blocks, counts), "a")
+        return said_of(LinearEstimate(JointReports(survey, blocks, counts)), "a")
 
     return two_valued(n, point.share, hit=p + other, other=other, said=said)
 
@@ -80,7 +81,7 @@ def two_apart(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     truth = drawn(rng, point.respondents(chance_apart(point)), law)
     reports = kept_apart(rng, truth, p)
     blocks = RRIndJoint.with_keep(survey, p).blocks
-    estimate = JointEstimate(survey, blocks, Histogram.from_table(reports))
+    estimate = LinearEstimate(JointReports(survey, blocks, Histogram.from_table(reports)))
     yield from numbers(estimate, ("a", "b"), truth, law)
 
 
@@ -92,7 +93,7 @@ def two_together(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     truth = drawn(rng, point.respondents(chance), law)
     reports = kept_together(rng, truth, p)
     blocks = (Block(survey.names, KeepUniform.with_keep(r * r, p=p)),)
-    estimate = JointEstimate(survey, blocks, Histogram.from_table(reports))
+    estimate = LinearEstimate(JointReports(survey, blocks, Histogram.from_table(reports)))
     yield from numbers(estimate, ("a", "b"), truth, law)
 
 
@@ -103,7 +104,9 @@ def product(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     truth = drawn(rng, point.respondents(chance_apart(point)), law)
     reports = kept_apart(rng, truth, p)
     blocks = RRIndependent.with_keep(survey, p).blocks
-    estimate = ProductEstimate(JointEstimate(survey, blocks, Histogram.from_table(reports)))
+    estimate = ProductEstimate(
+        LinearEstimate(JointReports(survey, blocks, Histogram.from_table(reports)))
+    )
     n = int(truth.sum())
     shares = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / n**2
     margins = np.outer(law.sum(axis=1), law.sum(axis=0))

@@ -76,7 +76,7 @@ def group(
     truth = drawn(rng, n, law)
     estimate = variant.estimate(surveyed(variant, truth, rng))
     pair = truth.sum(axis=tuple(range(2, d)))
-    held = {group.names: group.n for group in estimate.groups}
+    held = {group.names: group.n for group in estimate.source.groups}
     # Without a report there is nothing to be asked.
     if held.get(NAMES[:2]):
         yield from numbers(estimate, NAMES[:2], pair, table, prefix="group: ")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.tallies import all_pairs
 from tests.coverage_gate.cases import Counted, Drawn, Estimator, Said
@@ -28,7 +29,9 @@ def exact(point: Point) -> Iterator[Counted]:
     survey, n = survey_of((r,)), point.respondents(point.share)
 
     def said(count: int) -> list[Said]:
-        return said_of(ExactEstimate(survey, {("a",): filled(count, n, r)}), "a", count=True)
+        return said_of(
+            LinearEstimate(ExactTables(survey, {("a",): filled(count, n, r)})), "a", count=True
+        )
 
     return two_valued(n, point.share, hit=1.0, other=0.0, said=said)
 
@@ -38,7 +41,9 @@ def exact_pair(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
     r = point.categories
     survey, law = survey_of((r, r)), uneven((r, r), point.share)
     truth = drawn(rng, point.respondents(point.share), law)
-    yield from numbers(ExactEstimate(survey, {("a", "b"): truth}), ("a", "b"), truth, law)
+    yield from numbers(
+        LinearEstimate(ExactTables(survey, {("a", "b"): truth})), ("a", "b"), truth, law
+    )
 
 
 def pairs(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:

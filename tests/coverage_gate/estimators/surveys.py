@@ -124,7 +124,7 @@ def two_valued(
 
 def said_of(estimate: Estimate, name: str, *, count: bool = False) -> list[Said]:
     """What an estimate says of the first cell of an attribute, in two ways or in three."""
-    weights = np.zeros(estimate.sizes_of((name,)))
+    weights = np.zeros(estimate.survey.sizes_of((name,)))
     weights[0] = 1.0
     said = [
         Said("cell", estimate.table(name), (0,)),

@@ -10,7 +10,8 @@ import pytest
 from protocol.accounting.events import Public, Randomized
 from protocol.audit.audit import Audit, audit
 from protocol.errors import SurveyError
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import AGGREGATOR, RECORD, Declined, Envelope, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
@@ -119,7 +120,7 @@ def judged(variant: Variant) -> Variant:
     """A talk that can be audited, though its result says nothing about respondents."""
 
     class Judged(type(variant), frozen=True):
-        def estimate(self, result: Message) -> JointEstimate:
+        def estimate(self, result: Message) -> LinearEstimate[JointReports]:
             raise ValueError("just talk")
 
     found: Variant = Judged(survey=variant.survey)
@@ -317,7 +318,7 @@ def test_a_header_that_describes_a_kind_otherwise(honest: Run) -> None:
 class Unwary(RRIndependent, frozen=True):
     """Has not reckoned with what is on record."""
 
-    def estimate(self, result: Message) -> JointEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[JointReports]:
         raise ZeroDivisionError("nobody answered")
 
 

@@ -12,7 +12,8 @@ import pytest
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.estimators.counts import Counts
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
+from protocol.estimators.joint import Block, JointReports, mean_squared_error
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform, join_codes, randomize_columns, split_codes
 from protocol.surveys.survey import Survey
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, summing, survey_of
@@ -36,7 +37,7 @@ def test_estimate_and_variance_are_exact_over_every_outcome(
     pi = (np.bincount(truth, minlength=6) / 3) @ summing(AB, names)
     total, mean, second = 0.0, np.zeros(shape), np.zeros(shape)
     for probability, counts in every_outcome(AB, law, truth):
-        table = JointEstimate(AB, blocks, counts).table(*names)
+        table = LinearEstimate(JointReports(AB, blocks, counts)).table(*names)
         shares = counts.table((0, 1)).ravel() / 3
         value = shares @ full
         given_data = (shares @ full**2 - value) / 3
@@ -119,7 +120,7 @@ def test_any_table_in_any_order_is_the_truth_on_expected_reports(parts: tuple[st
     survey = survey_of(2, 3, 4)
     blocks = halved(survey, parts)
     counts, truth = expected_counts(survey, blocks)
-    estimate = JointEstimate(survey, blocks, counts)
+    estimate = LinearEstimate(JointReports(survey, blocks, counts))
     for length in (1, 2, 3):
         for names in itertools.permutations("abc", length):
             table = estimate.table(*names)
@@ -136,7 +137,7 @@ def test_example_of_rr_ind_joint() -> None:
     survey = survey_of(2, 2)
     codes = np.repeat(np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint8), [3, 2, 2, 3], axis=0)
     blocks = tuple(Block((name,), KeepUniform.with_diagonal(2, diagonal=0.75)) for name in "ab")
-    estimate = JointEstimate(survey, blocks, Counts.of(codes, (2, 2)))
+    estimate = LinearEstimate(JointReports(survey, blocks, Counts.of(codes, (2, 2))))
     np.testing.assert_allclose(
         estimate.table("a", "b").values, [[0.45, 0.05], [0.05, 0.45]], atol=1e-12
     )
@@ -147,7 +148,7 @@ def test_a_table_sums_to_the_tables_of_its_attributes() -> None:
     survey = survey_of(3, 2, 4)
     codes = Stream(secret_of(5)).integers(np.array(survey.sizes), (500, 3)).astype(np.uint8)
     blocks = (Block(("c", "a"), keep(12, 0.3)), Block(("b",), keep(2, 0.6)))
-    estimate = JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
+    estimate = LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes)))
     whole = estimate.table("b", "c", "a").values
     np.testing.assert_allclose(whole.sum(), 1, atol=1e-12)
     np.testing.assert_allclose(whole.sum(axis=1), estimate.table("b", "a").values, atol=1e-12)
@@ -157,7 +158,7 @@ def test_a_table_sums_to_the_tables_of_its_attributes() -> None:
     pairs = estimate.pairs("clip")
     assert [table.names for table in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert {table.projection for table in pairs} == {"clip"}
-    assert repr(estimate) == "<JointEstimate: n=500, 2 blocks>"
+    assert repr(estimate) == "<LinearEstimate from <JointReports: n=500, 2 blocks>>"
 
 
 @pytest.mark.slow
@@ -169,7 +170,9 @@ def test_rr_joint_on_the_whole_domain_of_adult() -> None:
     randomizer = keep(survey.cells, 0.5)
     joint = randomizer.randomize(join_codes(true, survey.sizes), stream)
     counts = Counts.of(split_codes(joint, survey.sizes), survey.sizes)
-    table = JointEstimate(survey, (Block(survey.names, randomizer),), counts).table(*survey.names)
+    table = LinearEstimate(JointReports(survey, (Block(survey.names, randomizer),), counts)).table(
+        *survey.names
+    )
     assert table.values.shape == survey.sizes
     assert table.values.sum() == pytest.approx(1, abs=1e-9)
     rest = -(WORDS - randomizer.threshold) / (randomizer.threshold * survey.cells)
@@ -177,7 +180,9 @@ def test_rr_joint_on_the_whole_domain_of_adult() -> None:
     # No cell has more than a report or two, so hardly an error is known.
     assert np.isnan(table.standard_errors).mean() > 0.999
     # The estimated variances add up to the closed form, whatever was reported.
-    few = JointEstimate(survey, (Block(survey.names, randomizer),), counts).table("a", "b")
+    few = LinearEstimate(JointReports(survey, (Block(survey.names, randomizer),), counts)).table(
+        "a", "b"
+    )
     expected = mean_squared_error([keep(9 * 16, 0.5)], n)
     assert few.covariance().diagonal().mean() == pytest.approx(expected, rel=1e-9)
 
@@ -195,14 +200,18 @@ def test_rr_joint_on_the_whole_domain_of_adult() -> None:
 def test_blocks_that_do_not_fit_are_refused(blocks: tuple[Block, ...], message: str) -> None:
     counts = Counts.of(np.zeros((1, 2), np.uint8), (2, 3))
     with pytest.raises(ValueError, match=message):
-        JointEstimate(AB, blocks, counts)
+        LinearEstimate(JointReports(AB, blocks, counts))
 
 
 def test_counts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="sizes"):
-        JointEstimate(AB, BLOCKS["joint"], Counts.of(np.zeros((1, 2), np.uint8), (3, 2)))
+        LinearEstimate(
+            JointReports(AB, BLOCKS["joint"], Counts.of(np.zeros((1, 2), np.uint8), (3, 2)))
+        )
     with pytest.raises(ValueError, match="no report"):
-        JointEstimate(AB, BLOCKS["joint"], Counts.of(np.zeros((0, 2), np.uint8), (2, 3)))
+        LinearEstimate(
+            JointReports(AB, BLOCKS["joint"], Counts.of(np.zeros((0, 2), np.uint8), (2, 3)))
+        )
 
 
 # Closed forms of the error, and the whole chain by sampling
@@ -247,7 +256,7 @@ def test_errors_of_repeated_runs_have_the_closed_form(design: str) -> None:
         reports = randomize_columns(tuple(b.randomizer for b in blocks), everyone, stream)
     errors, estimated = [], []
     for run in reports.reshape(runs, n, 2):
-        table = JointEstimate(AB, blocks, Counts.of(run, AB.sizes)).table("a", "b")
+        table = LinearEstimate(JointReports(AB, blocks, Counts.of(run, AB.sizes))).table("a", "b")
         errors.append(((table.values - truth) ** 2).mean())
         estimated.append((table.standard_errors**2).mean())
     randomizers = [block.randomizer for block in blocks]

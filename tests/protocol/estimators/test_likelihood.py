@@ -21,14 +21,15 @@ from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import Reported, likeliest
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import total_variation
 from protocol.estimators.projection import Projection
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.release import Group, Release
-from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import (
     HadamardResponse,
     KeepElseTable,
@@ -53,9 +54,11 @@ def fakes(size: int, p: float) -> KeepElseTable:
     return KeepElseTable.with_table(p=p, table=np.arange(size) + 1.0, mix=0.1)
 
 
-def counted(table: list[int], blocks: tuple[Block, ...] = BLOCKS["independent"]) -> JointEstimate:
+def counted(
+    table: list[int], blocks: tuple[Block, ...] = BLOCKS["independent"]
+) -> LinearEstimate[JointReports]:
     """Reports on ``AB`` with this table of counts, in row-major order."""
-    return JointEstimate(AB, blocks, Counts.from_table(np.reshape(table, AB.sizes)))
+    return LinearEstimate(JointReports(AB, blocks, Counts.from_table(np.reshape(table, AB.sizes))))
 
 
 def log_likelihood(counts: Floats, law: Floats, shares: Floats, prior: float) -> float:
@@ -137,7 +140,7 @@ def test_the_likelihood_never_falls_and_the_gap_that_is_left_is_true() -> None:
     generator = np.random.default_rng(0)
     shares = generator.dirichlet(np.full(30, 0.1))
     counts = generator.multinomial(300, shares @ dense_law(survey, blocks)).reshape(sizes)
-    estimate = JointEstimate(survey, blocks, Counts.from_table(counts))
+    estimate = LinearEstimate(JointReports(survey, blocks, Counts.from_table(counts)))
     runs = [estimate.likeliest("a", "b", gap=0.0, at_most=steps).fit for steps in range(1, 61)]
     values = np.array([fit.log_likelihood for fit in runs if fit])
     gaps = np.array([fit.gap for fit in runs if fit])
@@ -192,7 +195,7 @@ def test_acceleration_takes_far_fewer_steps_than_plain_em() -> None:
     generator = np.random.default_rng(4)
     counts = generator.multinomial(n, generator.dirichlet(np.ones(20)) @ law)
     blocks = (Block(("a",), keep(4, p)), Block(("b",), keep(5, p)))
-    estimate = JointEstimate(survey, blocks, Counts.from_table(counts.reshape(4, 5)))
+    estimate = LinearEstimate(JointReports(survey, blocks, Counts.from_table(counts.reshape(4, 5))))
     fit = estimate.table("a", "b", projection="em").fit
     assert fit is not None
     assert fit.converged
@@ -286,14 +289,16 @@ def test_the_law_of_a_part_of_a_block_is_that_of_its_reports() -> None:
     assert isinstance(matrix(np.eye(6) + 1).mixing((2, 3), (1,)), MatrixMixing)
 
 
-def drawn(p: float, seed: int) -> tuple[JointEstimate, dict[tuple[str, ...], Floats]]:
+def drawn(
+    p: float, seed: int
+) -> tuple[LinearEstimate[JointReports], dict[tuple[str, ...], Floats]]:
     """Reports of a town, and its true pairs."""
     records = town(4000, seed=seed)
     survey = records.survey
     randomizers = tuple(keep(size, p) for size in survey.sizes)
     codes = randomize_columns(randomizers, records.codes, Stream(secret_of(seed)).derive("reports"))
     blocks = tuple(Block((name,), one) for name, one in zip(survey.names, randomizers, strict=True))
-    estimate = JointEstimate(survey, blocks, Counts.of(codes, survey.sizes))
+    estimate = LinearEstimate(JointReports(survey, blocks, Counts.of(codes, survey.sizes)))
     return estimate, {t.names: records.distribution(t.names) for t in estimate.pairs()}
 
 
@@ -336,7 +341,7 @@ def test_a_table_by_itself_cannot_be_fitted() -> None:
 
 
 def test_exact_counts_are_fitted_by_their_shares() -> None:
-    estimate = ExactEstimate(AB, {("a", "b"): np.array([[5, 0, 1], [2, 2, 0]])})
+    estimate = LinearEstimate(ExactTables(AB, {("a", "b"): np.array([[5, 0, 1], [2, 2, 0]])}))
     np.testing.assert_allclose(
         estimate.table("b", "a", projection="em").values, estimate.table("b", "a").values
     )
@@ -357,7 +362,7 @@ def test_several_releases_are_fitted_together() -> None:
     pilot = Release.of_tables(apart, {("b", "a"): np.array([[30, 5], [9, 20], [4, 32]])})
     final = Release.of_tables((Group(("a", "b"), 0.5),), {("a", "b"): np.full((2, 3), 7)})
     margin = Release.of_tables(apart[:1], {("a",): np.array([60, 40])})
-    found = CombinedEstimate(survey, (pilot, final)).likeliest("b", "a", gap=1e-6)
+    found = LinearEstimate(CombinedReleases(survey, (pilot, final))).likeliest("b", "a", gap=1e-6)
     laws = np.kron(keep(3, 0.25).matrix(), keep(2, 0.5).matrix()), keep(6, 0.5).matrix()
     tables = pilot.tables["b", "a"].table((0, 1)), final.tables["a", "b"].table((1, 0))
     shares = found.values.reshape(-1)
@@ -368,9 +373,11 @@ def test_several_releases_are_fitted_together() -> None:
     np.testing.assert_allclose(shares * (n - slopes), 0, atol=1e-3)
     assert np.max(slopes) <= n + 1e-5
     # Two releases by one law count like one.
-    both = CombinedEstimate(survey, (pilot, margin)).likeliest("a", gap=1e-7).values
+    both = LinearEstimate(CombinedReleases(survey, (pilot, margin))).likeliest("a", gap=1e-7).values
     added = pilot.tables["b", "a"].table((1,)) + np.array([60, 40])
-    one = JointEstimate(survey_of(2), (Block(("a",), keep(2, 0.5)),), Counts.from_table(added))
+    one = LinearEstimate(
+        JointReports(survey_of(2), (Block(("a",), keep(2, 0.5)),), Counts.from_table(added))
+    )
     np.testing.assert_allclose(both, one.likeliest("a", gap=1e-7).values, atol=1e-6)
 
 
@@ -384,7 +391,7 @@ def test_of_tables_of_the_same_reports_those_within_others_are_left_out() -> Non
     both = Release.of_tables(groups, tables)
     one = Release.of_tables(groups, {("a", "b"): tables["a", "b"]})
     found, expected = (
-        CombinedEstimate(survey, (release,)).table("a", "b", projection="em").values
+        LinearEstimate(CombinedReleases(survey, (release,))).table("a", "b", projection="em").values
         for release in (both, one)
     )
     np.testing.assert_array_equal(found, expected)
@@ -400,7 +407,11 @@ def test_an_exact_part_of_a_table_leaves_the_rest_to_be_fitted() -> None:
         ("b",): np.array([91, 2, 91]),
     }
     exact = Release.of_tables((Group(("a",), 1.0), Group(("b",), 1.0)), margins)
-    found = CombinedEstimate(survey, (pilot, exact)).table("a", "b", projection="em").values
+    found = (
+        LinearEstimate(CombinedReleases(survey, (pilot, exact)))
+        .table("a", "b", projection="em")
+        .values
+    )
     assert found[0, 0] + found[1, 2] > 0.9
 
 
@@ -410,15 +421,17 @@ def test_exact_counts_stand_whatever_else_was_released() -> None:
     pilot = Release.of_tables(apart, {("b", "a"): np.full((3, 2), 4)})
     table = np.array([[9, 0, 3], [1, 7, 4]])
     exact = Release.of_tables((Group(("a", "b"), 1.0),), {("a", "b"): table})
-    found = CombinedEstimate(survey, (pilot, exact)).table("a", "b", projection="em")
+    found = LinearEstimate(CombinedReleases(survey, (pilot, exact))).table(
+        "a", "b", projection="em"
+    )
     np.testing.assert_allclose(found.values, table / 24, atol=1e-12)
 
 
-def shares_of(randomizer: Randomizer) -> SharesEstimate:
+def shares_of(randomizer: Randomizer) -> LinearEstimate[Tallies]:
     stream = Stream(secret_of(3))
     codes = (stream.integers(6, 300) // np.uint64(2)).astype(np.uint8)
     totals = randomizer.tally(randomizer.randomize(codes, stream))
-    return SharesEstimate(AB, ("a", "b"), randomizer, totals, len(codes))
+    return LinearEstimate(Tallies(AB, ("a", "b"), randomizer, totals, len(codes)))
 
 
 @pytest.mark.parametrize("randomizer", [keep(6, 0.3), fakes(6, 0.4), matrix(np.eye(6) + 1)])
@@ -428,7 +441,7 @@ def test_tallies_of_single_reports_are_fitted_like_records(
 ) -> None:
     shares = shares_of(randomizer)
     assert isinstance(randomizer, KeepUniform | KeepElseTable | MatrixRandomizer)
-    joint = counted(shares.totals.tolist(), (Block(("a", "b"), randomizer),))
+    joint = counted(shares.source.totals.tolist(), (Block(("a", "b"), randomizer),))
     np.testing.assert_allclose(
         shares.table(*names, projection="em").values, joint.table(*names, projection="em").values
     )
@@ -454,7 +467,9 @@ def test_tallies_without_a_likelihood_are_refused(randomizer: Randomizer) -> Non
 
 
 def test_totals_that_are_not_one_for_each_report_are_refused() -> None:
-    estimate = SharesEstimate(AB, ("a", "b"), keep(6, 0.3), np.array([1, 2, 3, 4, 5, 6]), 22)
+    estimate = LinearEstimate(
+        Tallies(AB, ("a", "b"), keep(6, 0.3), np.array([1, 2, 3, 4, 5, 6]), 22)
+    )
     with pytest.raises(NoLikelihoodError, match="no single reports"):
         estimate.table("a", projection="em")
 
@@ -494,7 +509,7 @@ def test_reports_that_cannot_be_fitted_are_refused() -> None:
 def test_a_report_that_gives_its_answer_away_keeps_its_category() -> None:
     alone = KeepElseTable.with_table(p=0.5, table=[1.0, 1.0, 0.0], mix=0.0)
     counts = Counts.from_table(np.array([1000, 1000, 1]))
-    estimate = JointEstimate(ALONE, (Block(("a",), alone),), counts)
+    estimate = LinearEstimate(JointReports(ALONE, (Block(("a",), alone),), counts))
     found = estimate.likeliest("a", gap=1e-6)
     # One in 2,001 of this answer, of whom half would have said another.
     assert found.values[2] == pytest.approx(1 / 1000.5, rel=1e-3)

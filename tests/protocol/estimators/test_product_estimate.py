@@ -14,7 +14,8 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform, randomize_columns
 from tests.enumeration import AB, BLOCKS, Floats, dense_law, every_outcome, keep, survey_of
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -31,14 +32,14 @@ def singles(*keeps: float, sizes: tuple[int, ...]) -> tuple[Block, ...]:
 
 def estimate_of(
     sizes: tuple[int, ...], keeps: tuple[float, ...], *, n: int = 500, seed: int = 1
-) -> JointEstimate:
+) -> LinearEstimate[JointReports]:
     """From n dependent records (every attribute follows the first), randomized one by one."""
     survey, blocks = survey_of(*sizes), singles(*keeps, sizes=sizes)
     first = np.arange(n) % sizes[0]
     codes = np.stack([(first + (np.arange(n) % 7 == 0)) % size for size in sizes], axis=1)
     randomizers = tuple(block.randomizer for block in blocks)
     reports = randomize_columns(randomizers, codes.astype(np.uint8), Stream(secret_of(seed)))
-    return JointEstimate(survey, blocks, Counts.of(reports, sizes))
+    return LinearEstimate(JointReports(survey, blocks, Counts.of(reports, sizes)))
 
 
 # Against enumeration and dense matrices
@@ -52,7 +53,7 @@ def test_mean_is_the_product_of_the_true_margins_over_every_outcome(design: str)
     product = np.multiply.outer(pi.sum(axis=1), pi.sum(axis=0))
     mean, flipped = np.zeros((2, 3)), np.zeros((3, 2))
     for probability, counts in every_outcome(AB, dense_law(AB, blocks), TRUTH):
-        estimate = ProductEstimate(JointEstimate(AB, blocks, counts))
+        estimate = ProductEstimate(LinearEstimate(JointReports(AB, blocks, counts)))
         mean += probability * estimate.table("a", "b").values
         flipped += probability * estimate.table("b", "a").values
     np.testing.assert_allclose(mean, product, atol=1e-12)
@@ -65,7 +66,9 @@ def test_mean_squared_error_is_exact_over_every_outcome() -> None:
     pi = (np.bincount(TRUTH, minlength=6) / 3).reshape(2, 3)
     error = 0.0
     for probability, counts in every_outcome(AB, dense_law(AB, blocks), TRUTH):
-        values = ProductEstimate(JointEstimate(AB, blocks, counts)).table("a", "b").values
+        values = (
+            ProductEstimate(LinearEstimate(JointReports(AB, blocks, counts))).table("a", "b").values
+        )
         error += probability * float(np.mean((values - pi) ** 2))
     predicted = product_mean_squared_error(pi, [keep(2, 0.4), keep(3, 0.7)], 3)
     assert predicted.total == pytest.approx(error, rel=1e-10)
@@ -73,14 +76,14 @@ def test_mean_squared_error_is_exact_over_every_outcome() -> None:
     assert predicted.squared_bias == pytest.approx(np.mean((product - pi) ** 2), rel=1e-12)
 
 
-def influences(estimate: JointEstimate) -> tuple[Floats, Floats, Floats]:
+def influences(estimate: LinearEstimate[JointReports]) -> tuple[Floats, Floats, Floats]:
     """Every report's influence on every cell by dense matrices, the reports' shares, the margins.
 
     Influences have one row per possible report and one column per cell of the whole table.
     """
     sizes = estimate.survey.sizes
-    shares = estimate.counts.table(range(len(sizes))) / estimate.n
-    inverses = [np.linalg.inv(block.randomizer.matrix()) for block in estimate.blocks]
+    shares = estimate.source.counts.table(range(len(sizes))) / estimate.n
+    inverses = [np.linalg.inv(block.randomizer.matrix()) for block in estimate.source.blocks]
     margins = [
         shares.sum(axis=tuple(k for k in range(len(sizes)) if k != j)) @ inverse
         for j, inverse in enumerate(inverses)
@@ -182,7 +185,7 @@ def test_projection_is_applied_to_the_product() -> None:
 def test_groups_are_the_blocks_unless_given() -> None:
     blocks = (Block(("c", "a"), keep(4, 0.6)), Block(("b",), keep(3, 0.5)))
     codes = np.stack([np.arange(300) % size for size in ABC.sizes], axis=1).astype(np.uint8)
-    joint = JointEstimate(ABC, blocks, Counts.of(codes, ABC.sizes))
+    joint = LinearEstimate(JointReports(ABC, blocks, Counts.of(codes, ABC.sizes)))
     estimate = ProductEstimate(joint)
     assert estimate.groups == (("c", "a"), ("b",))
     together, alone = joint.table("a", "c").values, joint.table("b").values
@@ -208,7 +211,9 @@ def test_groups_are_the_blocks_unless_given() -> None:
 )
 def test_groups_that_do_not_fit(groups: tuple[tuple[str, ...], ...], message: str) -> None:
     blocks = (Block(("a", "c"), keep(4, 0.6)), Block(("b",), keep(3, 0.5)))
-    joint = JointEstimate(ABC, blocks, Counts.of(np.zeros((1, 3), np.uint8), ABC.sizes))
+    joint = LinearEstimate(
+        JointReports(ABC, blocks, Counts.of(np.zeros((1, 3), np.uint8), ABC.sizes))
+    )
     with pytest.raises(ValueError, match=message):
         ProductEstimate(joint, groups)
 
@@ -260,7 +265,7 @@ def test_refusals() -> None:
     blocks = tuple(Block((name,), keep(64, 0.5)) for name in wide.names)
     counts = Counts.of(np.zeros((1, 8), np.uint8), wide.sizes)
     with pytest.raises(ValueError, match="281474976710656 cells"):
-        ProductEstimate(JointEstimate(wide, blocks, counts)).table(*wide.names)
+        ProductEstimate(LinearEstimate(JointReports(wide, blocks, counts))).table(*wide.names)
     with pytest.raises(ValueError, match="one axis"):
         product_mean_squared_error(np.full((2, 2), 0.25), [keep(2, 0.5)], 10)
     with pytest.raises(ValueError, match="one axis"):
@@ -283,7 +288,9 @@ def runs_of(truth: Floats, randomizers: tuple[KeepUniform, ...], runs: int) -> F
     errors = []
     for _ in range(runs):
         reports = Counts.of(randomize_columns(randomizers, codes, stream), survey.sizes)
-        table = ProductEstimate(JointEstimate(survey, blocks, reports)).table(*survey.names)
+        table = ProductEstimate(LinearEstimate(JointReports(survey, blocks, reports))).table(
+            *survey.names
+        )
         errors.append(np.mean((table.values - truth) ** 2))
     return np.array(errors)
 

@@ -10,8 +10,10 @@ import pytest
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tables import Estimated
+from protocol.estimators.estimate import Estimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.tables import Cells, Estimated
 from protocol.randomizers import randomize_columns
 from tests.enumeration import AB, BLOCKS, dense_law, every_outcome, keep, summing, survey_of
 
@@ -30,7 +32,7 @@ def test_query_and_its_variance_are_exact_over_every_outcome(
     truth = [2, 3]
     mean = second = known = 0.0
     for probability, counts in every_outcome(AB, law, truth):
-        found = JointEstimate(AB, blocks, counts).query(names, weights)
+        found = LinearEstimate(JointReports(AB, blocks, counts)).query(names, weights)
         shares = counts.table((0, 1)).ravel() / 2
         assert found.value == pytest.approx(shares @ per_report, abs=1e-12)
         pi = shares @ np.linalg.inv(law)
@@ -47,7 +49,7 @@ def test_query_and_its_variance_are_exact_over_every_outcome(
     assert second - mean**2 == pytest.approx(exact, abs=1e-10)
 
 
-def estimate_of_town() -> JointEstimate:
+def estimate_of_town() -> LinearEstimate[JointReports]:
     survey = survey_of(2, 3, 4)
     stream = Stream(secret_of(8))
     true = stream.integers(np.array(survey.sizes), (400, 3)).astype(np.uint8)
@@ -57,7 +59,7 @@ def estimate_of_town() -> JointEstimate:
         Block((name,), randomizer)
         for name, randomizer in zip(survey.names, randomizers, strict=True)
     )
-    return JointEstimate(survey, blocks, counts)
+    return LinearEstimate(JointReports(survey, blocks, counts))
 
 
 @pytest.mark.parametrize("names", [("c", "a"), ("b", "c", "a")])
@@ -121,3 +123,42 @@ def test_queries_that_do_not_fit_are_refused() -> None:
     for arguments in ({}, {"names": ("a",)}, {"where": {"a": ["a0"]}, "names": ("a",)}):
         with pytest.raises(ValueError, match="either"):
             estimate.count(**arguments)
+
+
+class CellsAlone(Estimate):
+    """What a user's own estimate says at least: cells, and with them their covariance or errors."""
+
+    def __init__(self, whole: Estimate, *, law: bool) -> None:
+        self.survey, self.whole, self.law = whole.survey, whole, law
+
+    @property
+    def n(self) -> int:
+        return self.whole.n
+
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        found = self.whole.cells(names)
+        return found if self.law else found._replace(law=None)
+
+
+def test_a_mean_follows_from_the_cells_and_their_covariance() -> None:
+    whole = estimate_of_town()
+    weights = np.random.default_rng(3).normal(size=(3, 4))
+    expected, found = (
+        estimate.query(("b", "c"), weights) for estimate in (whole, CellsAlone(whole, law=True))
+    )
+    assert found.value == pytest.approx(expected.value)
+    assert found.standard_error == pytest.approx(expected.standard_error)
+    low, high = found.interval(0.95, "population")
+    assert low < found.value < high
+
+
+def test_without_a_covariance_the_error_of_one_cell_is_known() -> None:
+    whole = estimate_of_town()
+    alone, table = CellsAlone(whole, law=False), whole.table("b")
+    share = alone.count({"b": ["b1"]})
+    assert share.value == pytest.approx(400 * table.values[1])
+    assert share.standard_error == pytest.approx(400 * table.standard_errors[1])
+    both = alone.count({"b": ["b1", "b2"]})
+    assert both.standard_error is None
+    assert np.isnan(both.interval()).all()
+    assert alone.table("b", projection="clip").values.min() >= 0

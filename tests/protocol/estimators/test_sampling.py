@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts, effective_number
 from protocol.estimators.design_effects import PartMargins, design_effects
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.response import Response
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Attribute, Survey
@@ -20,8 +21,8 @@ SURVEY = Survey("one", (Attribute(name="a", categories=("x", "y")),))
 BLOCKS = (Block(("a",), KeepUniform.with_keep(2, p=P)),)
 
 
-def estimate_of(reports: NDArray[np.int64]) -> JointEstimate:
-    return JointEstimate(SURVEY, BLOCKS, Counts.from_table(reports))
+def estimate_of(reports: NDArray[np.int64]) -> LinearEstimate[JointReports]:
+    return LinearEstimate(JointReports(SURVEY, BLOCKS, Counts.from_table(reports)))
 
 
 def test_bounds_are_what_the_others_could_say() -> None:
@@ -42,7 +43,9 @@ def test_the_effective_number_is_kishs() -> None:
     assert found == pytest.approx(7**2 / (3 + 2 * 4))
 
 
-def clustered(seed: int, rho: float, *, parties: int = 40, size: int = 25) -> list[JointEstimate]:
+def clustered(
+    seed: int, rho: float, *, parties: int = 40, size: int = 25
+) -> list[LinearEstimate[JointReports]]:
     """Parties whose own shares vary so that the correlation inside is rho, about a mean of .3."""
     draw = np.random.default_rng(seed)
     both = 1 / rho - 1 if rho else math.inf
@@ -52,8 +55,8 @@ def clustered(seed: int, rho: float, *, parties: int = 40, size: int = 25) -> li
     return [estimate_of(np.array([k, n - k])) for k, n in zip(ones, sizes, strict=True)]
 
 
-def whole_of(parts: list[JointEstimate]) -> JointEstimate:
-    return estimate_of(np.sum([part.counts.table([0]) for part in parts], axis=0))
+def whole_of(parts: list[LinearEstimate[JointReports]]) -> LinearEstimate[JointReports]:
+    return estimate_of(np.sum([part.source.counts.table([0]) for part in parts], axis=0))
 
 
 def effects(rho: float, runs: int) -> tuple[float, float, float]:

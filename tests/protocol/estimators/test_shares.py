@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import (
     HadamardResponse,
     KeepUniform,
@@ -35,17 +36,17 @@ RANDOMIZERS = (
 )
 
 
-def estimated(randomizer: Randomizer, n: int = 2000) -> SharesEstimate:
+def estimated(randomizer: Randomizer, n: int = 2000) -> LinearEstimate[Tallies]:
     stream = Stream(secret_of(3))
     codes = (stream.integers(24, n) // np.uint64(2)).astype(np.uint8)
     totals = randomizer.tally(randomizer.randomize(codes, stream))
-    return SharesEstimate(SURVEY, ("a", "b", "c"), randomizer, totals, n)
+    return LinearEstimate(Tallies(SURVEY, ("a", "b", "c"), randomizer, totals, n))
 
 
 @pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=lambda one: type(one).__name__)
 def test_tables_and_means_have_the_errors_of_the_covariance(randomizer: Randomizer) -> None:
     estimate = estimated(randomizer)
-    shares = randomizer.shares(estimate.totals, estimate.n)
+    shares = randomizer.shares(estimate.source.totals, estimate.n)
     covariance = randomizer.covariance(shares, estimate.n).reshape(SIZES * 2)
     by_table = shares.reshape(SIZES)
     for names, kept in (("c", "k"), ("ca", "ki"), ("bca", "jki"), ("abc", "ijk")):
@@ -91,7 +92,7 @@ def test_a_domain_of_65536_takes_no_table_of_its_square() -> None:
         codes = stream.integers(2**16, 200).astype(np.uint16)
         totals = randomizer.tally(randomizer.randomize(codes, stream))
         started = time.perf_counter()
-        estimate = SharesEstimate(survey, ("x", "y"), randomizer, totals, 200)
+        estimate = LinearEstimate(Tallies(survey, ("x", "y"), randomizer, totals, 200))
         assert estimate.table("y").standard_errors is not None
         assert estimate.table("y", "x").standard_errors is not None
         assert estimate.query(["x"], np.arange(256.0)).standard_error is not None

@@ -12,8 +12,9 @@ from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.estimators.synthetic import draw, synthesize, synthesize_weighted
 from protocol.surveys.records import Records
 from tests.enumeration import Floats, keep, survey_of
@@ -96,10 +97,10 @@ BLOCKS = (Block(("c", "a"), keep(6, 0.5)), Block(("b",), keep(4, 0.6)))
 N = 100_000
 
 
-def estimate(blocks: tuple[Block, ...] = BLOCKS) -> JointEstimate:
+def estimate(blocks: tuple[Block, ...] = BLOCKS) -> LinearEstimate[JointReports]:
     answers = np.array([[0, 0, 0], [0, 1, 1], [1, 2, 0], [2, 3, 1], [2, 0, 0]], np.uint8)
     codes = answers.repeat([40, 25, 60, 50, 25], axis=0)
-    return JointEstimate(SURVEY, blocks, Counts.of(codes, SURVEY.sizes))
+    return LinearEstimate(JointReports(SURVEY, blocks, Counts.of(codes, SURVEY.sizes)))
 
 
 def check_law(records: Records, names: tuple[str, ...], law: Floats) -> None:
@@ -139,7 +140,7 @@ def test_any_partition_may_be_drawn_from() -> None:
 
 def test_whole_records_by_one_randomizer_are_drawn_together() -> None:
     survey, totals = survey_of(2, 3), np.array([40, 5, 0, 10, 30, 15])
-    found = SharesEstimate(survey, survey.names, keep(6, 0.6), totals, 100)
+    found = LinearEstimate(Tallies(survey, survey.names, keep(6, 0.6), totals, 100))
     records = synthesize(found, N, Stream(secret_of(8)))
     check_law(records, ("a", "b"), found.table("a", "b", projection="simplex").values)
 
@@ -169,7 +170,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         synthesize(estimate(), 10, stream, clusters=[["a", "b"], ["z"]])
     wide = survey_of(*[11] * 8)
     counts = Counts.of(np.zeros((1, 8), np.uint8), wide.sizes)
-    huge = JointEstimate(wide, (Block(wide.names, keep(wide.cells, 0.5)),), counts)
+    huge = LinearEstimate(JointReports(wide, (Block(wide.names, keep(wide.cells, 0.5)),), counts))
     with pytest.raises(ValueError, match="214358881 cells, more than 134217728: draw from smaller"):
         synthesize(huge, 10, stream)
     parted = synthesize(huge, 10, stream, clusters=[[name] for name in wide.names])

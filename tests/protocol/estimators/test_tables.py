@@ -17,7 +17,8 @@ import pytest
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import Table
 from tests.enumeration import keep, survey_of
 
@@ -128,10 +129,12 @@ def test_tables_are_short_in_text_and_escaped_in_html() -> None:
 
 
 def test_html_of_a_large_table_is_cut() -> None:
-    estimate = JointEstimate(
-        survey_of(200),
-        (Block(("a",), keep(200, 0.5)),),
-        Counts.of(np.zeros((1, 1), np.uint8), (200,)),
+    estimate = LinearEstimate(
+        JointReports(
+            survey_of(200),
+            (Block(("a",), keep(200, 0.5)),),
+            Counts.of(np.zeros((1, 1), np.uint8), (200,)),
+        )
     )
     shown = estimate.table("a")._repr_html_()
     assert shown.count("<tr>") == 61
@@ -144,7 +147,9 @@ def test_an_estimate_shows_the_first_shares_of_all_its_attributes() -> None:
         Block((name,), keep(size, 0.5))
         for name, size in zip(survey.names, survey.sizes, strict=True)
     )
-    estimate = JointEstimate(survey, blocks, Counts.of(np.zeros((5, 4), np.uint8), survey.sizes))
+    estimate = LinearEstimate(
+        JointReports(survey, blocks, Counts.of(np.zeros((5, 4), np.uint8), survey.sizes))
+    )
     shown = estimate._repr_html_()
     assert shown.count("<tr>") == 61
     assert "<p>and 49 more rows</p>" in shown
@@ -152,7 +157,7 @@ def test_an_estimate_shows_the_first_shares_of_all_its_attributes() -> None:
     assert [names.count(name) for name in survey.names] == [2, 3, 55, 0]
     share = estimate.table("b").values[2]
     assert f"<td>{survey.attribute('b').categories[2]}</td><td>{share:.6f}</td>" in shown
-    assert "&lt;JointEstimate: n=5, 4 blocks&gt;" in shown
+    assert "&lt;LinearEstimate from &lt;JointReports: n=5, 4 blocks&gt;&gt;" in shown
 
 
 def test_tables_are_consistent_and_read_only() -> None:

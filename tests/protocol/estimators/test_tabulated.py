@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from protocol.errors import SurveyError
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from tests.protocol.sessions import answers
@@ -38,7 +39,7 @@ def given_errors(errors: NDArray[np.float64] | None) -> NDArray[np.float64]:
     return errors
 
 
-EXACT = ExactEstimate(WIDE, tables(RECORDS, *PAIRS))
+EXACT = LinearEstimate(ExactTables(WIDE, tables(RECORDS, *PAIRS)))
 
 
 @settings(deadline=None, max_examples=60)
@@ -47,10 +48,10 @@ def test_exact_counts_of_whatever_one_table_holds(
     order: list[str], length: int, stored: list[str]
 ) -> None:
     names = tuple(order[:length])
-    assert np.array_equal(EXACT.exact(*names), RECORDS.counts(names))
-    whole = ExactEstimate(WIDE, tables(RECORDS, tuple(stored)))
+    assert np.array_equal(EXACT.source.exact(*names), RECORDS.counts(names))
+    whole = LinearEstimate(ExactTables(WIDE, tables(RECORDS, tuple(stored))))
     for some in (names, tuple(order)):
-        assert np.array_equal(whole.exact(*some), RECORDS.counts(some))
+        assert np.array_equal(whole.source.exact(*some), RECORDS.counts(some))
         assert np.allclose(whole.table(*some).values, RECORDS.distribution(some), atol=1e-15)
 
 
@@ -64,7 +65,7 @@ def test_exact_tables_have_no_error_but_that_of_the_population() -> None:
     assert np.allclose(
         given_errors(table.population_errors), np.sqrt(shares * (1 - shares) / 50), atol=1e-15
     )
-    assert repr(EXACT) == "<ExactEstimate: n=50, 3 tables>"
+    assert repr(EXACT) == "<LinearEstimate from <ExactTables: n=50, 3 tables>>"
     projected = EXACT.table("c", "a", projection="simplex")
     assert np.allclose(projected.values, shares, atol=1e-12)
 
@@ -76,22 +77,22 @@ def test_exact_queries_and_pairs() -> None:
     assert answer.value == pytest.approx(expected, abs=1e-12)
     assert answer.standard_error == 0.0
     assert [table.names for table in EXACT.pairs()] == PAIRS
-    some = ExactEstimate(WIDE, tables(RECORDS, ("c", "b"), ("a",)))
+    some = LinearEstimate(ExactTables(WIDE, tables(RECORDS, ("c", "b"), ("a",))))
     assert [table.names for table in some.pairs()] == [("b", "c")]
 
 
 def test_what_was_not_counted_together_is_refused() -> None:
-    single = ExactEstimate(WIDE, tables(RECORDS, ("a",), ("b",), ("c",)))
+    single = LinearEstimate(ExactTables(WIDE, tables(RECORDS, ("a",), ("b",), ("c",))))
     assert single.pairs() == []
     with pytest.raises(ValueError, match="no table has a, b together"):
         single.table("a", "b")
     with pytest.raises(ValueError, match="no table has a, b, c together"):
-        EXACT.exact("a", "b", "c")
+        EXACT.source.exact("a", "b", "c")
     with pytest.raises(ValueError, match="expected at least one attribute"):
-        EXACT.exact()
+        EXACT.source.exact()
     for names in (("z",), ("a", "a")):
         with pytest.raises(SurveyError):
-            EXACT.exact(*names)
+            EXACT.source.exact(*names)
 
 
 @pytest.mark.parametrize(
@@ -116,4 +117,4 @@ def test_what_was_not_counted_together_is_refused() -> None:
 )
 def test_tables_that_do_not_fit_are_refused(counts: dict[Any, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        ExactEstimate(WIDE, counts)
+        LinearEstimate(ExactTables(WIDE, counts))

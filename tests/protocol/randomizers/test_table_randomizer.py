@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import (
     CodeRandomizer,
     KeepElseTable,
@@ -376,7 +377,7 @@ def test_estimate_and_variance_are_exact_over_every_outcome(
     weights = np.arange(math.prod(shape), dtype=np.float64).reshape(shape) ** 2
     mean, second = np.zeros(shape), np.zeros(shape)
     for probability, counts in every_outcome(AB, law, truth):
-        estimate = JointEstimate(AB, blocks, counts)
+        estimate = LinearEstimate(JointReports(AB, blocks, counts))
         table = estimate.table(*names)
         shares = counts.table((0, 1)).ravel() / 3
         np.testing.assert_allclose(table.values.ravel(), shares @ full, atol=1e-12)
@@ -405,7 +406,7 @@ def test_standard_errors_are_those_of_repeated_runs() -> None:
     codes = join_codes(np.tile(true, (runs, 1)), AB.sizes)
     reports = split_codes(randomizer.randomize(codes, seeded(9)), AB.sizes).reshape(runs, n, 2)
     tables = [
-        JointEstimate(AB, DESIGNS["joint"], Counts.of(run, AB.sizes)).table("a", "b")
+        LinearEstimate(JointReports(AB, DESIGNS["joint"], Counts.of(run, AB.sizes))).table("a", "b")
         for run in reports
     ]
     values = np.array([table.values for table in tables])

@@ -14,10 +14,11 @@ from protocol.errors import ProtocolError
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.independent import ProductEstimate
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.tables import Table
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.keyvalue import PrivKV
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
@@ -61,14 +62,15 @@ def tables(estimate: Estimate) -> Iterator[Table]:
 
 def check(estimate: Estimate) -> None:
     """No error is 0, or as good as 0, but of what is exact."""
-    exact_pairs = isinstance(estimate, CombinedEstimate) and {
-        group.keep for group in estimate.releases[0].groups
+    source = estimate.source if isinstance(estimate, LinearEstimate) else None
+    exact_pairs = isinstance(source, CombinedReleases) and {
+        group.keep for group in source.releases[0].groups
     } == {1.0}
     for mean in estimate.attribute_means().values():
         assert math.isfinite(mean.value)
         assert mean.standard_error is None or LEAST < mean.standard_error < math.inf
     for table in tables(estimate):
-        exact = isinstance(estimate, ExactEstimate) or (exact_pairs and len(table.names) < 3)
+        exact = isinstance(source, ExactTables) or (exact_pairs and len(table.names) < 3)
         given, sampled = table.standard_errors, table.population_errors
         assert given is not None
         assert sampled is not None
@@ -91,7 +93,7 @@ def estimates(variant: Variant, records: Records, seed: int) -> Iterator[Estimat
     except (ProtocolError, ValueError):
         return  # Too few for a sum.
     yield estimate
-    if isinstance(estimate, JointEstimate):
+    if isinstance(estimate, LinearEstimate) and isinstance(estimate.source, JointReports):
         yield ProductEstimate(estimate)
     if isinstance(estimate, KeyValueTables):
         others: list[Estimator] = ["moment", "debiased", "em", "likelihood"]
@@ -133,10 +135,10 @@ APART = (Block(("a",), keep(2, 0.6)), Block(("b",), keep(3, 0.5)))
 
 
 def test_two_reports_tell_the_noise_of_randomizing_and_nothing_of_sampling() -> None:
-    one = JointEstimate(AB, APART, reports((1, 2))).table("a")
+    one = LinearEstimate(JointReports(AB, APART, reports((1, 2)))).table("a")
     assert one.standard_errors is not None
     assert np.isnan(one.standard_errors).all()
-    estimate = JointEstimate(AB, APART, reports((1, 2), (1, 2)))
+    estimate = LinearEstimate(JointReports(AB, APART, reports((1, 2), (1, 2))))
     table = estimate.table("a")
     assert table.standard_errors is not None
     assert table.population_errors is not None
@@ -151,7 +153,7 @@ def test_two_reports_tell_the_noise_of_randomizing_and_nothing_of_sampling() -> 
     assert np.isnan(both.standard_errors[0, 0])
     assert both.rows()[0]["standard_error"] is None
     # An interval asks what shares one report contradicts: hardly any.
-    low, high = JointEstimate(AB, APART, reports((1, 2))).table("a", "b").interval()
+    low, high = LinearEstimate(JointReports(AB, APART, reports((1, 2)))).table("a", "b").interval()
     assert (low < 0.01).all()
     assert (high > 0.9).all()
     assert estimate.query(("a", "b"), [[1, 0, 0], [0, 0, 0]]).standard_error is None
@@ -183,7 +185,9 @@ def test_reports_on_a_key_that_are_all_alike(counts: list[int]) -> None:
 
 
 def test_exact_shares_of_nobody_and_of_everybody_do_not_tell_of_a_population() -> None:
-    estimate = ExactEstimate(AB, {("a",): np.array([4, 0]), ("b",): np.array([2, 2, 0])})
+    estimate = LinearEstimate(
+        ExactTables(AB, {("a",): np.array([4, 0]), ("b",): np.array([2, 2, 0])})
+    )
     assert np.isnan(estimate.table("a").population_errors).all()
     sampled = estimate.table("b").population_errors
     assert sampled is not None

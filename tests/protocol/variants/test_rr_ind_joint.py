@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from protocol.errors import PrivacyError, SurveyError
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
 from protocol.messages import AGGREGATOR, RECORD
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
@@ -66,7 +66,7 @@ def test_the_estimate_is_the_composed_inverse() -> None:
     variant = RRIndJoint.with_keep(SURVEY, 0.6)
     pooled = run(variant, 200)
     estimate = variant.estimate(pooled)
-    assert isinstance(estimate, JointEstimate)
+    assert isinstance(estimate.source, JointReports)
     reported = np.zeros((2, 3))
     reported[tuple(pooled.codes.T)] = pooled.counts / 200
     inverses = [np.linalg.inv(0.6 * np.eye(r) + 0.4 / r) for r in (2, 3)]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from protocol.accounting.events import Composed, Derived, Masked, Plain, Public, Randomized
 from protocol.audit.audit import Audit, audit
 from protocol.errors import LocalProtocolError, QuorumError, SurveyError
-from protocol.estimators.releases.combined import CombinedEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
 from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Declined, Message, PartyId
 from protocol.randomizers import KeepUniform
 from protocol.session.roles import Me, Seen
@@ -194,10 +194,10 @@ def test_exact_counts_come_out(sums: SecureSum) -> None:
         variant = cls(survey=WIDE, sums=sums, max_records=4)
         run = recorded(variant, records, parties=6)
         estimate = variant.estimate(run.published)
-        assert isinstance(estimate, ExactEstimate)
+        assert isinstance(estimate.source, ExactTables)
         assert estimate.n == 23
         for names in variant.tables:
-            assert np.array_equal(estimate.exact(*names), records.counts(names))
+            assert np.array_equal(estimate.source.exact(*names), records.counts(names))
 
 
 def test_summed_reports_are_those_that_the_parties_drew() -> None:
@@ -223,7 +223,7 @@ def test_pairs_with_almost_no_noise_are_the_true_ones() -> None:
     variant = PairRR.with_keep(WIDE, 1 - 2**-40)
     charter = charter_of(variant, 30)
     estimate = variant.estimate(rehearsed(charter, holdings_of(charter, records)).published)
-    assert isinstance(estimate, CombinedEstimate)
+    assert isinstance(estimate.source, CombinedReleases)
     for names in (*variant.tables, ("c", "a"), ("b",)):
         assert np.allclose(estimate.table(*names).values, records.distribution(names), atol=1e-9)
 

@@ -16,8 +16,9 @@ from protocol.estimators.dependence.glance import glance
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw, exact_law
 from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.tables import Table
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -177,9 +178,11 @@ def test_pairs_that_were_not_looked_at_are_named() -> None:
     codes = np.random.default_rng(4).integers(0, [2, 30, 30], (1_000, 3)).astype(np.uint8)
     codes[:, 2] = codes[:, 1]
 
-    def of(*pairs: str) -> ExactEstimate:
+    def of(*pairs: str) -> LinearEstimate[ExactTables]:
         records = Records(survey, codes)
-        return ExactEstimate(survey, {tuple(pair): records.counts(tuple(pair)) for pair in pairs})
+        return LinearEstimate(
+            ExactTables(survey, {tuple(pair): records.counts(tuple(pair)) for pair in pairs})
+        )
 
     section, _ = drawn(of("ab", "ac", "bc"))
     assert section.lead == "No dependence was found among 2 pairs of attributes looked at."
@@ -206,7 +209,9 @@ def test_what_was_not_found_may_have_been_missed() -> None:
 def test_exact_counts_have_no_noise() -> None:
     records = town(4_000, seed=1)
     pairs = list(itertools.combinations(records.survey.names, 2))
-    exact = ExactEstimate(records.survey, {pair: records.counts(pair) for pair in pairs})
+    exact = LinearEstimate(
+        ExactTables(records.survey, {pair: records.counts(pair) for pair in pairs})
+    )
     section, extra = drawn(exact)
     assert section.notes[0].startswith("The counts are exact. ")
     assert not any("noise" in note for note in section.notes)

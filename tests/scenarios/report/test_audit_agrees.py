@@ -18,6 +18,8 @@ import pytest
 
 from protocol.accounting.events import Plain, PrivacyEvent, Public
 from protocol.estimators.analysis import Analysis
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.fates import Fate, Verdict
 from protocol.session.roles import Seen
@@ -28,7 +30,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
-from protocol.variants.reports.reports import JointEstimate, Report
+from protocol.variants.reports.reports import Report
 from scenarios.statement.audits import checks, of_file
 from scenarios.statement.audits.checks import OF_THE_AUDIT
 from scenarios.statement.audits.of_file import OF_THE_FILE
@@ -52,7 +54,7 @@ class Unreadable(RRIndependent, frozen=True):
 
     name = "unreadable"
 
-    def estimate(self, result: Message) -> JointEstimate:
+    def estimate(self, result: Message) -> LinearEstimate[JointReports]:
         raise ValueError("no idea")
 
 

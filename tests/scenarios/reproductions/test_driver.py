@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.linear import LinearEstimate
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import town
 from scenarios.engines.processes import Processes
@@ -39,7 +39,7 @@ def measure(asked: Asked[Own]) -> list[Sample]:
     if asked.live:
         records = town(40, seed=3)
         variant = RRIndependent.with_keep(records.survey, asked.cell["p"])
-        estimate = asked.simulate(variant, records, 2).estimate_as(JointEstimate)
+        estimate = asked.simulate(variant, records, 2).estimate_as(LinearEstimate)
         return [Sample.of({"value": estimate.table(records.survey.names[0]).values[:1]}, row="a")]
     drawn = asked.generator().normal(asked.cell["p"] + asked.parameters.shift, size=asked.runs)
     if asked.reading == "printed":

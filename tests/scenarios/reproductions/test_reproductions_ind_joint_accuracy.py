@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.independent import ProductEstimate, product_mean_squared_error
-from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
+from protocol.estimators.joint import Block, JointReports, mean_squared_error
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from scenarios.datasets.correlated import correlated_counts, correlated_distribution
 from scenarios.reproductions.experiment import Sample
@@ -56,7 +57,7 @@ def test_estimates_are_those_of_the_estimators() -> None:
     for run in range(3):
         counts = np.rint(reported.shares[run] * N).astype(int)
         codes = np.repeat(np.array(list(np.ndindex(2, 3)), np.uint8), counts.ravel(), axis=0)
-        joint = JointEstimate(survey, blocks, Counts.of(codes, (2, 3)))
+        joint = LinearEstimate(JointReports(survey, blocks, Counts.of(codes, (2, 3))))
         np.testing.assert_allclose(reported.joint()[run], joint.table("a", "b").values, atol=1e-12)
         np.testing.assert_allclose(
             reported.product()[run], ProductEstimate(joint).table("a", "b").values, atol=1e-12

@@ -7,11 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import total_variation
 from protocol.randomizers import join_codes
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from scenarios.datasets.taxi import taxi, taxi_survey
 from scenarios.reproductions.marginals.experiments import (
     EPSILONS,
@@ -74,12 +75,16 @@ def test_estimates_of_draws_are_unbiased(method: Method) -> None:
     for _ in range(300):
         counts = drawn_counts(wrong, cells, generator)
         values.append(
-            MarginalEstimate(survey=taxi_survey(4), counts=counts).table(names[0], names[2]).values
+            LinearEstimate(ReleasedMarginals(survey=taxi_survey(4), counts=counts))
+            .table(names[0], names[2])
+            .values
         )
         # The same counts, read by another plan: the power arm.
         read = MarginalCounts(plan=plan, reports=counts.reports.copy(), totals=counts.totals.copy())
         biased.append(
-            MarginalEstimate(survey=taxi_survey(4), counts=read).table(names[0], names[2]).values
+            LinearEstimate(ReleasedMarginals(survey=taxi_survey(4), counts=read))
+            .table(names[0], names[2])
+            .values
         )
     assert mean_p_value(np.array(values)[:, 1, 1], true) > ALPHA
     assert mean_p_value(np.array(biased)[:, 1, 1], true) < ALPHA
@@ -94,7 +99,7 @@ def test_distances_are_those_of_the_tables() -> None:
         projection: np.mean(
             [
                 total_variation(table.values, records.distribution(table.names))
-                for table in estimate.pairs(projection)
+                for table in LinearEstimate(estimate).pairs(projection)
             ]
         )
         for projection in ("none", "simplex")

@@ -22,7 +22,8 @@ from protocol.estimators.calibration.adjustment import (
 )
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import cramers_v
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import join_codes, randomize_columns
 from tests.enumeration import Floats, keep, survey_of
 
@@ -239,7 +240,9 @@ def test_other_nonsense_is_refused() -> None:
 SURVEY = survey_of(2, 3, 2)
 
 
-def reported(p: float, *, clusters: bool = False, n: int = 20_000) -> tuple[JointEstimate, Codes]:
+def reported(
+    p: float, *, clusters: bool = False, n: int = 20_000
+) -> tuple[LinearEstimate[JointReports], Codes]:
     """Reports of people whose second answer mostly follows the first, and third the second."""
     draw = np.random.default_rng(1)
     a = draw.integers(2, size=n)
@@ -260,7 +263,7 @@ def reported(p: float, *, clusters: bool = False, n: int = 20_000) -> tuple[Join
     reports = np.empty_like(codes)
     for place, (axes, shape) in enumerate(zip(columns, sizes, strict=True)):
         reports[:, axes] = np.stack(np.unravel_index(found[:, place], shape), axis=1)
-    return JointEstimate(SURVEY, blocks, Counts.of(reports, SURVEY.sizes)), codes
+    return LinearEstimate(JointReports(SURVEY, blocks, Counts.of(reports, SURVEY.sizes))), codes
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.5, 20_000), (0.02, 2_000)])
@@ -269,12 +272,12 @@ def test_the_blocks_of_an_adjusted_estimate_have_their_clipped_tables(
     clusters: bool, p: float, n: int
 ) -> None:
     joint, _ = reported(p, clusters=clusters, n=n)
-    negative = [(joint.table(*block.attributes).values < 0).any() for block in joint.blocks]
+    negative = [(joint.table(*block.attributes).values < 0).any() for block in joint.source.blocks]
     assert any(negative) == (p < 0.1)
     estimate = AdjustedEstimate.of(joint, tolerance=1e-10)
     assert estimate.adjusted.converged
     assert estimate.n == joint.n == n
-    for block in joint.blocks:
+    for block in joint.source.blocks:
         np.testing.assert_allclose(
             estimate.table(*block.attributes).values,
             joint.table(*block.attributes, projection="clip").values,
@@ -334,9 +337,9 @@ def test_an_adjusted_estimate_refuses_what_is_not_about_its_records() -> None:
         effective_n=1.0,
     )
     with pytest.raises(ValueError, match="weights"):
-        AdjustedEstimate(SURVEY, joint.counts, few)
+        AdjustedEstimate(SURVEY, joint.source.counts, few)
     with pytest.raises(ValueError, match="sizes"):
-        AdjustedEstimate(survey_of(2, 3), joint.counts, estimate.adjusted)
+        AdjustedEstimate(survey_of(2, 3), joint.source.counts, estimate.adjusted)
     with pytest.raises(ValueError, match="at least one"):
         estimate.table()
     with pytest.raises(SurveyError):

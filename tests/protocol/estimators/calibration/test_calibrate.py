@@ -10,12 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.calibration.linear import CalibratedEstimate
-from protocol.estimators.calibration.margins import Margin, far_shares
-from protocol.estimators.calibration.methods import Method, calibrate
-from protocol.estimators.calibration.post_stratified import PostStratifiedEstimate
+from protocol.estimators.calibration.calibrated import Method
+from protocol.estimators.calibration.linear import LinearCalibration
+from protocol.estimators.calibration.margins import Margin
+from protocol.estimators.calibration.methods import calibrate
+from protocol.estimators.calibration.post_stratified import PostStratification
+from protocol.estimators.calibration.sources import far_shares
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import Attribute, Survey
 from tests.tiers import thinned
@@ -64,8 +67,10 @@ def matrix(keep: bool = False) -> Floats:
     return whole
 
 
-def joint_of(table: NDArray[np.int64], keep: bool = False) -> JointEstimate:
-    return JointEstimate(SURVEY, blocks(keep), Counts.from_table(table.reshape(SIZES)))
+def joint_of(table: NDArray[np.int64], keep: bool = False) -> LinearEstimate[JointReports]:
+    return LinearEstimate(
+        JointReports(SURVEY, blocks(keep), Counts.from_table(table.reshape(SIZES)))
+    )
 
 
 def tally(law: Floats, n: int, seed: int, keep: bool = False) -> NDArray[np.int64]:
@@ -120,14 +125,14 @@ MARGINS = [
 def test_it_is_the_regression_estimator(margins: list[Margin], names: tuple[str, ...]) -> None:
     table = tally(LAW, 900, 1)
     oracle = dense(table, margins, names)
-    found = CalibratedEstimate.of(joint_of(table), margins)
+    found = LinearEstimate(LinearCalibration.of(joint_of(table), margins))
     cells = found.table(*names)
     np.testing.assert_allclose(cells.values.ravel(), oracle.values, atol=1e-9)
     assert cells.standard_errors is None
     assert cells.population_errors is not None
     np.testing.assert_allclose(cells.population_errors.ravel(), oracle.errors, atol=1e-7)
     kish = oracle.weights.sum() ** 2 / (oracle.weights**2).sum()
-    assert found.effective_n == pytest.approx(kish)
+    assert found.source.effective_n == pytest.approx(kish)
     for margin in margins:
         np.testing.assert_allclose(found.table(*margin.names).values, margin.shares, atol=1e-9)
 
@@ -136,8 +141,8 @@ def test_a_query_is_a_sum_of_cells() -> None:
     table = tally(LAW, 900, 1)
     margins = [margin_of("a"), margin_of("c")]
     for found in (
-        CalibratedEstimate.of(joint_of(table), margins),
-        PostStratifiedEstimate.of(joint_of(table), margins[0]),
+        LinearEstimate(LinearCalibration.of(joint_of(table), margins)),
+        LinearEstimate(PostStratification.of(joint_of(table), margins[0])),
     ):
         cells = found.table("b", "c")
         for cell in ((0, 0), (2, 3)):
@@ -154,7 +159,9 @@ def test_a_query_is_a_sum_of_cells() -> None:
 
 
 def test_what_is_known_has_no_error_and_no_width() -> None:
-    found = CalibratedEstimate.of(joint_of(tally(LAW, 900, 1)), [margin_of("a", "b")])
+    found = LinearEstimate(
+        LinearCalibration.of(joint_of(tally(LAW, 900, 1)), [margin_of("a", "b")])
+    )
     cells = found.table("b")
     known = margin_of("b").shares
     np.testing.assert_allclose(cells.values, known, atol=1e-9)
@@ -165,15 +172,15 @@ def test_what_is_known_has_no_error_and_no_width() -> None:
 
 def test_errors_take_enough_reports_for_each_free_cell() -> None:
     margins = [margin_of("b", "a")]
-    few = CalibratedEstimate.of(joint_of(tally(LAW, 249, 1)), margins)
+    few = LinearEstimate(LinearCalibration.of(joint_of(tally(LAW, 249, 1)), margins))
     assert np.isnan(few.table("c").interval(0.95, "population")).all()
     # So few that the margins seem to explain all of it.
-    hardly = CalibratedEstimate.of(joint_of(tally(LAW, 4, 1)), [margin_of("a")])
+    hardly = LinearEstimate(LinearCalibration.of(joint_of(tally(LAW, 4, 1)), [margin_of("a")]))
     assert np.isnan(hardly.table("b", "c").interval(0.95, "population")).all()
     # What is known is known all the same.
     low, high = few.table("a").interval(0.95, "population")
     np.testing.assert_allclose(low, high)
-    enough = CalibratedEstimate.of(joint_of(tally(LAW, 250, 1)), margins)
+    enough = LinearEstimate(LinearCalibration.of(joint_of(tally(LAW, 250, 1)), margins))
     assert np.isfinite(enough.table("c").interval(0.95, "population")).all()
 
 
@@ -184,7 +191,7 @@ def test_true_answers_are_post_stratified_as_in_the_textbook() -> None:
     """Sum of M_a**2 p_va (1 - p_va) / n_a, but for the degrees of freedom."""
     table = tally(LAW, 900, 1, keep=True).reshape(SIZES)
     known = np.array([0.3, 0.7])
-    found = PostStratifiedEstimate.of(joint_of(table, keep=True), Margin(("a",), known))
+    found = LinearEstimate(PostStratification.of(joint_of(table, keep=True), Margin(("a",), known)))
     cells = found.table("c")
     of_strata = table.sum(axis=1)
     inside = of_strata / of_strata.sum(axis=1, keepdims=True)
@@ -218,8 +225,8 @@ def test_it_is_the_ratio_estimator(strata: tuple[str, ...], names: tuple[str, ..
             residual = rows[:, both].sum(axis=1) - ratio * rows[:, in_stratum].sum(axis=1)
             scores += factor * residual
         errors[cell] = np.sqrt((scores**2).sum() / len(rows) / (len(rows) - margin.shares.size))
-    found = PostStratifiedEstimate.of(joint_of(table), margin)
-    assert found.clear
+    found = LinearEstimate(PostStratification.of(joint_of(table), margin))
+    assert found.source.clear
     result = found.table(*names)
     np.testing.assert_allclose(result.values, values, atol=1e-9)
     np.testing.assert_allclose(found.table(*strata).values, margin.shares, atol=1e-9)
@@ -229,8 +236,8 @@ def test_it_is_the_ratio_estimator(strata: tuple[str, ...], names: tuple[str, ..
 
 def test_a_stratum_that_may_be_empty_has_no_errors_or_is_refused() -> None:
     few = joint_of(tally(LAW, 15, 3))
-    found = PostStratifiedEstimate.of(few, margin_of("a"))
-    assert not found.clear
+    found = LinearEstimate(PostStratification.of(few, margin_of("a")))
+    assert not found.source.clear
     assert np.isnan(found.table("c").interval(0.95, "population")).all()
     law = LAW.copy()
     law[0] = 0.0
@@ -238,7 +245,7 @@ def test_a_stratum_that_may_be_empty_has_no_errors_or_is_refused() -> None:
         joint = joint_of(tally(law / law.sum(), 100, seed))
         if joint.table("a").values[0] <= 0:
             with pytest.raises(ValueError, match=r"stratum 'a0': .* is not above 0"):
-                PostStratifiedEstimate.of(joint, margin_of("a"))
+                LinearEstimate(PostStratification.of(joint, margin_of("a")))
             return
     raise AssertionError("every sample has somebody in the empty stratum")
 
@@ -267,7 +274,9 @@ def test_blocks_with_negative_cells_are_raked_before() -> None:
     law[0, :, 1:] = 0.0
     joint = joint_of(tally(law / law.sum(), 150, 2))
     margins = [margin_of("a", law=law / law.sum()), margin_of("c", law=law / law.sum())]
-    assert (CalibratedEstimate.of(joint, margins).table("c", "a").values < -0.01).any()
+    assert (
+        LinearEstimate(LinearCalibration.of(joint, margins)).table("c", "a").values < -0.01
+    ).any()
     found = calibrate(joint, margins, method="raking")
     assert isinstance(found, AdjustedEstimate)
     assert found.adjusted.converged
@@ -326,19 +335,20 @@ def test_linear_intervals_are_withheld_where_the_reports_contradict_the_margins(
     for n in (300, 1_000, 10_000):
         for seed in range(20):
             found = calibrate(joint_of(tally(law, n, seed)), [margin_of("a")])
-            assert isinstance(found, CalibratedEstimate)
+            assert isinstance(found, LinearEstimate)
+            assert isinstance(found.source, LinearCalibration)
             cells = found.table("c")
             low, high = cells.interval(0.95, "population")
             one = found.query(["c"], np.array([0.1, 0.5, 0.2, 1.0]))
             assert np.isnan(low).all() == np.isnan(one.interval(0.95, "population")[0])
-            assert found.clear == (not found.far) == (not np.isnan(low).any())
+            assert found.source.clear == (not found.source.far) == (not np.isnan(low).any())
             assert cells.population_errors is not None
-            assert np.isnan(cells.population_errors).all() == bool(found.far)
-            if found.clear:
+            assert np.isnan(cells.population_errors).all() == bool(found.source.far)
+            if found.source.clear:
                 held += ((low <= true) & (true <= high)).tolist()
             # What the margins say is known all the same.
             np.testing.assert_allclose(found.table("a").population_errors, 0.0)
-        assert n < 10_000 or found.far
+        assert n < 10_000 or found.source.far
     assert len(held) < 4 * 60 * 0.75
     assert len(held) < 20 or np.mean(held) > 0.9
 
@@ -346,7 +356,9 @@ def test_linear_intervals_are_withheld_where_the_reports_contradict_the_margins(
 @pytest.mark.slow
 def test_linear_intervals_are_seldom_withheld_from_a_random_sample() -> None:
     far = [
-        CalibratedEstimate.of(joint_of(tally(LAW, 1_000, seed)), [margin_of("a")]).far
+        LinearEstimate(
+            LinearCalibration.of(joint_of(tally(LAW, 1_000, seed)), [margin_of("a")])
+        ).source.far
         for seed in range(100)
     ]
     assert sum(map(bool, far)) < 6
@@ -355,7 +367,11 @@ def test_linear_intervals_are_seldom_withheld_from_a_random_sample() -> None:
 def test_known_margins_make_errors_smaller() -> None:
     joint = joint_of(tally(LAW, 3_000, 7))
     before = joint.table("b").population_errors
-    after = CalibratedEstimate.of(joint, [margin_of("b", "a")]).table("b", "c").population_errors
+    after = (
+        LinearEstimate(LinearCalibration.of(joint, [margin_of("b", "a")]))
+        .table("b", "c")
+        .population_errors
+    )
     raw = joint.table("b", "c").population_errors
     assert before is not None
     assert after is not None
@@ -409,7 +425,7 @@ def test_what_cannot_be_calibrated() -> None:
             calibrate(estimate, margins, method=method)  # type: ignore[arg-type]  # one is wrong
     # Where all reports are alike, weights change nothing.
     with pytest.raises(ValueError, match="cannot be made to agree with the margins"):
-        CalibratedEstimate.of(joint_of(one_report()), [margin_of("a")])
+        LinearEstimate(LinearCalibration.of(joint_of(one_report()), [margin_of("a")]))
 
 
 def one_report() -> NDArray[np.int64]:

@@ -11,17 +11,19 @@ import pytest
 
 from protocol.errors import SurveyError
 from protocol.estimators.calibration import sources
-from protocol.estimators.calibration.linear import CalibratedEstimate
+from protocol.estimators.calibration.calibrated import Method
+from protocol.estimators.calibration.linear import LinearCalibration
 from protocol.estimators.calibration.margins import margins_of_rows
-from protocol.estimators.calibration.methods import Method, calibrate
-from protocol.estimators.calibration.sources import source_of
+from protocol.estimators.calibration.methods import calibrate
+from protocol.estimators.calibration.sources import varying
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.release import Group, Release
-from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import KeepUniform
 from tests.protocol.estimators.calibration.test_calibrate import (
     CELLS,
@@ -37,11 +39,13 @@ from tests.protocol.estimators.calibration.test_calibrate import (
 N = 3_000
 MARGINS = [margin_of("a"), margin_of("c", "b", law=np.roll(LAW, 1))]
 
-Maker: TypeAlias = Callable[[Floats, np.random.Generator], CombinedEstimate]
+Maker: TypeAlias = Callable[[Floats, np.random.Generator], LinearEstimate[CombinedReleases]]
 
 
-def of_one_release(joint: JointEstimate) -> CombinedEstimate:
-    return CombinedEstimate(SURVEY, (Release.of_reports(joint),), joint)
+def of_one_release(joint: LinearEstimate[JointReports]) -> LinearEstimate[CombinedReleases]:
+    return LinearEstimate(
+        CombinedReleases(SURVEY, (Release.of_reports(joint.source),), joint.source)
+    )
 
 
 def answers(n: int, seed: int) -> Floats:
@@ -54,7 +58,7 @@ def kept(rng: np.random.Generator, table: Floats, keep: float) -> Floats:
     return stay + drawn.reshape(table.shape)
 
 
-def pairs_of(table: Floats, rng: np.random.Generator) -> CombinedEstimate:
+def pairs_of(table: Floats, rng: np.random.Generator) -> LinearEstimate[CombinedReleases]:
     """Every pair randomized by itself."""
     releases = []
     for pair in combinations(range(3), 2):
@@ -62,18 +66,22 @@ def pairs_of(table: Floats, rng: np.random.Generator) -> CombinedEstimate:
         [dropped] = {0, 1, 2} - set(pair)
         counts = kept(rng, table.sum(axis=dropped), 0.7)
         releases.append(Release.of_tables((Group(names, 0.7),), {names: counts}))
-    return CombinedEstimate(SURVEY, tuple(releases))
+    return LinearEstimate(CombinedReleases(SURVEY, tuple(releases)))
 
 
-def two_releases(table: Floats, rng: np.random.Generator) -> CombinedEstimate:
+def two_releases(table: Floats, rng: np.random.Generator) -> LinearEstimate[CombinedReleases]:
     """A pilot of all, and a final release of fewer."""
-    final = JointEstimate(
-        SURVEY,
-        (Block(("a", "b", "c"), KeepUniform.with_keep(CELLS, p=0.6)),),
-        Counts.from_table(kept(rng, rng.binomial(table.astype(np.int64), 0.8), 0.6)),
+    final = LinearEstimate(
+        JointReports(
+            SURVEY,
+            (Block(("a", "b", "c"), KeepUniform.with_keep(CELLS, p=0.6)),),
+            Counts.from_table(kept(rng, rng.binomial(table.astype(np.int64), 0.8), 0.6)),
+        )
     )
     pilot = Release.of_tables((Group(("a", "b", "c"), 0.3),), {SURVEY.names: kept(rng, table, 0.3)})
-    return CombinedEstimate(SURVEY, (pilot, Release.of_reports(final)), final)
+    return LinearEstimate(
+        CombinedReleases(SURVEY, (pilot, Release.of_reports(final.source)), final.source)
+    )
 
 
 @pytest.mark.parametrize("method", ["linear", "post-stratified", "raking"])
@@ -100,8 +108,10 @@ def test_one_release_is_calibrated_as_its_reports(method: Method, names: tuple[s
 def test_one_table_is_calibrated_as_reports_of_all_attributes() -> None:
     randomizer = KeepUniform.with_keep(CELLS, p=0.6)
     table = kept(np.random.default_rng(2), answers(N, 2), 0.6)
-    joint = JointEstimate(SURVEY, (Block(SURVEY.names, randomizer),), Counts.from_table(table))
-    shares = SharesEstimate(SURVEY, SURVEY.names, randomizer, table.ravel(), N)
+    joint = LinearEstimate(
+        JointReports(SURVEY, (Block(SURVEY.names, randomizer),), Counts.from_table(table))
+    )
+    shares = LinearEstimate(Tallies(SURVEY, SURVEY.names, randomizer, table.ravel(), N))
     for names in (("a",), ("b", "c")):
         one, other = (calibrate(e, MARGINS).table(*names) for e in (joint, shares))
         np.testing.assert_allclose(one.values, other.values, atol=1e-9)
@@ -112,11 +122,15 @@ def test_one_table_is_calibrated_as_reports_of_all_attributes() -> None:
 
 def test_exact_counts_are_calibrated_as_in_the_textbook() -> None:
     counts = answers(N, 3)
-    found = CalibratedEstimate.of(ExactEstimate(SURVEY, {SURVEY.names: counts}), [margin_of("a")])
+    found = LinearEstimate(
+        LinearCalibration.of(
+            LinearEstimate(ExactTables(SURVEY, {SURVEY.names: counts})), [margin_of("a")]
+        )
+    )
     inside = counts / counts.sum(axis=(1, 2), keepdims=True)
     wanted = (margin_of("a").shares[:, np.newaxis, np.newaxis] * inside).sum(axis=(0, 1))
     np.testing.assert_allclose(found.table("c").values, wanted, atol=1e-9)
-    assert found.effective_n is None
+    assert found.source.effective_n is None
     assert "effective" not in repr(found)
 
 
@@ -124,7 +138,7 @@ def test_exact_counts_are_calibrated_as_in_the_textbook() -> None:
 def test_covariances_are_those_of_a_table_of_all(made: Maker) -> None:
     rng = np.random.default_rng(4)
     estimate = made(answers(N, 4), rng)
-    source = source_of(estimate, [margin_of("a"), margin_of("b")])
+    source = varying(estimate, [margin_of("a"), margin_of("b")])
     whole = estimate.table("a", "b").covariance("population").reshape(2, 3, 2, 3)
     found = source.covariances(("a", "b"))
     oracle = np.concatenate(
@@ -134,8 +148,8 @@ def test_covariances_are_those_of_a_table_of_all(made: Maker) -> None:
 
 
 def test_what_no_release_has_together_has_a_value_and_no_error() -> None:
-    found = CalibratedEstimate.of(
-        pairs_of(answers(N, 5), np.random.default_rng(5)), [margin_of("a")]
+    found = LinearEstimate(
+        LinearCalibration.of(pairs_of(answers(N, 5), np.random.default_rng(5)), [margin_of("a")])
     )
     assert np.isfinite(found.table("c").interval(0.95, "population")).all()
     assert np.isfinite(found.table("a", "c").interval(0.95, "population")).all()
@@ -151,8 +165,9 @@ def test_intervals_hold_about_the_population(made: Maker) -> None:
     true, held, values, errors = LAW.sum(axis=(0, 1)), [], [], []
     for seed in range(200):
         estimate: Estimate = made(answers(N, seed), np.random.default_rng([seed, 1]))
-        found = CalibratedEstimate.of(estimate, [margin_of("a"), margin_of("b")])
-        if found.far:  # By chance: these reports say that they are of others.
+        found = calibrate(estimate, [margin_of("a"), margin_of("b")])
+        assert found.calibration is not None
+        if found.calibration.far:  # By chance: these reports say that they are of others.
             continue
         cells = found.table("c")
         low, high = cells.interval(0.95, "population")
@@ -172,7 +187,7 @@ def test_what_cannot_be_calibrated() -> None:
     tables = {pair: answers(N, 5).sum(axis=2 - place) for place, pair in enumerate([("a", "b")])}
     other = {**tables, ("b", "c"): answers(N, 5).sum(axis=0)}
     with pytest.raises(ValueError, match="cannot be calibrated: expected an estimate from"):
-        calibrate(ExactEstimate(SURVEY, other), [margin_of("a")])
+        calibrate(LinearEstimate(ExactTables(SURVEY, other)), [margin_of("a")])
     with pytest.raises(ValueError, match="no release has"):
         calibrate(pairs, [margin_of("a", "b", "c")])
 
@@ -181,11 +196,11 @@ def test_cells_of_releases_are_sums_of_one_cell_each() -> None:
     """Values, variances and the scale of these, as two formulas have them."""
     rng = np.random.default_rng(3)
     estimate = pairs_of(answers(N, 5), rng)
-    source = source_of(estimate, MARGINS)
+    source = varying(estimate, MARGINS)
     names = ("a", "b")
     cells = source.cells(names)
     size = cells.values.size
-    each = np.eye(size).reshape(size, *estimate.sizes_of(names))
+    each = np.eye(size).reshape(size, *estimate.survey.sizes_of(names))
     for found, expected in zip(cells, source.sums(names, each), strict=True):
         assert np.allclose(found, expected, rtol=1e-9)
 
@@ -194,20 +209,20 @@ def test_reports_times_cells_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     """Their product, which is what is held."""
     joint = joint_of(answers(N, 5))
     margins = [margin_of("a")]
-    distinct, count = int(np.count_nonzero(joint.counts.counts)), margins[0].shares.size
+    distinct, count = int(np.count_nonzero(joint.source.counts.counts)), margins[0].shares.size
     assert distinct + count < distinct * count
     monkeypatch.setattr(sources, "MAX_MARGIN_SCORES", distinct * count)
-    CalibratedEstimate.of(joint, margins)
+    LinearEstimate(LinearCalibration.of(joint, margins))
     monkeypatch.setattr(sources, "MAX_MARGIN_SCORES", distinct * count - 1)
     with pytest.raises(ValueError, match=f"{distinct:,} distinct reports times {count} cells"):
-        CalibratedEstimate.of(joint, margins)
+        LinearEstimate(LinearCalibration.of(joint, margins))
 
 
 def test_weights_of_reports_are_shares_that_meet_the_margin() -> None:
     joint = joint_of(answers(N, 5))
-    found = CalibratedEstimate.of(joint, [margin_of("a")])
-    assert found.regression.weights is not None
-    assert found.regression.weights.sum() == pytest.approx(1)
+    found = LinearEstimate(LinearCalibration.of(joint, [margin_of("a")]))
+    assert found.source.regression.weights is not None
+    assert found.source.regression.weights.sum() == pytest.approx(1)
 
 
 def test_numbers_of_a_margins_file_are_at_least_0() -> None:

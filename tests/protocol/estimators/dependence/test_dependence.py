@@ -28,7 +28,8 @@ from protocol.estimators.dependence.dependence import (
     pearson,
     raw_dependences,
 )
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import split_codes
 from protocol.surveys.survey import Attribute, Survey
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
@@ -187,7 +188,9 @@ KEEPS = (Block(("a",), keep(3, 0.6)), Block(("b",), keep(4, 0.75)))
 TOGETHER = (Block(("b", "a"), keep(12, 0.5)),)
 
 
-def unmixed(estimate: JointEstimate, *, measure: str | Measure = "auto") -> Dependences:
+def unmixed(
+    estimate: LinearEstimate[JointReports], *, measure: str | Measure = "auto"
+) -> Dependences:
     """Of the one pair that there is."""
     return pairwise_dependences(estimate.survey, [estimate], measure=measure)
 
@@ -207,7 +210,7 @@ def expected(
 def test_the_measures_of_estimated_tables_are_the_truth_on_expected_reports(
     blocks: tuple[Block, ...], scale: int
 ) -> None:
-    estimate = JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, scale))
+    estimate = LinearEstimate(JointReports(SURVEY, blocks, expected(SURVEY, blocks, TABLE, scale)))
     for measure in MEASURES.values():
         found = unmixed(estimate, measure=measure)
         assert found.matrix[0, 1] == pytest.approx(measure(TABLE), rel=1e-9)
@@ -219,7 +222,7 @@ def test_the_measures_of_estimated_tables_are_the_truth_on_expected_reports(
 
 def test_randomizing_shrinks_covariance_by_exactly_the_keep_probabilities() -> None:
     # Proposition 1.
-    estimate = JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200))
+    estimate = LinearEstimate(JointReports(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200)))
     raw = raw_dependences(estimate, measure="covariance")
     assert raw.matrix[0, 1] == pytest.approx(0.6 * 0.75 * covariance(TABLE), rel=1e-9)
     assert (raw.method, raw.epsilon) == ("raw", epsilon_of(estimate))
@@ -234,7 +237,7 @@ def test_debiased_measures_are_the_truth_but_for_the_noise_of_as_many_reports(
     blocks: tuple[Block, ...], scale: int, measure: str
 ) -> None:
     found = debiased_dependences(
-        JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 1000 * scale)),
+        LinearEstimate(JointReports(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 1000 * scale))),
         measure=measure,
     )
     truth = MEASURES[measure](TABLE)
@@ -250,7 +253,7 @@ def test_debiased_measures_are_the_truth_but_for_the_noise_of_as_many_reports(
 def test_a_square_below_0_is_a_dependence_of_0_that_may_deviate_from_it() -> None:
     codes = np.argwhere(np.ones((3, 4))).repeat(5, axis=0).astype(np.uint8)
     codes[0] = (1, 1)
-    estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
+    estimate = LinearEstimate(JointReports(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes)))
     raw, debiased = raw_dependences(estimate), debiased_dependences(estimate)
     assert raw.matrix[0, 1] > 0
     assert debiased.matrix[0, 1] == 0
@@ -266,7 +269,7 @@ def test_a_square_below_0_is_a_dependence_of_0_that_may_deviate_from_it() -> Non
 def test_what_randomizing_biases_has_no_standard_errors(
     learn: Callable[..., Dependences],
 ) -> None:
-    found = learn(JointEstimate(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200)))
+    found = learn(LinearEstimate(JointReports(SURVEY, KEEPS, expected(SURVEY, KEEPS, TABLE, 1200))))
     assert found.biased
     assert found.standard_errors is None
     assert (found.deviations[~np.eye(2, dtype=bool)] > 0).all()
@@ -274,14 +277,14 @@ def test_what_randomizing_biases_has_no_standard_errors(
 
 def test_no_interval_around_dependences_of_reports_holds_the_truth() -> None:
     counts = expected(SURVEY, KEEPS, TABLE, 1200)
-    raw = raw_dependences(JointEstimate(SURVEY, KEEPS, counts))
+    raw = raw_dependences(LinearEstimate(JointReports(SURVEY, KEEPS, counts)))
     # In this many expected reports chance is next to nothing, and the bias is what it was.
     assert cramers_v(TABLE) - raw.matrix[0, 1] > 10 * raw.deviations[0, 1]
 
 
 def test_what_one_matrix_randomized_together_has_no_law() -> None:
     blocks = (Block(("a", "b"), matrix(keep(12, 0.5).matrix())),)
-    estimate = JointEstimate(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 24))
+    estimate = LinearEstimate(JointReports(SURVEY, blocks, expected(SURVEY, blocks, TABLE, 24)))
     with pytest.raises(ValueError, match="a and b: one matrix randomized them together"):
         debiased_dependences(estimate)
     found = unmixed(estimate)
@@ -291,7 +294,7 @@ def test_what_one_matrix_randomized_together_has_no_law() -> None:
 
 def test_estimated_tables_are_clipped_and_rescaled_first() -> None:
     codes = np.array([[0, 0], [0, 0], [1, 1], [1, 2], [2, 3], [2, 3], [0, 3]], np.uint8)
-    estimate = JointEstimate(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes))
+    estimate = LinearEstimate(JointReports(SURVEY, KEEPS, Counts.of(codes, SURVEY.sizes)))
     raw, clipped = (estimate.table("a", "b", projection=how).values for how in ("none", "clip"))
     assert (raw < 0).any()
     found = unmixed(estimate, measure="covariance")
@@ -307,7 +310,7 @@ def test_estimated_tables_are_clipped_and_rescaled_first() -> None:
 
 def test_where_nothing_is_known_the_deviation_is_the_largest_value() -> None:
     codes = np.array([[0, 1], [0, 1]], np.uint8)
-    estimate = JointEstimate(SURVEY, TOGETHER, Counts.of(codes, SURVEY.sizes))
+    estimate = LinearEstimate(JointReports(SURVEY, TOGETHER, Counts.of(codes, SURVEY.sizes)))
     found = unmixed(estimate)
     assert (found.matrix[0, 1], found.deviations[0, 1]) == (0, 1)
     assert raw_dependences(estimate, measure="pearson").deviations[0, 1] == 1
@@ -321,7 +324,7 @@ def test_pairs_that_are_randomized_one_by_one_cost_their_sum() -> None:
         blocks = (Block(pair.names, keep(pair.cells, 0.5)),)
         answers = np.arange(1, pair.cells + 1).reshape(pair.sizes) ** (place + 1)
         counts = expected(pair, blocks, answers, 2 * pair.cells)
-        estimates.append(JointEstimate(pair, blocks, counts))
+        estimates.append(LinearEstimate(JointReports(pair, blocks, counts)))
     found = pairwise_dependences(survey, estimates)
     one_by_one = [unmixed(estimate) for estimate in estimates]
     for (i, j), alone in zip(combinations(range(3), 2), one_by_one, strict=True):
@@ -359,7 +362,9 @@ def test_deviations_of_the_reports_measure_have_their_closed_form(
     answers = np.array([5, 1, 2, 7, 3, 3, 1, 6])
     counts = expected(survey, blocks, answers, scale)
     law, weights = dense_law(survey, blocks), np.array([[0.3, -1.0], [2.0, 0.7]])
-    found = raw_dependences(JointEstimate(survey, blocks, counts), measure=linear(weights))
+    found = raw_dependences(
+        LinearEstimate(JointReports(survey, blocks, counts)), measure=linear(weights)
+    )
     for i, j in combinations(range(3), 2):
         names = (survey.names[i], survey.names[j])
         per_report = summing(survey, names) @ weights.ravel()
@@ -394,7 +399,7 @@ def test_deviations_are_those_of_repeated_runs(
     values, squares = np.empty(RUNS), np.empty(RUNS)
     for run, table in enumerate(np.asarray(tables)):
         counts = Counts(SURVEY.sizes, codes, table, int(table.sum()))
-        found = learn(JointEstimate(SURVEY, blocks, counts), measure=measure)
+        found = learn(LinearEstimate(JointReports(SURVEY, blocks, counts)), measure=measure)
         values[run], squares[run] = found.matrix[0, 1], found.deviations[0, 1] ** 2
     deviations = (values - values.mean()) ** 2
     assert mean_p_value(deviations, squares.mean()) > ALPHA

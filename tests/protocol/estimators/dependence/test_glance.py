@@ -15,10 +15,10 @@ from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences
 from protocol.estimators.dependence.glance import STRONG, excess_of, glance
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.projection import Projection
-from protocol.estimators.tables import Table
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.tables import Cells
 from protocol.randomizers import KeepUniform
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -51,7 +51,9 @@ def answers(n: int, seed: int, *, linked: Sequence[tuple[int, int]] = ()) -> Rec
     return Records(SURVEY, codes.astype(np.uint8))
 
 
-def reported(records: Records, keep: float, seed: int, *blocks: Sequence[str]) -> JointEstimate:
+def reported(
+    records: Records, keep: float, seed: int, *blocks: Sequence[str]
+) -> LinearEstimate[JointReports]:
     """What reports say that keep an answer with this probability, each block by itself."""
     survey = records.survey
     groups = blocks or tuple((name,) for name in survey.names)
@@ -67,14 +69,14 @@ def reported(records: Records, keep: float, seed: int, *blocks: Sequence[str]) -
         for axis, found in zip(axes, np.unravel_index(drawn, sizes), strict=True):
             codes[:, axis] = found
         made.append(Block(tuple(group), randomizer))
-    return JointEstimate(survey, tuple(made), Counts.of(codes, survey.sizes))
+    return LinearEstimate(JointReports(survey, tuple(made), Counts.of(codes, survey.sizes)))
 
 
-def counted(records: Records) -> ExactEstimate:
+def counted(records: Records) -> LinearEstimate[ExactTables]:
     """Exact counts of every pair."""
     names = records.survey.names
-    return ExactEstimate(
-        records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)}
+    return LinearEstimate(
+        ExactTables(records.survey, {pair: records.counts(pair) for pair in combinations(names, 2)})
     )
 
 
@@ -112,18 +114,15 @@ def test_the_strength_is_that_of_debiased_dependences() -> None:
 class TablesAlone(Estimate):
     """A result that has tables with covariances, and says nothing of its reports."""
 
-    def __init__(self, estimate: JointEstimate) -> None:
+    def __init__(self, estimate: LinearEstimate[JointReports]) -> None:
         self.survey, self.own = estimate.survey, estimate
 
     @property
     def n(self) -> int:
         return self.own.n
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        return self.own.table(*names)
-
-    def _query(self, names, weights):  # type: ignore[no-untyped-def]
-        return self.own._query(names, weights)
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        return self.own.cells(names)
 
 
 def test_tables_with_covariances_say_the_same_as_reports() -> None:
@@ -178,7 +177,9 @@ def test_a_category_of_nobody_keeps_no_pair_from_being_judged() -> None:
     records = answers(4_000, 7, linked=LINKED)
     codes = np.array(records.codes)
     codes[:, 1] = np.minimum(codes[:, 1], 1)
-    exact = ExactEstimate(SURVEY, {("b", "d"): Records(SURVEY, codes).counts(("b", "d"))})
+    exact = LinearEstimate(
+        ExactTables(SURVEY, {("b", "d"): Records(SURVEY, codes).counts(("b", "d"))})
+    )
     seen = glance(exact)
     assert seen is not None
     assert seen.pair("b", "d").judged == "dependent"
@@ -186,7 +187,7 @@ def test_a_category_of_nobody_keeps_no_pair_from_being_judged() -> None:
 
 
 def test_a_result_without_pairs_has_no_glance() -> None:
-    assert glance(ExactEstimate(SURVEY, {("a",): np.array([3, 4])})) is None
+    assert glance(LinearEstimate(ExactTables(SURVEY, {("a",): np.array([3, 4])}))) is None
 
 
 def test_the_level_is_of_all_pairs_together() -> None:
@@ -208,7 +209,9 @@ def test_pairs_that_are_not_looked_at_are_counted(monkeypatch: pytest.MonkeyPatc
     alone = glance(counted(Records(survey_of(2, 30), codes[:, :2])), level=0.025)
     assert alone is not None
     assert seen.pair("a", "b").least == pytest.approx(alone.pair("a", "b").least)
-    large = glance(ExactEstimate(survey, {("b", "c"): Records(survey, codes).counts(("b", "c"))}))
+    large = glance(
+        LinearEstimate(ExactTables(survey, {("b", "c"): Records(survey, codes).counts(("b", "c"))}))
+    )
     assert large is not None
     assert (dict(large.pairs), large.large, large.missing) == ({}, 1, 2)
     monkeypatch.setattr("protocol.estimators.dependence.glance.MOST", 2)

@@ -6,8 +6,9 @@ import numpy as np
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import exact_test, noise_aware_test
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers import KeepUniform, MatrixRandomizer, Randomizer
 from protocol.surveys.records import Records
 from tests.enumeration import survey_of
@@ -19,16 +20,16 @@ RECORDS = Records(
 )
 
 
-def estimated(*blocks: tuple[tuple[str, ...], Randomizer]) -> JointEstimate:
+def estimated(*blocks: tuple[tuple[str, ...], Randomizer]) -> LinearEstimate[JointReports]:
     counts = Counts.of(RECORDS.codes, SURVEY.sizes)
-    return JointEstimate(SURVEY, tuple(Block(*block) for block in blocks), counts)
+    return LinearEstimate(JointReports(SURVEY, tuple(Block(*block) for block in blocks), counts))
 
 
 def test_reports_of_different_blocks_are_tested_as_they_are() -> None:
     estimate = estimated(
         (("a", "b"), KeepUniform.with_keep(6, p=0.5)), (("c",), KeepUniform.with_keep(2, p=0.7))
     )
-    expected = exact_test(estimate.counts.table((2, 0)))
+    expected = exact_test(estimate.source.counts.table((2, 0)))
     found = estimate.independence("c", "a")
     assert (found.test, float(found.p_value)) == ("exact", float(expected.p_value))
 
@@ -36,7 +37,7 @@ def test_reports_of_different_blocks_are_tested_as_they_are() -> None:
 def test_reports_of_one_block_are_tested_with_its_keep_probability() -> None:
     keep = KeepUniform.with_keep(12, p=0.5)
     estimate = estimated((("a", "b", "c"), keep))
-    expected = noise_aware_test(estimate.counts.table((0, 1)), keep=keep.uniform_keep)
+    expected = noise_aware_test(estimate.source.counts.table((0, 1)), keep=keep.uniform_keep)
     found = estimate.independence("a", "b")
     assert (found.test, float(found.statistic)) == ("noise-aware", float(expected.statistic))
 
@@ -50,6 +51,6 @@ def test_any_other_estimate_has_the_test_of_its_table_with_its_covariance() -> N
 
 
 def test_exact_counts_have_pearsons_test() -> None:
-    exact = ExactEstimate(SURVEY, {("a", "b"): RECORDS.counts(("a", "b"))})
+    exact = LinearEstimate(ExactTables(SURVEY, {("a", "b"): RECORDS.counts(("a", "b"))}))
     found, expected = exact.independence("a", "b"), exact_test(RECORDS.counts(("a", "b")))
     assert (found.test, found.p_value) == ("exact", expected.p_value)

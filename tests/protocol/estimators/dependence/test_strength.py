@@ -23,7 +23,8 @@ from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
 from protocol.estimators.dependence.strength import StrengthLaw, cramers_law, pearsons_law
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepElseTable, split_codes
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, survey_of
 from tests.statistical import ALPHA
@@ -51,12 +52,12 @@ INDEPENDENT = np.outer([5, 3, 2], [4, 3, 2, 1]) / 100
 DEPENDENT = np.array([[30, 8, 4, 2], [6, 20, 10, 4], [2, 6, 12, 26]]) / 130
 
 
-def expected_reports(blocks: tuple[Block, ...], answers: Floats) -> JointEstimate:
+def expected_reports(blocks: tuple[Block, ...], answers: Floats) -> LinearEstimate[JointReports]:
     """So many reports that their shares are the law's and nothing is rare."""
     frequencies = np.rint(MANY * (answers.ravel() @ dense_law(SURVEY, blocks))).astype(np.int64)
     codes = split_codes(np.arange(12, dtype=np.uint64), SURVEY.sizes)
     counts = Counts(SURVEY.sizes, codes, frequencies, int(frequencies.sum()))
-    return JointEstimate(SURVEY, blocks, counts)
+    return LinearEstimate(JointReports(SURVEY, blocks, counts))
 
 
 def excess_of(table: Floats) -> Floats:

@@ -13,12 +13,13 @@ from scipy import stats
 from protocol.errors import SurveyError
 from protocol.estimators.dependence.association import exact_test, wald_test
 from protocol.estimators.dependence.trees import ChowLiuTree, chow_liu, mutual_information
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers.marginals import MarginalPlan, MarginalReports, Method
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -37,9 +38,9 @@ def chained(n: int = 400) -> Records:
     return Records(SURVEY, np.stack([a, b, c, d], axis=1).astype(np.int64))
 
 
-def exactly(records: Records) -> ExactEstimate:
+def exactly(records: Records) -> LinearEstimate[ExactTables]:
     names = records.survey.names
-    return ExactEstimate(records.survey, {names: records.counts(names)})
+    return LinearEstimate(ExactTables(records.survey, {names: records.counts(names)}))
 
 
 # Wald's test
@@ -102,9 +103,9 @@ def wald_statistics(method: Method, *, lift: float, runs: int) -> list[float]:
     for run in range(runs):
         cut = slice(run * n, (run + 1) * n)
         counts = MarginalCounts.of(plan, MarginalReports(choices[cut], answers[cut]))
-        estimate = MarginalEstimate(survey=survey_of(2, 2), counts=counts)
+        estimate = LinearEstimate(ReleasedMarginals(survey=survey_of(2, 2), counts=counts))
         tables.append(estimate.table("a", "b").values)
-        covariances.append(estimate.covariance("a", "b", population=True))
+        covariances.append(estimate.source.covariance("a", "b", population=True))
     return wald_test(np.array(tables), np.array(covariances)).statistic.tolist()
 
 
@@ -237,7 +238,7 @@ def test_a_chain_is_found_from_randomized_reports() -> None:
     plan = MarginalPlan.with_epsilon("InpHT", d=6, k=2, epsilon=2.0)
     cells = (codes @ (2 ** np.arange(6)[::-1])).astype(np.uint8)
     counts = MarginalCounts.of(plan, plan.randomize(cells, seeded(2)))
-    tree = chow_liu(MarginalEstimate(survey=survey, counts=counts), mix=0.01)
+    tree = chow_liu(LinearEstimate(ReleasedMarginals(survey=survey, counts=counts)), mix=0.01)
     assert tree.edges == tuple(itertools.pairwise("abcdef"))
     best = chow_liu(exactly(Records(survey, codes)))
     records = Records(survey, codes)
@@ -250,12 +251,12 @@ def test_what_is_no_tree_is_refused() -> None:
     for mix in (-0.1, 1.0, math.nan):
         with pytest.raises(ValueError, match="mix"):
             chow_liu(exact, mix=mix)
-    partial = ExactEstimate(SURVEY, {("a", "b"): exact.exact("a", "b")})
+    partial = LinearEstimate(ExactTables(SURVEY, {("a", "b"): exact.source.exact("a", "b")}))
     with pytest.raises(ValueError, match="every pair"):
         chow_liu(partial)
     single = Survey("one", SURVEY.attributes[:1])
     with pytest.raises(ValueError, match="at least 2 attributes"):
-        chow_liu(ExactEstimate(single, {("a",): exact.exact("a")}))
+        chow_liu(LinearEstimate(ExactTables(single, {("a",): exact.source.exact("a")})))
 
 
 def test_records_of_other_attributes_are_refused() -> None:

@@ -9,13 +9,14 @@ import pytest
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.inference.contrasts import difference, odds_ratio, p_value, ratio
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers import KeepUniform
 from tests.enumeration import survey_of
 
 SURVEY = survey_of(2, 2)
-ESTIMATE = ExactEstimate(SURVEY, {("a", "b"): np.array([[40, 60], [20, 80]])})
+ESTIMATE = LinearEstimate(ExactTables(SURVEY, {("a", "b"): np.array([[40, 60], [20, 80]])}))
 TABLE = ESTIMATE.table("a", "b")
 FIRST, SECOND = np.array([[1, 0], [0, 0]]), np.array([[0, 0], [1, 0]])
 
@@ -41,7 +42,9 @@ def test_a_ratio_ends_where_the_contrast_is_not_told_from_nothing() -> None:
 
 
 def test_a_ratio_to_what_may_be_nothing_has_no_upper_end() -> None:
-    few = ExactEstimate(SURVEY, {("a", "b"): np.array([[10, 60], [1, 80]])}).table("a", "b")
+    few = LinearEstimate(ExactTables(SURVEY, {("a", "b"): np.array([[10, 60], [1, 80]])})).table(
+        "a", "b"
+    )
     found = ratio(few, FIRST, SECOND, about="population")
     assert found.high == math.inf
     assert 0 < found.low < 10
@@ -49,7 +52,7 @@ def test_a_ratio_to_what_may_be_nothing_has_no_upper_end() -> None:
 
 def test_the_odds_ratio_of_many_is_that_of_its_logarithm() -> None:
     counts = 10_000 * np.array([[40, 60], [20, 80]])
-    table = ExactEstimate(SURVEY, {("a", "b"): counts}).table("a", "b")
+    table = LinearEstimate(ExactTables(SURVEY, {("a", "b"): counts})).table("a", "b")
     found = odds_ratio(table, (0, 1), (0, 1), about="population")
     error = math.sqrt((1 / 40 + 1 / 60 + 1 / 20 + 1 / 80) / 10_000)
     assert found.value == pytest.approx(40 * 80 / (60 * 20))
@@ -75,7 +78,7 @@ def test_the_odds_ratio_ends_where_the_products_are_told_apart() -> None:
 def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> None:
     blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.5)) for name in ("a", "b"))
     reports = Counts.from_table(np.array([[100, 215], [215, 270]]))
-    table = JointEstimate(SURVEY, blocks, reports).table("a", "b")
+    table = LinearEstimate(JointReports(SURVEY, blocks, reports)).table("a", "b")
     assert table.values[0, 0] < 0
     found = odds_ratio(table, (0, 1), (0, 1))
     assert math.isnan(found.value)
@@ -83,7 +86,9 @@ def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> N
     assert found.high > 0
     assert 0 < found.p_value < 1
     # That nobody of a few counts in a cell does not say that nobody of a population would.
-    empty = ExactEstimate(SURVEY, {("a", "b"): np.array([[0, 60], [20, 80]])}).table("a", "b")
+    empty = LinearEstimate(ExactTables(SURVEY, {("a", "b"): np.array([[0, 60], [20, 80]])})).table(
+        "a", "b"
+    )
     found = odds_ratio(empty, (0, 1), (0, 1), about="population")
     assert found.low == 0
     assert 0.05 < found.high < 1
@@ -92,7 +97,7 @@ def test_an_odds_ratio_with_a_negative_share_has_an_interval_and_no_value() -> N
 def test_an_odds_ratio_of_what_may_be_any_share_is_unknown() -> None:
     blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.1)) for name in ("a", "b"))
     reports = Counts.from_table(np.array([[27, 24], [23, 26]]))
-    table = JointEstimate(SURVEY, blocks, reports).table("a", "b")
+    table = LinearEstimate(JointReports(SURVEY, blocks, reports)).table("a", "b")
     low, high = table.interval()
     assert ((low == 0) & (high == 1)).any()
     found = odds_ratio(table, (0, 1), (0, 1))
@@ -101,7 +106,9 @@ def test_an_odds_ratio_of_what_may_be_any_share_is_unknown() -> None:
 
 
 def test_two_cells_that_nobody_is_counted_in_may_differ_in_a_population() -> None:
-    none = ExactEstimate(SURVEY, {("a", "b"): np.array([[0, 30], [0, 10]])}).table("a", "b")
+    none = LinearEstimate(ExactTables(SURVEY, {("a", "b"): np.array([[0, 30], [0, 10]])})).table(
+        "a", "b"
+    )
     found = difference(none, FIRST, SECOND, about="population")
     assert found.high == -found.low == pytest.approx(1.959964 * math.sqrt(2) / 40)
     assert difference(none, FIRST, SECOND)[:3] == (0, 0, 0)
@@ -110,7 +117,9 @@ def test_two_cells_that_nobody_is_counted_in_may_differ_in_a_population() -> Non
 def test_differences_are_cut_to_those_that_there_are() -> None:
     blocks = tuple(Block((name,), KeepUniform.with_keep(2, p=0.1)) for name in ("a", "b"))
     reports = Counts.from_table(np.array([[4, 0], [0, 0]]))
-    found = difference(JointEstimate(SURVEY, blocks, reports).table("a", "b"), FIRST, SECOND)
+    found = difference(
+        LinearEstimate(JointReports(SURVEY, blocks, reports)).table("a", "b"), FIRST, SECOND
+    )
     assert found.value > 1
     assert (found.low, found.high) == (-1, 1)
 

@@ -16,12 +16,13 @@ from scipy import stats
 from protocol.estimators.counts import Counts
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.release import Release
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.estimators.tables import FEWEST, change_by_one, standard_errors
-from protocol.estimators.tabulated import ExactEstimate
 from protocol.randomizers.keyvalue import PrivKV
 from protocol.surveys.survey import Survey
 from protocol.variants.keyvalue.moments import KeyValueEstimate, maximum_likelihood, moment
@@ -35,12 +36,12 @@ ONE = survey_of(SIZE)
 TWO = survey_of(SIZE, SIZE)
 
 
-def joint(survey: Survey, table: np.ndarray) -> JointEstimate:
+def joint(survey: Survey, table: np.ndarray) -> LinearEstimate[JointReports]:
     blocks = tuple(
         Block((name,), keep(size, KEEP))
         for name, size in zip(survey.names, survey.sizes, strict=True)
     )
-    return JointEstimate(survey, blocks, Counts.from_table(table))
+    return LinearEstimate(JointReports(survey, blocks, Counts.from_table(table)))
 
 
 def reported(count: int) -> np.ndarray:
@@ -61,31 +62,37 @@ def crossed(count: int) -> np.ndarray:
     return table
 
 
-def tallied(oracle: str, count: int) -> SharesEstimate:
+def tallied(oracle: str, count: int) -> LinearEstimate[Tallies]:
     """The first category's tally less what is expected of nobody in it is so many reports."""
     randomizer = frequency_oracle(oracle, SIZE, epsilon=9.0)
     support = randomizer.support
     rest = float(support.other) + float(support.gain) / (SIZE - 1)
     totals = np.full(SIZE, round(N * rest))
     totals[0] = count
-    return SharesEstimate(ONE, ("a",), randomizer, totals, N)
+    return LinearEstimate(Tallies(ONE, ("a",), randomizer, totals, N))
 
 
-def combined(count: int) -> CombinedEstimate:
+def combined(count: int) -> LinearEstimate[CombinedReleases]:
     final = joint(TWO, crossed(count))
-    return CombinedEstimate(TWO, (Release.of_reports(final),), final)
+    return LinearEstimate(CombinedReleases(TWO, (Release.of_reports(final.source),), final.source))
 
 
 CASES: dict[str, tuple[Callable[[int], Estimate], tuple[str, ...]]] = {
     "reports": (lambda count: joint(ONE, reported(count)), ("a",)),
     "reports apart": (lambda count: joint(TWO, crossed(count)), ("a", "b")),
     "releases": (combined, ("a", "b")),
-    "exact": (lambda count: ExactEstimate(ONE, {("a",): reported(count)}), ("a",)),
+    "exact": (lambda count: LinearEstimate(ExactTables(ONE, {("a",): reported(count)})), ("a",)),
     "grr": (lambda count: tallied("grr", count), ("a",)),
     "oue": (lambda count: tallied("oue", count), ("a",)),
     "smp": (
-        lambda count: AttributeShares(
-            ONE, (tallied("grr", count).randomizer,), (reported(count),), np.array([N]), 4 * N
+        lambda count: LinearEstimate(
+            AttributeShares(
+                ONE,
+                (tallied("grr", count).source.randomizer,),
+                (reported(count),),
+                np.array([N]),
+                4 * N,
+            )
         ),
         ("a",),
     ),

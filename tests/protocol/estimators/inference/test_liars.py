@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.projection import Projection
-from protocol.estimators.shares import SharesEstimate
+from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import UnaryEncoding
 from tests.enumeration import Floats, keep, survey_of
 
@@ -31,10 +32,12 @@ def tables_of(n: int, size: int) -> Iterator[tuple[int, ...]]:
         yield tuple(b - a - 1 for a, b in itertools.pairwise(ends))
 
 
-def reported(table: tuple[int, ...], p: float) -> JointEstimate:
+def reported(table: tuple[int, ...], p: float) -> LinearEstimate[JointReports]:
     survey = survey_of(SIZE)
     block = Block(("a",), keep(SIZE, p))
-    return JointEstimate(survey, (block,), Counts.from_table(np.array(table, np.int64)))
+    return LinearEstimate(
+        JointReports(survey, (block,), Counts.from_table(np.array(table, np.int64)))
+    )
 
 
 def moves(p: float, projection: Projection) -> Iterator[Floats]:
@@ -89,13 +92,13 @@ def test_a_report_counts_by_its_weight() -> None:
     survey, p = survey_of(SIZE), 0.5
     codes = np.array([[0], [1], [2], [3]], np.uint8)
     weights = np.array([1.0, 4.0, 2.0, 3.0])
-    estimate = JointEstimate(
-        survey, (Block(("a",), keep(SIZE, p)),), Counts.of(codes, survey.sizes)
+    estimate = LinearEstimate(
+        JointReports(survey, (Block(("a",), keep(SIZE, p)),), Counts.of(codes, survey.sizes))
     )
-    before = estimate.asked(("a",), weights / weights.sum()).values()
+    before = estimate.source.asked(("a",), weights / weights.sum()).values()
     # The heaviest says 3, not 1.
     lied = weights + np.array([0.0, -4.0, 0.0, 4.0])
-    after = estimate.asked(("a",), lied / weights.sum()).values()
+    after = estimate.source.asked(("a",), lied / weights.sum()).values()
     most = weights.max() / (weights.sum() * p)
     np.testing.assert_allclose(after - before, [0, -most, 0, most], atol=1e-12)
 
@@ -115,7 +118,9 @@ def test_reports_of_several_attributes_move_a_share_of_both_farther() -> None:
 
     def shares(*codes: tuple[int, int]) -> Floats:
         counts = Counts.of(np.array(codes, np.uint8), survey.sizes)
-        found: Floats = JointEstimate(survey, blocks, counts).table("a", "b").values.ravel()
+        found: Floats = (
+            LinearEstimate(JointReports(survey, blocks, counts)).table("a", "b").values.ravel()
+        )
         return found
 
     rest = ((0, 0), (1, 2), (1, 1))
@@ -130,7 +135,7 @@ def test_a_unary_report_moves_all_shares_at_once() -> None:
     randomizer = UnaryEncoding.optimized(SIZE, epsilon=2.0)
 
     def shares(totals: list[int], projection: Projection = "none") -> Floats:
-        found = SharesEstimate(survey, ("a",), randomizer, np.array(totals), n)
+        found = LinearEstimate(Tallies(survey, ("a",), randomizer, np.array(totals), n))
         return found.table("a", projection=projection).values
 
     each = 1 / (n * float(randomizer.support.gain))

@@ -14,9 +14,10 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.independent import ProductEstimate
 from protocol.estimators.inference.laws import About
 from protocol.estimators.inference.scores import inflation, weighted_law
-from protocol.estimators.joint import JointEstimate
-from protocol.estimators.shares import SharesEstimate
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import Randomizer, SubsetSelection
 from tests.enumeration import AB, BLOCKS, dense_law, keep, matrix, summing, survey_of
 
@@ -48,8 +49,8 @@ def test_cumulants_of_cells_are_those_of_all_reports(design: str) -> None:
     truth = np.array([0.2, 0.05, 0.1, 0.25, 0.3, 0.1])
     scores = np.linalg.inv(law) @ summing(AB, NAMES)
     reported = truth @ law
-    estimate = JointEstimate(AB, BLOCKS[design], drawn(reported, 10**9))
-    found = estimate.scores(NAMES)
+    estimate = LinearEstimate(JointReports(AB, BLOCKS[design], drawn(reported, 10**9)))
+    found = estimate.source.scores(NAMES)
     shares = truth @ summing(AB, NAMES)
     n = 50
     means = reported @ scores
@@ -72,7 +73,7 @@ def test_cumulants_of_cells_are_those_of_all_reports(design: str) -> None:
 def test_covariances_are_those_of_all_reports(design: str, about: About) -> None:
     law = dense_law(AB, BLOCKS[design])
     reported = np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1])
-    estimate = JointEstimate(AB, BLOCKS[design], drawn(reported))
+    estimate = LinearEstimate(JointReports(AB, BLOCKS[design], drawn(reported)))
     scores = np.linalg.inv(law) @ summing(AB, NAMES)
     shares = reported @ scores
     less = np.diag(shares) if about == "respondents" else np.outer(shares, shares)
@@ -98,18 +99,21 @@ def test_a_query_has_the_error_of_the_covariance(randomizer: Randomizer, about: 
     else:
         likely = shares @ randomizer.matrix()
     totals = np.round(4000 * likely).astype(np.int64)
-    estimate = SharesEstimate(AB, ("a", "b"), randomizer, totals, 4000)
+    estimate = LinearEstimate(Tallies(AB, ("a", "b"), randomizer, totals, 4000))
     check_errors(estimate, about)
 
 
 @pytest.mark.parametrize("about", ABOUT)
 def test_products_and_exact_counts_have_the_errors_of_their_covariances(about: About) -> None:
-    joint = JointEstimate(
-        AB, BLOCKS["independent"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1]))
+    joint = LinearEstimate(
+        JointReports(AB, BLOCKS["independent"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1])))
     )
     check_errors(ProductEstimate(joint), about)
     check_errors(
-        ExactEstimate(AB, {("a", "b"): np.array([[700, 2000, 1100], [3000, 200, 900]])}), about
+        LinearEstimate(
+            ExactTables(AB, {("a", "b"): np.array([[700, 2000, 1100], [3000, 200, 900]])})
+        ),
+        about,
     )
 
 
@@ -129,8 +133,8 @@ def check_errors(estimate: Estimate, about: About) -> None:
 @pytest.mark.parametrize("about", ABOUT)
 def test_sets_of_categories_are_cells_of_a_coarser_table(about: About) -> None:
     """All ways to ask for one set have one interval, and its complement the mirrored one."""
-    estimate = JointEstimate(
-        AB, BLOCKS["mixed"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1]), 60)
+    estimate = LinearEstimate(
+        JointReports(AB, BLOCKS["mixed"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1]), 60))
     )
     inside = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     low, high = estimate.query(NAMES, inside).interval(0.9, about)
@@ -159,7 +163,7 @@ def test_intervals_of_a_cell_cover_by_exact_sums(size: int, p: float, about: Abo
     for count in range(n + 1):
         totals = np.zeros(size, np.int64)
         totals[0], totals[1] = count, n - count
-        table = SharesEstimate(survey, ("a",), randomizer, totals, n).table("a")
+        table = LinearEstimate(Tallies(survey, ("a",), randomizer, totals, n)).table("a")
         low, high = table.interval(0.95, about)
         ends.append((low[0], high[0]))
     least, shortened = 1.0, 1.0
@@ -184,14 +188,20 @@ def test_a_table_of_cells_that_nobody_reported_is_not_certain() -> None:
     """One report: no interval of what was randomized has no width."""
     for design, about in product(BLOCKS, ABOUT):
         counts = Counts.of(np.array([[1, 2]], np.uint8), AB.sizes)
-        low, high = JointEstimate(AB, BLOCKS[design], counts).table(*NAMES).interval(0.95, about)
+        low, high = (
+            LinearEstimate(JointReports(AB, BLOCKS[design], counts))
+            .table(*NAMES)
+            .interval(0.95, about)
+        )
         assert (high - low > 0.1).all()
         assert (low >= 0).all()
         assert (high <= 1).all()
 
 
 def test_all_cells_at_once_are_held_by_wider_intervals() -> None:
-    estimate = JointEstimate(AB, BLOCKS["joint"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1])))
+    estimate = LinearEstimate(
+        JointReports(AB, BLOCKS["joint"], drawn(np.array([0.2, 0.1, 0.15, 0.15, 0.3, 0.1])))
+    )
     table = estimate.table(*NAMES)
     np.testing.assert_array_equal(
         table.interval(0.94, simultaneous=True), table.interval(1 - 0.06 / 6)
@@ -201,7 +211,7 @@ def test_all_cells_at_once_are_held_by_wider_intervals() -> None:
 
 
 def test_large_covariances_are_refused() -> None:
-    estimate = ExactEstimate(survey_of(2049), {("a",): np.ones(2049, np.int64)})
+    estimate = LinearEstimate(ExactTables(survey_of(2049), {("a",): np.ones(2049, np.int64)}))
     with pytest.raises(ValueError, match="2,049 cells: expected at most 2,048"):
         estimate.table("a").covariance()
 

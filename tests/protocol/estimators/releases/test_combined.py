@@ -14,8 +14,9 @@ from protocol.errors import SurveyError
 from protocol.estimators.counts import Counts
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
-from protocol.estimators.joint import Block, JointEstimate, mean_squared_error
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports, mean_squared_error
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Group, Release, groups_of
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, mean_p_value
@@ -109,9 +110,9 @@ def least_squares(way: Way) -> list[Floats]:
     ]
 
 
-def combined(way: Way, counts: list[Counts]) -> CombinedEstimate:
+def combined(way: Way, counts: list[Counts]) -> LinearEstimate[CombinedReleases]:
     releases = [design.of(one) for (design, _), one in zip(way, counts, strict=True)]
-    return CombinedEstimate(SURVEY, tuple(releases))
+    return LinearEstimate(CombinedReleases(SURVEY, tuple(releases)))
 
 
 def drawn(generator: np.random.Generator, way: Way) -> list[Counts]:
@@ -258,8 +259,10 @@ def test_tables_agree_on_what_they_have_in_common(seed: int, way: str) -> None:
 @pytest.mark.parametrize("names", TABLES)
 def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
     [counts] = drawn(np.random.default_rng(2), WAYS["final alone"])
-    alone = JointEstimate(SURVEY, CLUSTERS, counts)
-    estimate = CombinedEstimate(SURVEY, (Release.of_reports(alone),), alone)
+    alone = LinearEstimate(JointReports(SURVEY, CLUSTERS, counts))
+    estimate = LinearEstimate(
+        CombinedReleases(SURVEY, (Release.of_reports(alone.source),), alone.source)
+    )
     one, other = estimate.table(*names), alone.table(*names)
     assert np.allclose(one.values, other.values, atol=1e-13)
     for found, expected in (
@@ -279,7 +282,7 @@ def test_one_release_is_estimated_as_by_itself(names: tuple[str, ...]) -> None:
         for found, expected in ends:
             assert np.allclose(found, expected, atol=1e-9, equal_nan=True)
         assert np.allclose(one.covariance(about), other.covariance(about), atol=1e-12)
-    assert repr(estimate) == "<CombinedEstimate: n=40, 1 releases>"
+    assert repr(estimate) == "<LinearEstimate from <CombinedReleases: n=40, 1 releases>>"
 
 
 @pytest.mark.parametrize("about", ABOUT)
@@ -289,9 +292,11 @@ def test_a_query_of_one_release_has_the_interval_it_has_by_itself(
 ) -> None:
     """Both go by three cumulants, of the answers as estimated and of the reports as they are."""
     [counts] = expected_reports(WAYS["final alone"])
-    alone = JointEstimate(SURVEY, CLUSTERS, counts)
-    estimate = CombinedEstimate(SURVEY, (Release.of_reports(alone),), alone)
-    weights = np.random.default_rng(7).normal(size=estimate.sizes_of(names))
+    alone = LinearEstimate(JointReports(SURVEY, CLUSTERS, counts))
+    estimate = LinearEstimate(
+        CombinedReleases(SURVEY, (Release.of_reports(alone.source),), alone.source)
+    )
+    weights = np.random.default_rng(7).normal(size=estimate.survey.sizes_of(names))
     found = estimate.query(names, weights).interval(0.95, about)
     expected = alone.query(names, weights).interval(0.95, about)
     width = float(expected.high - expected.low)
@@ -340,7 +345,7 @@ def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
     counts = expected_reports(WAYS[way])
     estimate, n = combined(WAYS[way], counts), counts[0].n
     for names in TABLES:
-        found = estimate.combination(names)
+        found = estimate.source.combination(names)
         takes, law = summing(SURVEY, names), found.law()
         weights = np.random.default_rng(3).normal(size=found.values.shape)
         ofs = found.sum_law(weights)
@@ -359,7 +364,7 @@ def test_third_cumulants_are_those_of_the_weights_and_laws(way: str) -> None:
 def test_the_law_has_the_variance_of_the_errors_at_the_estimate(way: Way) -> None:
     estimate = combined(way, expected_reports(way))
     for names in tables_of(way):
-        table, found = estimate.table(*names), estimate.combination(names)
+        table, found = estimate.table(*names), estimate.source.combination(names)
         for about, errors in (
             (ABOUT[0], table.standard_errors),
             (ABOUT[1], table.population_errors),
@@ -417,13 +422,13 @@ def test_no_release_alone_has_a_smaller_error_by_design() -> None:
         cluster = (Block(("a", "c"), keep(4, p * 0.9)), Block(("b",), keep(3, p)))
         reports = Counts.from_table(np.full(SURVEY.sizes, n, np.int64))
         releases = tuple(
-            Release.of_reports(JointEstimate(SURVEY, blocks, reports))
+            Release.of_reports(JointReports(SURVEY, blocks, reports))
             for blocks in (singles, cluster)
         )
         for names in (("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")):
             # Of uniform answers all cells have the same variance, which is that of the design.
             errors = [
-                CombinedEstimate(SURVEY, used).table(*names).standard_errors
+                LinearEstimate(CombinedReleases(SURVEY, used)).table(*names).standard_errors
                 for used in (releases, releases[:1], releases[1:])
             ]
             both, first, second = (float(np.asarray(e).reshape(-1)[0]) ** 2 for e in errors)
@@ -447,15 +452,15 @@ def test_what_cannot_be_combined_is_refused() -> None:
         with pytest.raises(SurveyError):
             estimate.table(*bad)
     with pytest.raises(ValueError, match="at least one release"):
-        CombinedEstimate(SURVEY, ())
+        LinearEstimate(CombinedReleases(SURVEY, ()))
     of_one = Release(groups_of(APART), {("a",): Counts.from_table(np.array([1, 2]))})
     of_two = Release(groups_of(APART), {("b",): Counts.from_table(np.array([1, 2, 1]))})
     with pytest.raises(ValueError, match="more than two numbers"):
-        CombinedEstimate(SURVEY, (of_one, of_two, *estimate.releases))
+        LinearEstimate(CombinedReleases(SURVEY, (of_one, of_two, *estimate.source.releases)))
     with pytest.raises(ValueError, match=r"no release has c$"):
-        CombinedEstimate(SURVEY, (of_one, of_two)).table("c")
+        LinearEstimate(CombinedReleases(SURVEY, (of_one, of_two))).table("c")
     with pytest.raises(ValueError, match="no release has a, b together"):
-        CombinedEstimate(SURVEY, (of_one, of_two)).table("a", "b")
+        LinearEstimate(CombinedReleases(SURVEY, (of_one, of_two))).table("a", "b")
 
 
 def test_a_release_is_of_one_total_and_keeps_or_draws_uniformly() -> None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import dependences
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import Block, JointEstimate
-from protocol.estimators.releases.combined import CombinedEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.release import Release, groups_of
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import cluster, matched_blocks
@@ -38,7 +39,7 @@ def by_design(blocks: tuple[Block, ...]) -> Release:
 
 def mean_variance(*releases: Release) -> float:
     """Over the cells of all pairs. It is the same whatever the answers are."""
-    estimate = CombinedEstimate(ADULT, releases)
+    estimate = LinearEstimate(CombinedReleases(ADULT, releases))
     squares = []
     for table in estimate.pairs():
         assert table.standard_errors is not None
@@ -105,9 +106,11 @@ def test_the_error_falls(p: float) -> None:
         totals = layout.counted(layout.cells_of(reported))
         blocks = negotiation.from_totals(totals).blocks
         counts = Counts.of(randomized(records, blocks, generator), ADULT.sizes)
-        final = JointEstimate(ADULT, blocks, counts)
-        releases = (*negotiation.releases(totals), Release.of_reports(final))
-        found.append((error(final), error(CombinedEstimate(ADULT, releases, final))))
+        final = LinearEstimate(JointReports(ADULT, blocks, counts))
+        releases = (*negotiation.releases(totals), Release.of_reports(final.source))
+        found.append(
+            (error(final), error(LinearEstimate(CombinedReleases(ADULT, releases, final.source))))
+        )
     before, after = np.array(found).T
     worse = after - before
     assert worse.mean() < 3 * worse.std(ddof=1) / math.sqrt(runs)

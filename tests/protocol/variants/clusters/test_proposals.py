@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import debiased_dependences, raw_dependences
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import Envelope, Message, PartyId
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
@@ -48,7 +49,9 @@ def test_pair_tables_of_reports_say_what_the_reports_say(way: Dependence, p: flo
     found = variant.negotiation.from_totals(tables).dependences
     counts = Counts.of(reports.codes, THREEFOLD.sizes)
     learn = raw_dependences if way == "rr" else debiased_dependences
-    whole = learn(JointEstimate(THREEFOLD, variant.negotiation.pilot, counts), measure="auto")
+    whole = learn(
+        LinearEstimate(JointReports(THREEFOLD, variant.negotiation.pilot, counts)), measure="auto"
+    )
     assert np.allclose(found.matrix, whole.matrix, atol=1e-12)
     assert np.allclose(found.deviations, whole.deviations, atol=1e-12)
     assert found.epsilon == pytest.approx(whole.epsilon, abs=1e-12)

@@ -131,7 +131,7 @@ def test_clusters_are_those_of_algorithm_1_on_what_was_learned(way: Dependence, 
     assert cluster(learned, THREEFOLD, tv=6, td=td) == expected
     estimate = variant.estimate(result)
     final = variant.final(result)
-    assert final.blocks == matched_blocks(THREEFOLD, expected, p=SURE)
+    assert final.source.blocks == matched_blocks(THREEFOLD, expected, p=SURE)
     for names in (("a",), ("a", "b"), ("c", "a"), THREEFOLD.names):
         for made in (estimate, final):
             assert np.allclose(made.table(*names).values, records.distribution(names), atol=1e-9)

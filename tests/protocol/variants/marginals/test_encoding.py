@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from protocol.errors import SurveyError
-from protocol.estimators.tabulated import ExactEstimate
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.exact import ExactTables
 from protocol.randomizers import join_codes, split_codes
 from protocol.randomizers.marginals import MarginalPlan
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 
@@ -57,10 +58,10 @@ def test_codes_come_back_from_their_bits() -> None:
 
 def test_exact_tables_come_back() -> None:
     encoded = encoded_records()
-    exact = ExactEstimate(
-        ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)}
+    exact = LinearEstimate(
+        ExactTables(ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)})
     )
-    estimate = EncodedEstimate(SURVEY, exact)
+    estimate = LinearEstimate(DecodedBits(SURVEY, exact))
     for names in (("a",), ("b",), ("c", "a"), ("b", "a", "c")):
         table = estimate.table(*names)
         np.testing.assert_allclose(table.values, RECORDS.distribution(names), atol=1e-15)
@@ -77,8 +78,10 @@ def test_exact_tables_come_back() -> None:
 def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     plan = MarginalPlan.with_epsilon("MargPS", d=6, k=3, epsilon=2.0)
     reports = plan.randomize(ENCODING.cells(RECORDS), seeded())
-    bits = MarginalEstimate(survey=ENCODING.binary, counts=MarginalCounts.of(plan, reports))
-    estimate = EncodedEstimate(SURVEY, bits)
+    bits = LinearEstimate(
+        ReleasedMarginals(survey=ENCODING.binary, counts=MarginalCounts.of(plan, reports))
+    )
+    estimate = LinearEstimate(DecodedBits(SURVEY, bits))
     raw = bits.table("a bit 1", "a bit 0", "b")
     assert np.abs(raw.values[1, 1]).max() > 0
     found = estimate.table("a", "b")
@@ -97,15 +100,15 @@ def test_codes_without_a_category_are_dropped_from_noisy_tables() -> None:
     assert abs(found.values.sum() - 1) > 1e-3
     assert rescaled.standard_errors is rescaled.population_errors is None
     assert estimate.table("a", "b", projection="clip").values.sum() == pytest.approx(1)
-    assert (estimate.n, repr(estimate)[:17]) == (200, "<EncodedEstimate:")
+    assert (estimate.n, repr(estimate.source)[:13]) == (200, "<DecodedBits:")
     with pytest.raises(ValueError, match="5 attributes"):
         estimate.table("a", "c")
 
 
 def test_what_is_not_the_encoding_s_is_refused() -> None:
     encoded = encoded_records()
-    exact = ExactEstimate(
-        ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)}
+    exact = LinearEstimate(
+        ExactTables(ENCODING.binary, {encoded.survey.names: encoded.counts(encoded.survey.names)})
     )
     for names in (("a bit 1",), ("a bit 0", "a bit 1"), ("a bit 0",), ("b", "c bit 2", "c bit 1")):
         with pytest.raises(ValueError, match="expected all bits of each attribute"):
@@ -113,7 +116,7 @@ def test_what_is_not_the_encoding_s_is_refused() -> None:
     with pytest.raises(ValueError, match="projected by 'clip'"):
         ENCODING.decode(exact.table("b", projection="clip"))
     with pytest.raises(ValueError, match="survey's bits"):
-        EncodedEstimate(survey_of(3, 2), exact)
+        LinearEstimate(DecodedBits(survey_of(3, 2), exact))
     with pytest.raises(SurveyError, match="another survey"):
         ENCODING.cells(encoded)
     wide = survey_of(2**9, 2**9, 2**9)
@@ -125,6 +128,8 @@ def test_what_is_not_the_encoding_s_is_refused() -> None:
 def test_nothing_to_rescale_is_refused() -> None:
     bits = binary_encoding(survey_of(3))
     records = Records(bits.binary, np.array([[1, 1]]))
-    exact = ExactEstimate(bits.binary, {bits.binary.names: records.counts(bits.binary.names)})
+    exact = LinearEstimate(
+        ExactTables(bits.binary, {bits.binary.names: records.counts(bits.binary.names)})
+    )
     with pytest.raises(ValueError, match=r"total of 0\.0"):
         bits.decode(exact.table(*bits.binary.names), rescaled=True)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.marginals import METHODS, MarginalPlan, Method, Unary
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.encoding import EncodedEstimate, binary_encoding
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.encoding import DecodedBits, binary_encoding
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from protocol.variants.marginals.laws import _of_bits
 
 D = 3
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 
 def estimated(
     plan: MarginalPlan, cells: NDArray[np.uint32], generator: np.random.Generator
-) -> MarginalEstimate:
+) -> LinearEstimate[ReleasedMarginals]:
     """From reports of respondents with these records, drawn by their law."""
     choices = generator.integers(plan.choices, size=len(cells)).astype(np.uint32)
     size = plan.randomizer.size
@@ -44,7 +45,7 @@ def estimated(
         rest = generator.multinomial(reports - kept.sum(axis=1), np.full(size, 1 / size))
         totals = (kept + rest)[:, 1:] if plan.transformed else kept + rest
     counts = MarginalCounts(plan=plan, reports=reports, totals=totals.astype(np.int64))
-    return MarginalEstimate(survey=SURVEY, counts=counts)
+    return LinearEstimate(ReleasedMarginals(survey=SURVEY, counts=counts))
 
 
 def drawn(n: int, generator: np.random.Generator) -> NDArray[np.uint32]:
@@ -90,7 +91,7 @@ def test_the_variance_at_the_estimate_is_that_of_the_standard_error(
         estimate = estimate.consistent()
     for names in (("b",), ("c", "a")):
         table: Any = estimate.table(*names)
-        law = estimate._law(names)
+        law = estimate.source._law(names)
         assert isinstance(law, CumulantLaw)
         np.testing.assert_allclose(law.values, table.values, atol=1e-12)
         sides: list[tuple[About, Floats]] = [
@@ -203,7 +204,7 @@ def test_what_nobody_reported_on_is_unknown() -> None:
         reports=np.array([5, 0, 0]),
         totals=np.array([[2, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]),
     )
-    estimate = MarginalEstimate(survey=SURVEY, counts=counts)
+    estimate = LinearEstimate(ReleasedMarginals(survey=SURVEY, counts=counts))
     assert np.isnan(estimate.table("a", "c").interval()).all()
     assert np.isfinite(estimate.table("a", "b").interval()).all()
 
@@ -213,8 +214,8 @@ def test_categories_have_the_intervals_of_their_codes() -> None:
     binary = binary_encoding(survey).binary
     plan = MarginalPlan.with_epsilon("InpPS", d=2, k=2, epsilon=2.0)
     counts = MarginalCounts(plan=plan, reports=np.array([40]), totals=np.array([[10, 15, 9, 6]]))
-    bits = MarginalEstimate(survey=binary, counts=counts)
-    found = EncodedEstimate(survey, bits).table("x")
+    bits = LinearEstimate(ReleasedMarginals(survey=binary, counts=counts))
+    found = LinearEstimate(DecodedBits(survey, bits)).table("x")
     for about in ("respondents", "population"):
         for ends, expected in zip(
             found.interval(about=about),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from protocol.accounting.events import Derived, OneOf, Plain, Public, Randomized
 from protocol.crypto.randomness import Stream
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError
+from protocol.estimators.linear import LinearEstimate
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.marginals import MarginalPlan, report_bits
 from protocol.session.roles import Seen
@@ -21,8 +22,8 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.transcript.entries import Sent
 from protocol.variants import InpHT, InpPS, InpRR, MargHT, MargPS, MargRR
-from protocol.variants.marginals.encoding import EncodedEstimate
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.encoding import DecodedBits
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from protocol.variants.marginals.variant import Bits, Counted, MarginalRelease, Request
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
@@ -113,7 +114,7 @@ def test_estimates_come_near_the_truth_and_the_ledger_has_epsilon(
     charter = charter_of(variant, parties=30)
     outcome = rehearsed(charter, holdings_of(charter, records))
     estimate = variant.estimate(outcome.published)
-    assert isinstance(estimate, MarginalEstimate)
+    assert isinstance(estimate.source, ReleasedMarginals)
     for names in (("a1", "a3"), ("a0", "a2"), ("a2",)):
         table = estimate.table(*names)
         assert table.standard_errors is not None
@@ -142,7 +143,8 @@ def test_categories_are_encoded_and_decoded() -> None:
     charter = charter_of(variant, parties=30)
     outcome = rehearsed(charter, holdings_of(charter, records))
     estimate = variant.estimate(outcome.published)
-    assert isinstance(estimate, EncodedEstimate)
+    assert isinstance(estimate, LinearEstimate)
+    assert isinstance(estimate.source, DecodedBits)
     table = estimate.table("smokes", "drinks")
     assert table.standard_errors is not None
     distance = np.abs(table.values - records.distribution(["smokes", "drinks"]))

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.counts import Counts
-from protocol.estimators.joint import Block, JointEstimate
+from protocol.estimators.joint import Block, JointReports
+from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.tables import Estimated
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate, Pooling
+from protocol.variants.marginals.estimate import Pooling, ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.tiers import thinned
@@ -48,12 +49,14 @@ def binary_attribute(name: str) -> Attribute:
     return Attribute(name=name, categories=("no", "yes"))
 
 
-def reported(plan: MarginalPlan, n: int = 400, seed: int = 1) -> MarginalEstimate:
+def reported(plan: MarginalPlan, n: int = 400, seed: int = 1) -> LinearEstimate[ReleasedMarginals]:
     """An estimate from skewed records with dependences."""
     generator = np.random.default_rng(seed)
     cells = generator.choice(2**plan.d, n, p=generator.dirichlet(np.full(2**plan.d, 0.5)))
     reports = plan.randomize(cells.astype(np.uint8), seeded(seed))
-    return MarginalEstimate(survey=binary_survey(plan.d), counts=MarginalCounts.of(plan, reports))
+    return LinearEstimate(
+        ReleasedMarginals(survey=binary_survey(plan.d), counts=MarginalCounts.of(plan, reports))
+    )
 
 
 # Every outcome of few respondents
@@ -163,9 +166,11 @@ def test_estimates_and_covariances_are_unbiased_over_every_outcome(
             totals=np.array(totals).reshape(plan.choices, -1),
         )
         for pooling in poolings:
-            estimate = MarginalEstimate(survey=survey, counts=counts, pooling=pooling)
+            estimate = LinearEstimate(
+                ReleasedMarginals(survey=survey, counts=counts, pooling=pooling)
+            )
             for names in asked:
-                covariance = estimate.covariance(*names, population=population)
+                covariance = estimate.source.covariance(*names, population=population)
                 table = estimate.table(*names).values.reshape(-1)
                 sums = moments.setdefault(
                     (reports, pooling, names),
@@ -216,11 +221,13 @@ def test_inp_ps_is_rr_joint() -> None:
     codes = np.stack([answers >> 2, answers >> 1 & 1, answers & 1], axis=1)
     survey = binary_survey(3)
     assert isinstance(plan.randomizer, KeepUniform)
-    joint = JointEstimate(
-        survey, (Block(survey.names, plan.randomizer),), Counts.of(codes, survey.sizes)
+    joint = LinearEstimate(
+        JointReports(
+            survey, (Block(survey.names, plan.randomizer),), Counts.of(codes, survey.sizes)
+        )
     )
     counts = MarginalCounts.of(plan, MarginalReports(np.zeros(n, np.uint8), answers))
-    estimate = MarginalEstimate(survey=survey, counts=counts)
+    estimate = LinearEstimate(ReleasedMarginals(survey=survey, counts=counts))
     for names in (("a",), ("c", "a"), ("b", "c")):
         expected, found = joint.table(*names), estimate.table(*names)
         assert found.categories == expected.categories
@@ -240,7 +247,7 @@ def test_inp_ps_is_rr_joint() -> None:
 def test_all_ways_to_ask_give_one_answer(method: Method) -> None:
     estimate = reported(PLANS[method])
     for each in (estimate, estimate.consistent()):
-        every, pairs = each.every(), each.pairs()
+        every, pairs = each.source.every(), each.pairs()
         assert every.names == PAIRS
         weights = np.array([[1.0, -2.0], [0.5, 3.0]])
         for i, names in enumerate(every.names):
@@ -256,7 +263,7 @@ def test_all_ways_to_ask_give_one_answer(method: Method) -> None:
                 (False, turned.standard_errors),
                 (True, turned.population_errors),
             ):
-                covariance = each.covariance(*names[::-1], population=population)
+                covariance = each.source.covariance(*names[::-1], population=population)
                 assert errors is not None
                 np.testing.assert_allclose(
                     np.diagonal(covariance), errors.reshape(-1) ** 2, atol=1e-15
@@ -280,8 +287,8 @@ def test_many_tables_are_those_asked_for_one_by_one(method: Method, d: int, k: i
     cells = np.random.default_rng(d).integers(0, 2**d, 20_000).astype(np.uint32)
     survey = Survey("many", tuple(binary_attribute(f"q{i}") for i in range(d)))
     counts = MarginalCounts.of(plan, plan.randomize(cells, seeded()))
-    estimate = MarginalEstimate(survey=survey, counts=counts)
-    every = estimate.every()
+    estimate = LinearEstimate(ReleasedMarginals(survey=survey, counts=counts))
+    every = estimate.source.every()
     for i in range(0, len(every.names), 23):
         table = estimate.table(*every.names[i])
         np.testing.assert_allclose(every.values[i], table.values.reshape(-1), atol=1e-15)
@@ -301,7 +308,7 @@ def test_three_attributes_in_any_order() -> None:
         np.testing.assert_array_equal(turned.values, table.values.transpose(order))
         found = estimate.query(names, weights)
         assert found.value == pytest.approx(float((turned.values * weights).sum()), abs=1e-13)
-        covariance = estimate.covariance(*names, population=False)
+        covariance = estimate.source.covariance(*names, population=False)
         w = weights.reshape(-1)
         assert found.standard_error == pytest.approx(float(np.sqrt(w @ covariance @ w)), rel=1e-12)
     # The transforms work in place, but not on what was given.
@@ -318,15 +325,15 @@ def test_consistent_tables_agree_and_are_the_least_squares_ones(method: Method) 
             np.testing.assert_allclose(
                 agreed.table(*names).values.sum(axis=axis), agreed.table(name).values, atol=1e-14
             )
-    own = estimate.every().values
+    own = estimate.source.every().values
     if plan.by_input:
-        np.testing.assert_array_equal(agreed.every().values, own)
+        np.testing.assert_array_equal(agreed.source.every().values, own)
         return
-    assert np.abs(own - agreed.every().values).max() > 1e-3
+    assert np.abs(own - agreed.source.every().values).max() > 1e-3
     if method == "MargHT":
         return  # Its weights are per coefficient, not per table.
     # The nearest marginals of any signed joint table of total 1: least squares over its 8 cells.
-    root = np.sqrt(np.repeat(estimate.counts.reports, 4))[:, None]
+    root = np.sqrt(np.repeat(estimate.source.counts.reports, 4))[:, None]
     cells = np.array(list(itertools.product((0, 1), repeat=3)))
     sets = list(itertools.combinations(range(3), 2))
     summing = np.array(
@@ -337,12 +344,14 @@ def test_consistent_tables_agree_and_are_the_least_squares_ones(method: Method) 
         ]
     )
     joint = np.linalg.lstsq(root * summing, root[:, 0] * own.reshape(-1), rcond=None)[0]
-    np.testing.assert_allclose(agreed.every().values.reshape(-1), summing @ joint, atol=1e-12)
+    np.testing.assert_allclose(
+        agreed.source.every().values.reshape(-1), summing @ joint, atol=1e-12
+    )
 
 
 def test_a_table_of_fewer_attributes_takes_all_that_hold_it() -> None:
     estimate = reported(PLANS["MargPS"])
-    counts = estimate.counts
+    counts = estimate.source.counts
     n_ab, n_ac, _ = counts.reports.tolist()
     ab, ac = (estimate.table("a", name).values.sum(axis=1) for name in "bc")
     expected = (n_ab * ab + n_ac * ac) / (n_ab + n_ac)
@@ -354,7 +363,7 @@ def test_what_nobody_reports_on_is_uniform_and_unknown() -> None:
         plan = PLANS[method]
         choices = np.zeros(5, np.uint8)
         counts = MarginalCounts.of(plan, MarginalReports(choices, choices))
-        estimate = MarginalEstimate(survey=binary_survey(3), counts=counts)
+        estimate = LinearEstimate(ReleasedMarginals(survey=binary_survey(3), counts=counts))
         table = estimate.table("b", "c")
         if method != "InpHT":  # Its first coefficient is that of c.
             np.testing.assert_array_equal(table.values, 0.25)
@@ -383,12 +392,12 @@ def test_attributes_beyond_the_plan_are_refused() -> None:
 
 
 def test_estimates_of_other_surveys_are_refused() -> None:
-    counts = reported(PLANS["MargPS"]).counts
+    counts = reported(PLANS["MargPS"]).source.counts
     for survey in (binary_survey(2), survey_of(2, 3, 2)):
         with pytest.raises(ValueError, match="expected 3 of size 2"):
-            MarginalEstimate(survey=survey, counts=counts)
+            LinearEstimate(ReleasedMarginals(survey=survey, counts=counts))
     with pytest.raises(ValueError, match="pooling 'all'"):
-        MarginalEstimate(survey=binary_survey(3), counts=counts, pooling="all")
+        LinearEstimate(ReleasedMarginals(survey=binary_survey(3), counts=counts, pooling="all"))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.marginals import METHODS, MarginalPlan, MarginalReports, Method
 from protocol.variants.marginals.counts import MarginalCounts
-from protocol.variants.marginals.estimate import MarginalEstimate
+from protocol.variants.marginals.estimate import ReleasedMarginals
 from tests.enumeration import survey_of
 from tests.scripted import seeded
 from tests.statistical import ALPHA, WRONG, mean_p_value
@@ -41,10 +42,12 @@ def test_errors_are_those_of_repeated_runs(method: Method) -> None:
         cut = slice(run * n, (run + 1) * n)
         counts = MarginalCounts.of(plan, MarginalReports(choices[cut], answers[cut]))
         for used, slopes in values.items():
-            found = MarginalEstimate(
-                survey=survey,
-                counts=MarginalCounts(plan=used, reports=counts.reports, totals=counts.totals),
-            ).every()
+            found = LinearEstimate(
+                ReleasedMarginals(
+                    survey=survey,
+                    counts=MarginalCounts(plan=used, reports=counts.reports, totals=counts.totals),
+                )
+            ).source.every()
             slopes.append(float((found.values * centred).sum() / (centred**2).sum()))
             if used == plan:
                 for factor, differences in excess.items():

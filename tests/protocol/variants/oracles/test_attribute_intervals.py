@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from protocol.estimators.inference.cumulants import CumulantLaw
 from protocol.estimators.inference.laws import About
+from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform, Randomizer
 from protocol.randomizers.oracles.unary import UnaryEncoding
 from protocol.randomizers.table import KeepElseTable
@@ -26,11 +27,13 @@ SKEWED = KeepElseTable(threshold=2**63, weights=(2**63, 2**62, 2**62))
 
 def estimate_of(
     totals: list[int], asked: int, people: int, randomizer: Randomizer = KEEP
-) -> AttributeShares:
+) -> LinearEstimate[AttributeShares]:
     counts = np.array(totals)
     nobody = np.zeros(3, np.int64)
-    return AttributeShares(
-        SURVEY, (randomizer, randomizer), (counts, nobody), np.array([asked, 0]), people
+    return LinearEstimate(
+        AttributeShares(
+            SURVEY, (randomizer, randomizer), (counts, nobody), np.array([asked, 0]), people
+        )
     )
 
 

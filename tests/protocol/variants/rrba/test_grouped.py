@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import About
+from protocol.estimators.linear import LinearEstimate
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.rrba.blocks import ReportLaw, Running, weights_of
-from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA
 from tests.tiers import thinned
 
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 
 def asked(
     variant: RRBA, law: Floats, blocks: list[int], generator: np.random.Generator
-) -> GroupedEstimate:
+) -> LinearEstimate[GroupTables]:
     """One survey of people who are drawn from a population, each about one group."""
     plan = variant.plan
     running = Running(plan.cells, np.array(plan.thresholds) / WORDS)
@@ -140,7 +141,7 @@ def test_a_query_of_a_set_is_the_sum_of_its_cells() -> None:
 def test_the_more_have_reported_of_all_the_less_sampling_adds() -> None:
     law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
     one = asked(RRBA(survey=SURVEY, k=1, p=0.9, block=90), law, [90], np.random.default_rng(3))
-    whole = GroupedEstimate(SURVEY, one.groups, one.groups[0].n)
+    whole = LinearEstimate(GroupTables(SURVEY, one.source.groups, one.source.groups[0].n))
     (low, high), narrow = one.table("a0").interval(), whole.table("a0").interval()
     assert (high - low > 1.2 * (narrow.high - narrow.low)).all()
     for about in (one, whole):
@@ -208,8 +209,8 @@ def test_the_worth_of_the_last_two_blocks_is_that_of_their_reports() -> None:
     variant = RRBA(survey=SURVEY, k=3, p=0.5, release="last-two", block=50)
     law = np.random.default_rng(2).dirichlet(np.ones(12)).reshape(SIZES)
     estimate = asked(variant, law, [100, 50, 50], np.random.default_rng(3))
-    assert estimate.groups[0].n == 200
-    assert estimate.groups[0].worth == pytest.approx(100)
+    assert estimate.source.groups[0].n == 200
+    assert estimate.source.groups[0].worth == pytest.approx(100)
     ends = [
         np.array(estimate.table("a0").interval(about=about))
         for about in ("respondents", "population")

@@ -18,7 +18,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.testing import contract
 from protocol.transcript.entries import Delivered, Sent
 from protocol.variants.rrba.blocks import Running, weights_of
-from protocol.variants.rrba.grouped import GroupedEstimate
+from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA, Answers, Block, Question, Released
 from protocol.wire.codec import decode_envelope
 from scenarios import EXECUTORS
@@ -167,7 +167,7 @@ def test_estimates_come_near_the_truth_and_know_their_errors() -> None:
     variant = RRBA(survey=survey, p=0.6, mix=0.5, block=10, max_records=100)
     outcome = recorded(variant, records, parties=40)
     estimate = variant.estimate(outcome.published)
-    assert isinstance(estimate, GroupedEstimate)
+    assert isinstance(estimate.source, GroupTables)
     assert estimate.n == 4000
     for names in (("a0", "a2"), ("a3", "a1"), ("a4",)):
         table = estimate.table(*names)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.joint import JointEstimate
+from protocol.estimators.joint import JointReports
 from protocol.messages import Message
 from protocol.variants import RRIndependent
 from scenarios.datasets.town import TOWN, town
@@ -199,7 +199,7 @@ class AdjustedReports(RRIndependent, frozen=True):
 
     def estimate(self, result: Message) -> Estimate:
         joint = super().estimate(result)
-        assert isinstance(joint, JointEstimate)
+        assert isinstance(joint.source, JointReports)
         return AdjustedEstimate.of(joint)
 
 

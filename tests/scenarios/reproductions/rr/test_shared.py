@@ -144,11 +144,11 @@ def test_drawn_tables_have_the_law_of_estimates_from_randomized_records(
 def test_reports_by_blocks_are_randomized_block_by_block() -> None:
     records = people()
     sure = report(records, blocks_of(SURE, "ca", "b"), Stream(bytes(32)))
-    np.testing.assert_array_equal(sure.counts.table((0, 1, 2)), records.counts(SURVEY.names))
+    np.testing.assert_array_equal(sure.source.counts.table((0, 1, 2)), records.counts(SURVEY.names))
     noisy = report(records, blocks_of(0.3, "ca", "b"), Stream(bytes(32)))
     assert noisy.n == 300
-    assert not np.array_equal(noisy.counts.table((0, 1, 2)), records.counts(SURVEY.names))
-    assert [block.attributes for block in noisy.blocks] == [("c", "a"), ("b",)]
+    assert not np.array_equal(noisy.source.counts.table((0, 1, 2)), records.counts(SURVEY.names))
+    assert [block.attributes for block in noisy.source.blocks] == [("c", "a"), ("b",)]
 
 
 def test_the_methods_differ_as_they_should() -> None:
@@ -165,7 +165,7 @@ def test_the_methods_differ_as_they_should() -> None:
         np.testing.assert_allclose(method((1, 2)).shape, (3, 2), err_msg=name)
     # a and c are in one cluster, so nothing of their dependence is lost there.
     assert error[CLUSTERS] < error[INDEPENDENT + ADJUSTED] < error[INDEPENDENT]
-    np.testing.assert_allclose(methods[RANDOMIZED]((0, 2)), alone.counts.table((0, 2)))
+    np.testing.assert_allclose(methods[RANDOMIZED]((0, 2)), alone.source.counts.table((0, 2)))
     a, b = (alone.table(name, projection="clip").values for name in "ab")
     np.testing.assert_allclose(methods[INDEPENDENT]((0, 1)), 3000 * np.multiply.outer(a, b))
     cluster = together.table("a", "c", projection="clip").values

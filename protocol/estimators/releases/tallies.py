@@ -1,4 +1,4 @@
-"""Estimates of shares from tallies of the reports of one randomizer."""
+"""Shares from tallies of the reports of one randomizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, left_by_sampling
 from protocol.estimators.inference.laws import (
     About,
@@ -22,14 +21,14 @@ from protocol.estimators.inference.laws import (
 from protocol.estimators.inference.scores import (
     Scores,
     check_covariance,
+    law_of_mean,
     multinomial,
-    two_valued,
 )
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
+from protocol.estimators.linear import Source
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     change_by_one,
     standard_error,
     standard_errors,
@@ -41,7 +40,7 @@ from protocol.surveys.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class SharesEstimate(Estimate):
+class Tallies(Source):
     """The joint distribution of some attributes that one randomizer randomized together.
 
     Args:
@@ -51,8 +50,7 @@ class SharesEstimate(Estimate):
         totals: of ``Randomizer.tally``, over all reports.
         reports: how many there are.
         of: the number of respondents of whom those who reported are a simple random sample, and
-            whom intervals and covariances about the respondents are about; all reported if None.
-            Standard errors are about those who reported.
+            whom errors about the respondents are about; all reported if None.
 
     Raises:
         SurveyError: an unknown or repeated name.
@@ -68,7 +66,7 @@ class SharesEstimate(Estimate):
     of: int | None = None
 
     def __post_init__(self) -> None:
-        cells = int(np.prod(self.sizes_of(self.names)))
+        cells = int(np.prod(self.survey.sizes_of(self.names)))
         if self.randomizer.size != cells:
             raise ValueError(
                 f"randomizer of size {self.randomizer.size}, expected {cells} combinations of "
@@ -82,15 +80,20 @@ class SharesEstimate(Estimate):
             raise ValueError(f"{len(self.totals)} counts do not fit the randomizer")
 
     def __repr__(self) -> str:
-        return f"<SharesEstimate: {', '.join(self.names)}, n={self.n}>"
+        return f"<Tallies: {', '.join(self.names)}, n={self.n}>"
 
     @property
     def n(self) -> int:
         """The number of reports."""
         return self.reports
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
-        """The estimated joint distribution of some of the attributes, in any order.
+    @property
+    def clusters(self) -> Sequence[tuple[str, ...]]:
+        """All of the attributes."""
+        return (self.names,)
+
+    def cells(self, names: tuple[str, ...]) -> Cells:
+        """The estimated joint distribution of some of the attributes.
 
         Errors are of the estimated shares, by ``Randomizer.sum_variances``; where these are not
         known, a table of all attributes has them by ``Randomizer.variances``, and one of fewer has
@@ -98,41 +101,20 @@ class SharesEstimate(Estimate):
 
         Raises:
             SurveyError: an unknown or repeated name.
-            ValueError: no name, one that was not reported on, or an unknown projection.
+            ValueError: no name, or one that was not reported on.
         """
         cells = self._cells(names)
         shares = self._shares()
         values = sums_of(cells, shares, int(cells.max()) + 1)
         given = self._variances(shares, cells)
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         law = DeferredLaw(partial(self._law, cells, sizes), partial(self._covariance, cells))
-        if given is None:
-            return self._table(
-                names,
-                projection,
-                np.ascontiguousarray(values.reshape(sizes)),
-                standard_errors=None,
-                population_errors=None,
-                law=law,
-            )
-        return self._table(
-            names,
-            projection,
-            np.ascontiguousarray(values.reshape(sizes)),
-            standard_errors=self._errors(shares, cells, given, 0.0).reshape(sizes),
-            population_errors=self._errors(shares, cells, given, 1.0).reshape(sizes),
-            law=law,
+        given_errors, sampled_errors = (
+            None if given is None else self._errors(shares, cells, given, part).reshape(sizes)
+            for part in (self._left(), 1.0)
         )
-
-    def respondents_errors(self, name: str) -> Floats | None:
-        """The standard errors of an attribute's shares about all ``of`` respondents.
-
-        Raises:
-            SurveyError, ValueError: as ``table``.
-        """
-        cells, shares = self._cells((name,)), self._shares()
-        given = self._variances(shares, cells)
-        return None if given is None else self._errors(shares, cells, given, self._left())
+        values = np.ascontiguousarray(values.reshape(sizes))
+        return Cells(values, given_errors, sampled_errors, law, self.reports)
 
     def _errors(
         self, shares: Floats, cells: NDArray[np.intp], given: Floats, sampled: float
@@ -172,16 +154,13 @@ class SharesEstimate(Estimate):
         many = expected > 1
         return -np.where(many, 1.0, expected) / gain, np.where(many, 1.0, 1 - expected) / gain
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
-        """The mean over the respondents of a weight that depends on some of the attributes.
-
-        Raises:
-            SurveyError, ValueError: as ``Estimate.query``.
-        """
-        per_cell = weights.reshape(-1)[self._cells(names)]
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+        """The mean over the respondents of a weight that depends on some of the attributes."""
+        cells = self._cells(names)
+        per_cell = weights.reshape(-1)[cells]
         shares = self._shares()
         value = float(shares @ per_cell)
-        law = DeferredLaw(partial(self._query_law, per_cell))
+        law = law_of_mean(weights, partial(self._set_law, cells), partial(self._mean_law, cells))
         whole = np.zeros(len(shares), np.intp)
         try:
             [variance] = self.randomizer.sum_variances(shares, self.n, whole, per_cell)
@@ -189,7 +168,20 @@ class SharesEstimate(Estimate):
             return Estimated(value, None, law)
         scale = float(self._scales(shares) @ per_cell**2)
         each = self._change_of_mean(per_cell)
-        return Estimated(value, standard_error(float(variance), scale, each), law)
+        error = standard_error(float(variance), scale, each)
+        if error is None or self.of is None or self.of == self.n:
+            return Estimated(value, error, law)
+        missed = (self.of - self.n) / (self.n * (self.of - 1))
+        squares = shares @ per_cell**2, np.abs(shares) @ per_cell**2
+        spread, size = float(squares[0]) - value**2, float(squares[1]) + value**2
+        farthest = float(((per_cell - value) ** 2).max())
+        return Estimated(
+            value,
+            standard_error(
+                error**2 + missed * spread, error**2 + missed * size, missed * farthest / self.n
+            ),
+            law,
+        )
 
     def _change_of_mean(self, weights: Floats) -> float:
         """The most that one report adds to the estimated variance of a mean weight.
@@ -255,14 +247,18 @@ class SharesEstimate(Estimate):
             step=np.full(number, 1 / float(self.randomizer.support.gain)),
         )
 
-    def _query_law(self, weights: Floats) -> ErrorLaw:
-        sets = two_valued(weights) or []
-        for inside, factor, offset in sets:
-            if inside.sum() == 1:
-                law = self._law(np.arange(len(weights)), (len(weights),))
-                return OneLaw(law, int(inside.argmax())).times(factor, offset)
-        for inside, factor, offset in sets[:1]:
-            return OneLaw(self._law(np.where(inside, 0, 1), (2,)), 0).times(factor, offset)
+    def _set_law(self, cells: NDArray[np.intp], inside: NDArray[np.bool_]) -> ErrorLaw | None:
+        """The law of a set's share; None where the rest is a single input, which tells it best."""
+        within = inside.reshape(-1)[cells]
+        if within.sum() == 1:
+            law = self._law(np.arange(len(within)), (len(within),))
+            return OneLaw(law, int(within.argmax()))
+        if (~within).sum() == 1:
+            return None
+        return OneLaw(self._law(np.where(within, 0, 1), (2,)), 0)
+
+    def _mean_law(self, cells: NDArray[np.intp], weights: Floats) -> ErrorLaw:
+        weights = weights.reshape(-1)[cells]
         shares, least, most = self._shares(), float(weights.min()), float(weights.max())
         value = float(shares @ weights)
         whole = np.zeros(len(shares), np.intp)
@@ -292,9 +288,9 @@ class SharesEstimate(Estimate):
         """What part of the variance of a population's sample that of the respondents has."""
         return float(left_by_sampling(self.n, self.of or self.n)[0])
 
-    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+    def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         kept = [place for place, name in enumerate(self.names) if name in names]
-        sizes = self.sizes_of(self.names)
+        sizes = self.survey.sizes_of(self.names)
         try:
             mixing = self.randomizer.mixing(sizes, kept)
         except UnsupportedEventError as error:
@@ -328,12 +324,12 @@ class SharesEstimate(Estimate):
 
     def _cells(self, names: Sequence[str]) -> NDArray[np.intp]:
         """The combination of some attributes that each combination of all of them has."""
-        sizes = self.sizes_of(names)
+        sizes = self.survey.sizes_of(names)
         if not names or not set(names) <= set(self.names):
             raise ValueError(
                 f"attributes {', '.join(names) or 'none'}: expected some of {', '.join(self.names)}"
             )
-        own = self.sizes_of(self.names)
+        own = self.survey.sizes_of(self.names)
         codes = np.indices(own).reshape(len(own), -1)
         kept = tuple(codes[self.names.index(name)] for name in names)
         return np.asarray(np.ravel_multi_index(kept, sizes), np.intp)

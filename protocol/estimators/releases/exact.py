@@ -1,4 +1,4 @@
-"""Estimates from exact counts of some tables."""
+"""Exact counts of some tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from protocol.estimators.dependence.association import TestResult, exact_test
 from protocol.estimators.dependence.pair_reports import PairReports
-from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.cumulants import CumulantLaw, Cumulants
 from protocol.estimators.inference.laws import (
     About,
@@ -21,15 +20,15 @@ from protocol.estimators.inference.laws import (
 )
 from protocol.estimators.inference.scores import (
     check_covariance,
+    law_of_mean,
     multinomial,
-    two_valued,
     weighted_law,
 )
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.projection import Projection
+from protocol.estimators.linear import Source
 from protocol.estimators.tables import (
+    Cells,
     Estimated,
-    Table,
     change_by_one,
     marginal,
     standard_errors,
@@ -40,7 +39,7 @@ from protocol.surveys.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ExactEstimate(Estimate):
+class ExactTables(Source):
     """Exact counts of some tables: no error but that of sampling from a population.
 
     That one is unknown where nobody or everybody is in a cell.
@@ -60,10 +59,9 @@ class ExactEstimate(Estimate):
         if not self.counts:
             raise ValueError("expected at least one table")
         for names, table in self.counts.items():
-            if table.shape != self.sizes_of(names):
-                raise ValueError(
-                    f"the table of {names} has shape {table.shape}, expected {self.sizes_of(names)}"
-                )
+            shape = self.survey.sizes_of(names)
+            if table.shape != shape:
+                raise ValueError(f"the table of {names} has shape {table.shape}, expected {shape}")
         if len({int(table.sum()) for table in self.counts.values()}) > 1 or self.n < 1:
             raise ValueError("tables must have one total, and it must be positive")
         margins: dict[str, NDArray[np.int64]] = {}
@@ -74,7 +72,7 @@ class ExactEstimate(Estimate):
                     raise ValueError(f"the tables disagree on the counts of {name!r}")
 
     def __repr__(self) -> str:
-        return f"<ExactEstimate: n={self.n}, {len(self.counts)} tables>"
+        return f"<ExactTables: n={self.n}, {len(self.counts)} tables>"
 
     @property
     def n(self) -> int:
@@ -98,12 +96,10 @@ class ExactEstimate(Estimate):
             else "expected at least one attribute"
         )
 
-    def table(self, *names: str, projection: Projection = "none") -> Table:
+    def cells(self, names: tuple[str, ...]) -> Cells:
         """Exact shares; their standard error given the data is 0."""
         shares = self.exact(*names) / self.n
-        return self._table(
-            names,
-            projection,
+        return Cells(
             np.ascontiguousarray(shares),
             standard_errors=np.zeros(shares.shape),
             population_errors=standard_errors(
@@ -115,34 +111,35 @@ class ExactEstimate(Estimate):
         )
 
     def independence(self, first: str, second: str) -> TestResult:
-        """As ``Estimate.independence``: Pearson's test of the counts."""
+        """Pearson's test of the counts."""
         return exact_test(self.exact(first, second))
 
     def pair_reports(self, first: str, second: str) -> PairReports:
         """As ``Estimate.pair_reports``."""
         return PairReports.exact(self.exact(first, second) / self.n, self.n)
 
-    def _reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
+    def reported(self, names: Sequence[str]) -> tuple[Reported, ...]:
         """Exact counts are reports that are always kept: EM ends at their shares."""
         counts = self.exact(*names)
         kept = FakesMixing(places=(0,), keep=1.0, fakes=np.zeros(counts.size))
         return (Reported((tuple(names),), counts.reshape(-1), (kept,)),)
 
-    def _query(self, names: tuple[str, ...], weights: Floats) -> Estimated:
+    def mean(self, names: tuple[str, ...], weights: Floats) -> Estimated:
         """The exact mean of a weight."""
-        shares = self.exact(*names) / self.n
-        value = float((self.exact(*names) * weights).sum()) / self.n
-        return Estimated(value, 0.0, DeferredLaw(partial(self._query_law, shares, weights)))
+        counts = self.exact(*names)
+        shares = counts / self.n
+        value = float((counts * weights).sum()) / self.n
+
+        def of_set(inside: NDArray[np.bool_]) -> ErrorLaw:
+            return self._law(np.asarray(shares[inside].sum()))
+
+        return Estimated(value, 0.0, law_of_mean(weights, of_set, partial(self._mean_law, shares)))
 
     def _law(self, shares: Floats) -> CumulantLaw:
         """About a population, counts are binomial."""
         return CumulantLaw.of_counts(shares, self.n, other=0.0, gain=1.0)
 
-    def _query_law(self, shares: Floats, weights: Floats) -> ErrorLaw:
-        found = two_valued(weights)
-        if found is not None:
-            inside, factor, offset = found[0]
-            return self._law(np.asarray(shares[inside].sum())).times(factor, offset)
+    def _mean_law(self, shares: Floats, weights: Floats) -> ErrorLaw:
         squares = float((shares * weights**2).sum())
         least, most = float(weights.min()), float(weights.max())
         value = float((shares * weights).sum())
@@ -156,10 +153,10 @@ class ExactEstimate(Estimate):
             return np.zeros((shares.size, shares.size))
         return multinomial(shares, self.n)
 
-    def pairs(self, projection: Projection = "none") -> list[Table]:
-        """The table of every pair that is counted together."""
-        return [
-            self.table(*pair, projection=projection)
+    def pairs(self) -> dict[tuple[str, str], Cells]:
+        """The cells of every pair that is counted together."""
+        return {
+            pair: self.cells(pair)
             for pair in combinations(self.survey.names, 2)
             if any(set(pair) <= set(known) for known in self.counts)
-        ]
+        }
