@@ -4,8 +4,10 @@ PYTHON ?= python3
 # Each Python that is asked for has an environment of its own.
 VENV ?= .venv$(addprefix -,$(notdir $(filter-out python3,$(PYTHON))))
 PIP = $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+# uv takes a sixth of pip's time. Where it finds no packages (it does not read pip's settings), pip installs them.
 # Little of what is installed is ever imported: Python compiles that when it is.
-INSTALL = $(PIP) install --no-compile
+install = $(PIP) install uv && $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -e '$(1)' \
+	|| $(PIP) install --no-compile -e '$(1)'
 SOTTOVOCE = $(VENV)/bin/sottovoce
 
 LOWEST = build/lowest
@@ -45,15 +47,15 @@ docs: $(VENV)/.installed-docs
 
 # Editable, so that no stamp goes stale when the sources change: only pyproject.toml counts.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e .
+	$(call install,.)
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[test]'
+	$(call install,.[test])
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[docs]'
+	$(call install,.[docs])
 	@touch $(VENV)/.installed $@
 
 $(VENV)/bin/python:

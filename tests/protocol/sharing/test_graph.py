@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -241,14 +241,14 @@ def test_two_sums_are_learned_only_across_two_runs_of_corrupt_places() -> None:
     assert split > 0
 
 
-@settings(deadline=None, max_examples=20)
+# Most sets have such runs, of which there is nothing to show.
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_two_sums_of_wider_neighbourhoods_too(data: st.DataObject) -> None:
     n, k = 15, 6
     t = data.draw(st.integers(4, 6))
     corrupt = data.draw(st.lists(st.integers(0, n - 1), min_size=6, max_size=10, unique=True))
-    assume(not crowded_runs(n, k, t, corrupt))
-    assert closed_sets(n, k, t, corrupt).shape[1] == 0
+    assert crowded_runs(n, k, t, corrupt) or closed_sets(n, k, t, corrupt).shape[1] == 0
 
 
 def test_two_disjoint_runs_are_no_likelier_than_their_bound() -> None:

@@ -21,6 +21,8 @@ EITHER = ("outward", "charge")
 """The rules of what follows a report: where the report may differ, counting shows it."""
 
 LITERAL = '{"profile": "literal"}'
+ONE_MISSING = '{"dropped": 0.3}'
+"""Of few parties none may be missing by default, and then every one wants the word of all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,12 @@ ORACLES: Mapping[str, Plant] = MappingProxyType(
             Plant(made=reports.Unworried, of="rr-independent"),
             Plant(made=reports.Outside, of="rr-joint"),
             Plant(made=reports.Objecting, of="rr-ind-joint", rare=(Doubt,)),
-            Plant(made=sums.Careful, of="secure-sum", rare=(Totals,)),
+            Plant(
+                made=sums.Careful,
+                of="secure-sum",
+                settings={"sums": ONE_MISSING},
+                rare=(Totals,),
+            ),
             Plant(made=sums.CountedAlready, of="pair-counts", rare=(Totals,)),
             Plant(made=sums.Whispering, of="pair-rr", rare=(Totals, Doubt)),
             Plant(made=reports.Trusting, of="rr-clusters", settings=_BY_REPORTS),
