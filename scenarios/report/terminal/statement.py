@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from protocol.estimators.inference.words import bracketed, decimals
+from protocol.estimators.inference.words import bracketed
 from scenarios.statement.statement import (
     WORDS,
     Check,
@@ -26,6 +26,7 @@ from scenarios.statement.statement import (
     Verdict,
 )
 from scenarios.wording.formatting import TIMES
+from scenarios.wording.intervals import decimals
 from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
