@@ -9,9 +9,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
-from protocol.messages import Message
+from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.report.page.audit import audit_page
@@ -20,7 +22,7 @@ from scenarios.report.values import statement_values
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import TRANSPORTS, TransportName, simulate
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.judging import judge
+from scenarios.statement.audits.judging import DELTA, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,25 @@ class AuditedRun:
         self,
         *,
         forms: Sequence[Literal["text", "json", "page"]] = ("text", "json", "page"),
+        observer: PartyId = AGGREGATOR,
+        trail: PartyId | None = None,
+        coalition: Coalition | None = None,
+        worst: int | None = None,
+        delta: float = DELTA,
         replay: bool = False,
-        **asked: Any,
+        intervals: Intervals = USUAL,
     ) -> dict[str, str]:
         """What an audit of the transcript says, in each of these forms.
 
         Args:
             forms: as the terminal shows it, as JSON, and as a page of HTML.
+            observer: whose knowledge to account for.
+            trail: the party whose messages are to be shown one by one.
+            coalition: who conspires.
+            worst: how many parties conspire with the aggregator in the most damaging coalition.
+            delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
-            asked: what else an audit can be asked for, as of ``judge``.
+            intervals: of the estimate: their level, and what they are about.
 
         Raises:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
@@ -66,10 +78,15 @@ class AuditedRun:
             outcome.transcript,
             type(outcome.variant),
             file="transcript.svt",
+            observer=observer,
+            trail=trail,
+            coalition=coalition,
+            worst=worst,
+            delta=delta,
             digest=outcome.digest,
             disclosed=disclosed,
+            intervals=intervals,
             with_rounds=True,
-            **asked,
         )
         said = statement(judged)
         makes: dict[str, Callable[[], str]] = {

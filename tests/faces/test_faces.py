@@ -28,11 +28,11 @@ JSON = "objects of result.json, which go as deep as a scenario makes them"
 UNTYPED = {
     "Stage.asked": "a question of the variant's own, which its own count takes",
     "Row.settings": "values of an experiment's own settings, which its own code takes",
-    "Finished.values": JSON,
-    "Outcome.summary": JSON,
     "Reproduced.result": JSON,
     "Row.values": JSON,
-    "Tabulated.values": JSON,
+    "Statement.values": JSON,
+    "Verdict.values": JSON,
+    "statement_values": JSON,
 }
 """What a user meets that is annotated with ``Any``, and why."""
 
