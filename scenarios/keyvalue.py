@@ -14,7 +14,6 @@ from protocol.estimators.inference.words import (
     Intervals,
     Shown,
     bracketed,
-    decimals,
     figures_of,
     sentences,
 )
@@ -31,6 +30,7 @@ from scenarios.report.pictures.style import GREY, frame, literal
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.wording.formatting import cut
+from scenarios.wording.intervals import decimals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

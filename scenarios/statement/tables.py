@@ -12,7 +12,6 @@ from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import (
     Intervals,
     bracketed,
-    decimals,
     figures_of,
     sentences,
 )
@@ -20,6 +19,7 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.formatting import rest
+from scenarios.wording.intervals import decimals
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Iterable
 
-from protocol.estimators.inference.words import Shown, decimals
+from protocol.estimators.inference.words import Shown
 from scenarios.wording.formatting import signed
+
+_MOST = 12
+"""The most decimals that a figure has."""
+
+
+def decimals(figures: Iterable[Shown], *, least: int = 4, digits: int = 2) -> int:
+    """How many decimals show the narrowest interval of some with so many digits of its width."""
+    widths = [figure.high - figure.low for figure in figures]
+    narrowest = min((width for width in widths if 0 < width < math.inf), default=1.0)
+    return min(max(least, digits - 1 - math.floor(math.log10(narrowest))), _MOST)
 
 
 def in_percent(shares: Collection[Shown]) -> Callable[[float], str]:

@@ -17,9 +17,6 @@ from protocol.estimators.projection import Projection
 UNKNOWN, EXACT = "unknown", "exact"
 """An interval whose ends are not known, and one of width 0."""
 
-_MOST = 12
-"""The most decimals that a figure has."""
-
 _SAYS: dict[About, str] = {
     "respondents": "about the respondents: they allow for randomization alone",
     "population": "about the population, if the respondents are a simple random sample of it: they "
@@ -139,13 +136,6 @@ def sentences(
             f"may be up to {max(short):.2g} below its maximum."
         )
     return found
-
-
-def decimals(figures: Iterable[Shown], *, least: int = 4, digits: int = 2) -> int:
-    """How many decimals show the narrowest interval of some with so many digits of its width."""
-    widths = [figure.high - figure.low for figure in figures]
-    narrowest = min((width for width in widths if 0 < width < math.inf), default=1.0)
-    return min(max(least, digits - 1 - math.floor(math.log10(narrowest))), _MOST)
 
 
 def bracketed(found: Shown, figure: Callable[[float], str], unit: str = "") -> str:

@@ -222,18 +222,20 @@ def audit(
     found = judged.audit
     if calibration.files and found.estimate is not None:
         judged = replace(judged, calibrated=calibration.of(found.estimate))
+    from scenarios.statement.audits.audit import statement
+
+    said = statement(judged)
     if html is not None:
         from scenarios.report.page.audit import BEGINS, audit_page
 
-        write_whole(html, audit_page(judged, rounds, steps), private=replay, own=BEGINS)
-    from scenarios.statement.audits.audit import statement
-
+        page = audit_page(judged, rounds, steps, said=said)
+        write_whole(html, page, private=replay, own=BEGINS)
     if as_json:
         from scenarios.report.values import statement_values
 
-        print_json(statement_values(statement(judged)))
+        print_json(statement_values(said))
     else:
-        print_statement(statement(judged))
+        print_statement(said)
         if html is not None:
             alone = ", which only its owner may read" if replay else ""
             click.echo(f"written: {html}{alone}")

@@ -13,6 +13,7 @@ from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.statement import Statement
 from scenarios.watching.rounds import Round
 from scenarios.watching.standings import StandingWriter
 from scenarios.wording.formatting import cut
@@ -21,7 +22,13 @@ BEGINS = b"<!doctype html>"
 """How such a file begins."""
 
 
-def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | None = None) -> str:
+def audit_page(
+    judged: Judged,
+    rounds: Sequence[Round],
+    steps: StandingWriter | None = None,
+    *,
+    said: Statement | None = None,
+) -> str:
     """An audit as a page: what was found and the verdicts first, then what they rest on.
 
     The same audit gives the same page. Lists are cut where they would make it long, and say so.
@@ -30,11 +37,12 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
         judged: what was found.
         rounds: as from ``rounds_of``.
         steps: has taken the transcript's steps, if the page is to show them.
+        said: what is stated of it, if that is known already.
     """
-    stated, survey = statement(judged), judged.audit.charter.variant.survey
-    said, flows = traffic(judged.audit, rounds)
+    stated, survey = said or statement(judged), judged.audit.charter.variant.survey
+    exchanged, flows = traffic(judged.audit, rounds)
     together = association(judged.estimate, judged.intervals)
-    extras = {said.key: flows}
+    extras = {exchanged.key: flows}
     if together is not None:
         extras["association"] = together[1]
     if judged.coalition is not None:
@@ -48,7 +56,7 @@ def audit_page(judged: Judged, rounds: Sequence[Round], steps: StandingWriter | 
         shown.append(section)
     agreed = terms(judged.header, survey)
     wrong = [found] if found.grids else []
-    sections = (*wrong, *shown, *others, said, agreed, integrity)
+    sections = (*wrong, *shown, *others, exchanged, agreed, integrity)
     return statement_page(
         replace(stated, title=survey.title, facts=facts_of(judged, rounds), sections=sections),
         kind=kind_of(judged.audit),

@@ -1,4 +1,4 @@
-"""Intervals in words: level, subject, decimals, and what a reader has to know."""
+"""Intervals in words: level, subject, and what a reader has to know."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from protocol.estimators.inference.words import (
     Intervals,
     Shown,
     bracketed,
-    decimals,
     figures_of,
     level_text,
     sentences,
@@ -42,31 +41,6 @@ def test_a_level_is_said_as_it_is(level: float, text: str) -> None:
     population = Intervals(level, "population")
     assert population.legend == f"{text} interval about the population"
     assert "if the respondents are a simple random sample" in population.says
-
-
-@pytest.mark.parametrize(
-    ("widths", "digits"),
-    [
-        ((0.5, 0.2), 4),
-        ((0.5, 0.01), 4),
-        ((0.5, 0.0012), 4),
-        ((0.0009,), 5),
-        ((0.00005,), 6),
-        ((0.0, math.nan, math.inf), 4),
-        ((), 4),
-        ((1e-30,), 12),
-    ],
-)
-def test_the_narrowest_interval_shows_two_digits_of_its_width(
-    widths: tuple[float, ...], digits: int
-) -> None:
-    assert decimals([Shown(0.0, 0.0, width) for width in widths]) == digits
-
-
-def test_fewer_decimals_where_they_are_asked_for() -> None:
-    assert decimals([Shown(0.0, 0.0, 0.04)], least=1) == 3
-    assert decimals([Shown(0.0, 0.0, 0.04)], least=1, digits=1) == 2
-    assert decimals([Shown(0.0, 0.0, 4.0)], least=1) == 1
 
 
 def test_an_interval_is_written_once() -> None:
