@@ -10,8 +10,8 @@ from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
 from protocol.variants import RRBA
 from protocol.variants.rrba.blocks import Cells, Running, weights_of
-from scenarios.datasets.networks import alarm_network
-from scenarios.reproductions.rrba.block_laws import Trials, sampled_blocks
+from scenarios.data.networks import alarm_network
+from scenarios.papers.rrba.block_laws import Trials, sampled_blocks
 from scenarios.running.simulation import simulate
 
 BLOCKS = 200

@@ -21,7 +21,7 @@ from protocol.randomizers import randomize_columns
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.reports.reports import cells_of, codes_of
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 
 KEEP = 0.7
 LOW_KEEP = 0.3

@@ -51,9 +51,9 @@ from protocol.variants import PairCounts, RRIndependent, RRJoint
 from protocol.variants.sums.tallies import Tally
 from protocol.wire.arrays import Array, encode_message
 from protocol.wire.codec import encode_envelope
-from scenarios.datasets.adult import ADULT, adult
-from scenarios.engines.checking import ChecksMeanwhile
+from scenarios.data.adult import ADULT, adult
 from scenarios.files.transcripts import Transcript
+from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.simulation import simulate
 
 SESSION = bytes(16)

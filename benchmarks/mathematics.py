@@ -13,7 +13,7 @@ from protocol.estimators.joint import JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers import KeepUniform
 from protocol.variants import RRJoint
-from scenarios.datasets.adult import ADULT
+from scenarios.data.adult import ADULT
 
 REPORTS = 1_000_000
 SIZE = 16

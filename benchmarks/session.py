@@ -26,9 +26,9 @@ from protocol.transcript.header import header_of
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
-from scenarios.datasets.town import town
-from scenarios.deployment.enrolment.letters import Invitation, read_letter, written
+from scenarios.data.town import town
 from scenarios.running.simulation import simulate
+from scenarios.surveys.enrolment.letters import Invitation, read_letter, written
 from transports.memory import open_memory
 from transports.switch import Switch
 

@@ -13,7 +13,7 @@ from benchmarks.timing import Benchmark, Side, elapsed
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import PairCounts
-from scenarios.datasets.adult import ADULT
+from scenarios.data.adult import ADULT
 from scenarios.running.simulation import simulate
 
 PARTIES = 100

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import Benchmark, Side, elapsed
-from protocol.populations.cohorts import Job, count_cohort
-from protocol.populations.population import Population, Resampled, TableLaw
 from protocol.session.variant import Variant
+from protocol.simulation.populations.cohorts import Job, count_cohort
+from protocol.simulation.populations.population import Population, Resampled, TableLaw
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from scenarios.running.tabulating import tabulate
 
 COHORT = 1_000_000

@@ -32,7 +32,7 @@ from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
 from protocol.variants.reports.reports import Report
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.running.loopback import LOOPBACK
 from transports.base import Limits, Link
 from transports.certificates import Authority, private_pem

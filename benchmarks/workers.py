@@ -9,10 +9,10 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairCounts, RRIndependent
-from scenarios.datasets.town import town
-from scenarios.engines.engine import EngineName
-from scenarios.engines.opening import open_engine
-from scenarios.engines.processes import processors
+from scenarios.data.town import town
+from scenarios.running.engines.engine import EngineName
+from scenarios.running.engines.opening import open_engine
+from scenarios.running.engines.processes import processors
 from scenarios.running.simulation import simulate
 
 KEEP = 0.7

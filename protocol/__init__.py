@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
     from protocol.estimators.tables import Cells, Estimated, Table
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
-    from protocol.populations.population import Law, Population, Resampled, TableLaw
     from protocol.randomizers import (
         CodeRandomizer,
         FakeData,
@@ -91,6 +90,7 @@ if TYPE_CHECKING:
     from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
+    from protocol.simulation.populations.population import Law, Population, Resampled, TableLaw
     from protocol.surveys.limits import Workload
     from protocol.surveys.records import Records
     from protocol.surveys.survey import Attribute, Survey
@@ -271,7 +271,7 @@ _HOMES = {
     "protocol.estimators.tables": ("Cells", "Estimated", "Table"),
     "protocol.estimators.releases.exact": ("ExactTables",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
-    "protocol.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
+    "protocol.simulation.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (
         "CodeRandomizer",
         "FakeData",

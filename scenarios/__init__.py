@@ -11,25 +11,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from protocol.estimators.inference.words import Intervals
     from scenarios.cli import script
-    from scenarios.datasets import DatasetError
-    from scenarios.datasets.adult import adult, adult_with_age
-    from scenarios.datasets.correlated import correlated
-    from scenarios.datasets.key_populations import synthetic
-    from scenarios.datasets.networks import alarm_network, child_network, survey_network
-    from scenarios.datasets.ratings import movielens
-    from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_trips
-    from scenarios.datasets.town import town, town_distribution
-    from scenarios.deployment.respondents import read_records
-    from scenarios.deployment.survey_plan import read_plan
-    from scenarios.engines.opening import open_engine
+    from scenarios.data import DatasetError
+    from scenarios.data.adult import adult, adult_with_age
+    from scenarios.data.correlated import correlated
+    from scenarios.data.key_populations import synthetic
+    from scenarios.data.networks import alarm_network, child_network, survey_network
+    from scenarios.data.own_tables.plan_text import plan_text
+    from scenarios.data.own_tables.proposing import propose
+    from scenarios.data.ratings import movielens
+    from scenarios.data.taxi import taxi, taxi_distribution, taxi_trips
+    from scenarios.data.town import town, town_distribution
     from scenarios.errors import UsageError
     from scenarios.files.transcripts import Transcript, open_transcript
-    from scenarios.own_data.plan_text import plan_text
-    from scenarios.own_data.proposing import propose
     from scenarios.report.audited import EXECUTORS, AuditedRun
     from scenarios.report.page.page import statement_page
     from scenarios.report.terminal.statement import statement_text
     from scenarios.report.values import statement_values
+    from scenarios.running.engines.opening import open_engine
     from scenarios.running.loading import find_scenario, find_variant
     from scenarios.running.outcomes import Outcome
     from scenarios.running.parameters import (
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
     from scenarios.statement.runs import state_run
     from scenarios.statement.statement import Check, Grid, Panel, Section, Statement, Verdict
     from scenarios.statement.tabulations import state_tabulation
+    from scenarios.surveys.respondents import read_records
+    from scenarios.surveys.survey_plan import read_plan
     from transports.faults import Fault, crash, cut, delay, drop, duplicate
 
 __all__ = [
@@ -117,21 +117,21 @@ __all__ = [
 _HOMES = {
     "protocol.estimators.inference.words": ("Intervals",),
     "scenarios.cli": ("script",),
-    "scenarios.datasets": ("DatasetError",),
-    "scenarios.datasets.adult": ("adult", "adult_with_age"),
-    "scenarios.datasets.correlated": ("correlated",),
-    "scenarios.datasets.key_populations": ("synthetic",),
-    "scenarios.datasets.networks": ("alarm_network", "child_network", "survey_network"),
-    "scenarios.datasets.ratings": ("movielens",),
-    "scenarios.datasets.taxi": ("taxi", "taxi_distribution", "taxi_trips"),
-    "scenarios.datasets.town": ("town", "town_distribution"),
-    "scenarios.deployment.respondents": ("read_records",),
-    "scenarios.deployment.survey_plan": ("read_plan",),
-    "scenarios.engines.opening": ("open_engine",),
+    "scenarios.data": ("DatasetError",),
+    "scenarios.data.adult": ("adult", "adult_with_age"),
+    "scenarios.data.correlated": ("correlated",),
+    "scenarios.data.key_populations": ("synthetic",),
+    "scenarios.data.networks": ("alarm_network", "child_network", "survey_network"),
+    "scenarios.data.ratings": ("movielens",),
+    "scenarios.data.taxi": ("taxi", "taxi_distribution", "taxi_trips"),
+    "scenarios.data.town": ("town", "town_distribution"),
+    "scenarios.surveys.respondents": ("read_records",),
+    "scenarios.surveys.survey_plan": ("read_plan",),
+    "scenarios.running.engines.opening": ("open_engine",),
     "scenarios.files.transcripts": ("Transcript", "open_transcript"),
     "scenarios.errors": ("UsageError",),
-    "scenarios.own_data.plan_text": ("plan_text",),
-    "scenarios.own_data.proposing": ("propose",),
+    "scenarios.data.own_tables.plan_text": ("plan_text",),
+    "scenarios.data.own_tables.proposing": ("propose",),
     "scenarios.report.audited": ("EXECUTORS", "AuditedRun"),
     "scenarios.report.page.page": ("statement_page",),
     "scenarios.report.terminal.statement": ("statement_text",),

@@ -29,7 +29,7 @@ from protocol.variants import (
 from protocol.variants.clusters.stability import Stability
 from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from scenarios.errors import UsageError
 from scenarios.running.parameters import (
     Positive,

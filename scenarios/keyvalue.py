@@ -22,8 +22,8 @@ from protocol.surveys.records import Records
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant, PrivKVVariant
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.key_populations import Synthetic, synthetic
-from scenarios.datasets.ratings import Ratings, clothing, movielens
+from scenarios.data.key_populations import Synthetic, synthetic
+from scenarios.data.ratings import Ratings, clothing, movielens
 from scenarios.errors import UsageError
 from scenarios.report.pictures.shares import conditions, draw_intervals
 from scenarios.report.pictures.style import GREY, frame, literal

@@ -25,7 +25,7 @@ from protocol.session.variant import Probability
 from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from protocol.variants.marginals.variant import MarginalRelease
-from scenarios.datasets.taxi import (
+from scenarios.data.taxi import (
     BITS,
     taxi,
     taxi_independent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.surveys.records import Records
 from protocol.variants import RRIndependent
-from scenarios.datasets.town import town, town_population
+from scenarios.data.town import town, town_population
 from scenarios.running.parameters import Positive
 from scenarios.running.scenario import Context, Scenario
 

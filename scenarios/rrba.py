@@ -24,7 +24,7 @@ from protocol.surveys.records import Records
 from protocol.variants.rrba.blocks import Running, weights_of
 from protocol.variants.rrba.grouped import GroupTables
 from protocol.variants.rrba.rrba import RRBA, Block
-from scenarios.datasets.networks import Network, alarm_network, child_network, survey_network
+from scenarios.data.networks import Network, alarm_network, child_network, survey_network
 from scenarios.report.pictures.shares import conditions
 from scenarios.report.pictures.style import COLOURS, frame, literal
 from scenarios.running.outcomes import Outcome

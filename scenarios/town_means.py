@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from protocol.crypto.randomness import Stream
-from protocol.populations.population import Law
+from protocol.simulation.populations.population import Law
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import NumericMean

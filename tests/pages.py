@@ -20,14 +20,14 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import BUILT_IN, RRIndependent, SecureSumVariant
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.report.page.audit import audit_page
 from scenarios.report.page.run import run_page
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context
 from scenarios.statement.audits.judged import Judged
-from scenarios.watching.rounds import Round, rounds_of
-from scenarios.watching.standings import StandingWriter
+from scenarios.surveys.watching.rounds import Round, rounds_of
+from scenarios.surveys.watching.standings import StandingWriter
 from tests.recorded.runs import recorded
 
 HOSTILE = (

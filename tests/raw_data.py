@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.datasets.raw_files import VARIABLE
+from scenarios.data.raw_files import VARIABLE
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -30,13 +30,13 @@ from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
 from scenarios import EXECUTORS, Outcome
 from scenarios.cli import COMMANDS, main
-from scenarios.deployment.answering import SILENCE
-from scenarios.deployment.survey_plan import read_plan
 from scenarios.report.record_tables import TABLES
 from scenarios.report.sql import LOADED_BYTES
 from scenarios.running.loading import find_scenario, find_variant
 from scenarios.running.scenario import Context
 from scenarios.statement.runs import run_values
+from scenarios.surveys.answering import SILENCE
+from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import command_of
 from transports.base import Limits
 from transports.lasting.hub import KEPT_BYTES

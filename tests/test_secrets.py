@@ -36,12 +36,12 @@ from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
-from scenarios.deployment.enrolment.agreed import Agreed
-from scenarios.deployment.enrolment.joining import Accepted, Joined
-from scenarios.deployment.enrolment.letters import Invitation
-from scenarios.deployment.members import Member
-from scenarios.deployment.remembered import Memory
 from scenarios.files.writing import GrowingFile
+from scenarios.surveys.enrolment.agreed import Agreed
+from scenarios.surveys.enrolment.joining import Accepted, Joined
+from scenarios.surveys.enrolment.letters import Invitation
+from scenarios.surveys.members import Member
+from scenarios.surveys.remembered import Memory
 
 MODULES = (
     "protocol.crypto.randomness",
@@ -49,12 +49,12 @@ MODULES = (
     "protocol.audit.disclosure",
     "protocol.simulation.setting",
     "protocol.surveys.records",
-    "scenarios.deployment.enrolment.agreed",
-    "scenarios.deployment.enrolment.joining",
-    "scenarios.deployment.enrolment.letters",
-    "scenarios.deployment.enrolment.organising",
-    "scenarios.deployment.members",
-    "scenarios.deployment.survey_plan",
+    "scenarios.surveys.enrolment.agreed",
+    "scenarios.surveys.enrolment.joining",
+    "scenarios.surveys.enrolment.letters",
+    "scenarios.surveys.enrolment.organising",
+    "scenarios.surveys.members",
+    "scenarios.surveys.survey_plan",
 )
 
 PUBLIC = {

@@ -18,8 +18,8 @@ from protocol.sharing.graph import COMPLETE, MANY
 from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
-from scenarios.deployment.remembered import HEARD
 from scenarios.files.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
+from scenarios.surveys.remembered import HEARD
 from tests.tiers import thinned
 from transports.handshake import MAX_BYTES
 

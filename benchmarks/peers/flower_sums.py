@@ -29,7 +29,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from benchmarks.sums import sparse
 from benchmarks.timing import Side, elapsed, measure, report
 from protocol.variants import PairCounts
-from scenarios.datasets.adult import ADULT
+from scenarios.data.adult import ADULT
 
 CLIENTS = 200
 REPEATS = 2

@@ -18,8 +18,8 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import PairCounts
-from scenarios.engines.engine import Engine
-from scenarios.engines.opening import open_engine
+from scenarios.running.engines.engine import Engine
+from scenarios.running.engines.opening import open_engine
 from scenarios.running.simulation import simulate
 
 PARTIES = 10

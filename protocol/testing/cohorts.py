@@ -10,15 +10,15 @@ from msgspec.structs import fields
 from protocol.crypto.randomness import Stream, Streams, nonce_of, secret_of
 from protocol.errors import CannotTabulateError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, Message, PartyId
-from protocol.populations.cohorts import Job, count_cohort, parts_of
-from protocol.populations.population import Resampled
-from protocol.populations.tally import Tally
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.roster import Identity, Roster
 from protocol.session.tabulation import Stage
 from protocol.session.variant import Variant
+from protocol.simulation.populations.cohorts import Job, count_cohort, parts_of
+from protocol.simulation.populations.population import Resampled
+from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
 
 PEOPLE, COHORT = 250, 60

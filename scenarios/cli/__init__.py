@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from scenarios.cli.group import LazyGroup, Place
-from scenarios.datasets import DatasetError
+from scenarios.data import DatasetError
 from scenarios.errors import (
     CANNOT_FINISH,
     COMPLAINT,

@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
-from scenarios.engines.engine import ENGINES, Engine, EngineName
-from scenarios.engines.opening import open_engine
-from scenarios.engines.sweep import Sweep
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import make_folder, not_regular, write_whole
-from scenarios.watching.bars import ongoing
+from scenarios.running.engines.engine import ENGINES, Engine, EngineName
+from scenarios.running.engines.opening import open_engine
+from scenarios.running.engines.sweep import Sweep
+from scenarios.surveys.watching.bars import ongoing
 
 
 @dataclass(frozen=True, slots=True)

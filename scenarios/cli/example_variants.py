@@ -17,10 +17,10 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
-from scenarios.deployment.survey_plan import Asked
 from scenarios.errors import UsageError
 from scenarios.files.toml import read_toml
 from scenarios.running.making import is_enough, make_variant, shorthands
+from scenarios.surveys.survey_plan import Asked
 
 HABITS = Survey(
     "Habits",

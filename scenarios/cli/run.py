@@ -32,22 +32,22 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
-from scenarios.deployment.trial import cost_of, scenario_or_trial
-from scenarios.engines.engine import Engine
-from scenarios.engines.here import Here
-from scenarios.engines.sweep import Sweep, about_of
 from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES
 from scenarios.files.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from scenarios.files.writing import make_folder
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
+from scenarios.running.engines.engine import Engine
+from scenarios.running.engines.here import Here
+from scenarios.running.engines.sweep import Sweep, about_of
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
-from scenarios.watching.bars import ongoing
-from scenarios.watching.live import following
+from scenarios.surveys.trial import cost_of, scenario_or_trial
+from scenarios.surveys.watching.bars import ongoing
+from scenarios.surveys.watching.live import following
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,6 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
-from scenarios.deployment.trial import scenario_or_trial
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
 from scenarios.files.kept_records import write_result
@@ -47,7 +46,8 @@ from scenarios.running.tabulating import (
     surveyed,
     tabulate,
 )
-from scenarios.watching.bars import ongoing
+from scenarios.surveys.trial import scenario_or_trial
+from scenarios.surveys.watching.bars import ongoing
 from scenarios.wording.formatting import count
 
 

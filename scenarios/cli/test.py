@@ -83,8 +83,8 @@ def test(
     from protocol.session.variant import parameters_of
     from protocol.testing import check_under_faults, check_variant
     from scenarios.cli.example_variants import example, read_survey
-    from scenarios.engines.sweep import about_of
     from scenarios.report.audited import EXECUTORS
+    from scenarios.running.engines.sweep import about_of
 
     cls = find_variant(variant)
     survey = read_survey(survey_file) if survey_file is not None else None

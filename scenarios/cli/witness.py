@@ -10,8 +10,8 @@ import trio
 
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.errors import UsageError, printable
-from scenarios.witnessing.server import serve
-from scenarios.witnessing.state import make_witness, witnessing
+from scenarios.surveys.witnessing.server import serve
+from scenarios.surveys.witnessing.state import make_witness, witnessing
 
 
 @click.command()

@@ -10,7 +10,7 @@ import msgspec
 
 from protocol.session.variant import Variant, parameters_of
 from protocol.variants import BUILT_IN
-from scenarios.own_data.plan_text import toml_text
+from scenarios.data.own_tables.plan_text import toml_text
 from scenarios.running.making import make_variant, shorthands
 
 Words = dict[str, Any]

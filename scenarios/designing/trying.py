@@ -14,12 +14,12 @@ from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
 from protocol.estimators.projection import Projection
 from protocol.messages import DONE, Message
-from protocol.populations.cohorts import PART
-from protocol.populations.everybody import ask_everybody
 from protocol.randomizers.exact import Floats
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.variant import Variant
+from protocol.simulation.populations.cohorts import PART
+from protocol.simulation.populations.everybody import ask_everybody
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from scenarios.designing.targets import Names

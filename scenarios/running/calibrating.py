@@ -36,7 +36,7 @@ class Calibration(NamedTuple):
                 each other.
         """
         from protocol.estimators.calibration.margins import checked_margins
-        from scenarios.own_data.margins import read_margins
+        from scenarios.data.own_tables.margins import read_margins
 
         found = tuple(margin for path in self.files for margin in read_margins(path, survey))
         try:

@@ -47,7 +47,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "Mean age and income of a town, made here: one bit, or the piecewise mechanism."
         ),
     },
-    "scenarios.reproductions.rr.evaluation": {
+    "scenarios.papers.rr.evaluation": {
         "rr-table-1": "Multi-Dimensional RR, Table I: relative error of RR-Clusters on Adult.",
         "rr-table-2": "Multi-Dimensional RR, Table II: relative error of RR-Clusters on Adult x 6.",
         "rr-figure-2": (
@@ -60,7 +60,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "Multi-Dimensional RR, 6.5: relative errors of queries on 2, 3 and 4 attributes."
         ),
     },
-    "scenarios.reproductions.ind_joint.experiments": {
+    "scenarios.papers.ind_joint.experiments": {
         "ind-joint-example": (
             "RR-Ind-Joint, section 3.3: ten parties with two attributes, step by step."
         ),
@@ -77,7 +77,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "RR-Ind-Joint, Theorem 3: the squared error of RR-Ind and its bound."
         ),
     },
-    "scenarios.reproductions.rr.statements": {
+    "scenarios.papers.rr.statements": {
         "rr-figure-1": "Multi-Dimensional RR, Figure 1: the factor sqrt(B) against the categories.",
         "rr-matrix": (
             "Multi-Dimensional RR, section 2: the matrix, its inverse, epsilon, propagation."
@@ -92,7 +92,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "rr-matrices": "Multi-Dimensional RR, 6.3: the printed matrices and those that sum to 1.",
         "rr-adjustment-example": "Multi-Dimensional RR, Example 1: RR-Adjustment of ten records.",
     },
-    "scenarios.reproductions.rrba.statements": {
+    "scenarios.papers.rrba.statements": {
         "rrba-views": "RRBA, section 4: views of d attributes, and how often they have each group.",
         "rrba-equation-4": "RRBA, section 1.1 and Equation 4: the bias of estimates, exactly.",
         "rrba-equation-2": (
@@ -105,32 +105,32 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "RRBA, 4.3: how far tables disagree, and their errors before and after agreeing."
         ),
     },
-    "scenarios.reproductions.rrba.convergence": {
+    "scenarios.papers.rrba.convergence": {
         "rrba-figure-4": "RRBA, Figure 4: the claimed epsilon of p beside the true one.",
         "rrba-figure-5": "RRBA, Figure 5: tuples until convergence by block size.",
         "rrba-figure-6": "RRBA, Figure 6: tuples until convergence by block size and p.",
     },
-    "scenarios.reproductions.rrba.independence": {
+    "scenarios.papers.rrba.independence": {
         "rrba-table-4": (
             "RRBA, Table 4: tests of independence with Laplace noise, MCIndep and RRBA."
         ),
     },
-    "scenarios.reproductions.rrba.accuracy": {
+    "scenarios.papers.rrba.accuracy": {
         "rrba-table-5": "RRBA, Table 5: errors of tables at p = 0.4, and of Laplace noise.",
         "rrba-table-6": "RRBA, Table 6: errors of tables at p = 0.5, and of Laplace noise.",
         "rrba-figure-7": (
             "RRBA, Figure 7: how the errors of randomized and of noisy tables are distributed."
         ),
     },
-    "scenarios.reproductions.rrba.honest": {
+    "scenarios.papers.rrba.honest": {
         "rrba-honest": (
             "RRBA at equal true epsilon: adaptive or uniform fakes, one group or a whole view."
         ),
     },
-    "scenarios.reproductions.frequency_oracles": {
+    "scenarios.papers.frequency_oracles": {
         "frequency-oracles": "Wang et al. 2017: GRR or OUE is better, by domain size and epsilon.",
     },
-    "scenarios.reproductions.marginals.experiments": {
+    "scenarios.papers.marginals.experiments": {
         "marginals-sizes": (
             "Marginal release: bits of a report and numbers of coefficients, six methods."
         ),
@@ -147,7 +147,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "Marginal release, Figure 7: chi-squared statistics of pairs, 256K trips."
         ),
     },
-    "scenarios.reproductions.privkv.experiments": {
+    "scenarios.papers.privkv.experiments": {
         "privkv-table-2": "EM for PrivKV, Table 2: statistics of the synthetic populations.",
         "privkv-table-4": "EM for PrivKV, Table 4: squared errors of frequencies by epsilon.",
         "privkv-table-5": "EM for PrivKV, Table 5: squared errors of frequencies by respondents.",
@@ -177,12 +177,12 @@ SURVEYS: Mapping[str, str] = {
 """Modules of scenarios, and what those are about."""
 
 REPRODUCTIONS: Mapping[str, str] = {
-    "scenarios.reproductions.rr": "The tables and figures of multi-dimensional randomized response",
-    "scenarios.reproductions.ind_joint": "The example, tables and figures of RR-Ind-Joint",
-    "scenarios.reproductions.rrba": "The tables and figures of RRBA",
-    "scenarios.reproductions.frequency_oracles": "The crossover of OUE and GRR",
-    "scenarios.reproductions.marginals": "The figures of marginal release",
-    "scenarios.reproductions.privkv": "The tables and figures of PrivKV",
+    "scenarios.papers.rr": "The tables and figures of multi-dimensional randomized response",
+    "scenarios.papers.ind_joint": "The example, tables and figures of RR-Ind-Joint",
+    "scenarios.papers.rrba": "The tables and figures of RRBA",
+    "scenarios.papers.frequency_oracles": "The crossover of OUE and GRR",
+    "scenarios.papers.marginals": "The figures of marginal release",
+    "scenarios.papers.privkv": "The tables and figures of PrivKV",
 }
 """Modules or packages of reproductions, and what those are about."""
 

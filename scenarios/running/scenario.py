@@ -15,13 +15,13 @@ from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.projection import Projection
-from protocol.populations.population import Population
 from protocol.session.variant import V, Variant
+from protocol.simulation.populations.population import Population
 from protocol.surveys.records import Records
-from scenarios.engines.engine import Engine
-from scenarios.engines.sweep import Sweep
 from scenarios.errors import UsageError
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
+from scenarios.running.engines.engine import Engine
+from scenarios.running.engines.sweep import Sweep
 from scenarios.running.outcomes import Outcome
 from scenarios.running.parameters import Positive, description, helps_of, made, settable
 from scenarios.running.reproduction import Reproduced, Runs

@@ -27,10 +27,10 @@ from protocol.transcript.entries import WITHHELD, Entry
 from protocol.transcript.header import header_of
 from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
-from scenarios.engines.engine import Engine
 from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.files.transcripts import Transcript, Unfiled
+from scenarios.running.engines.engine import Engine
 from scenarios.running.outcomes import Outcome
 from transports.faults import Fault, faults
 from transports.memory import open_memory

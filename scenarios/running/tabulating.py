@@ -23,16 +23,12 @@ from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
 from protocol.messages import Message
-from protocol.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
-from protocol.populations.population import Population, Resampled
-from protocol.populations.tally import Tally
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import V, Variant, parameters_of
+from protocol.simulation.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
+from protocol.simulation.populations.population import Population, Resampled
+from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
-from scenarios.engines.carrying import own_files, packed, unpacked
-from scenarios.engines.engine import Engine, EngineName, completed
-from scenarios.engines.opening import open_engine
-from scenarios.engines.sweep import code_of
 from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import (
     Snapshot,
@@ -42,6 +38,10 @@ from scenarios.files.cohorts_done import (
     write_snapshot,
 )
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
+from scenarios.running.engines.carrying import own_files, packed, unpacked
+from scenarios.running.engines.engine import Engine, EngineName, completed
+from scenarios.running.engines.opening import open_engine
+from scenarios.running.engines.sweep import code_of
 from scenarios.running.outcomes import Outcome, V_co, WithEstimate
 from scenarios.running.scenario import Context, Scenario
 from scenarios.wording.formatting import count

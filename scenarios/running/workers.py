@@ -26,10 +26,10 @@ from protocol.session.roster import KEY_BYTES, Identity
 from protocol.session.run import Run, run_of
 from protocol.simulation.setting import PublicKeys, Setting, public_keys, simulated_identity
 from protocol.surveys.records import Records
-from scenarios.engines.engine import Engine, Lost, in_order
 from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.running.credentials import Credentials, issuer_of
+from scenarios.running.engines.engine import Engine, Lost, in_order
 from transports.background import running
 from transports.base import Limits
 from transports.shards.hub import ShardHub, open_shards

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from protocol.estimators.inference.laws import LEVEL
-from scenarios.comparing.comparison import EXACT_RUNS, Comparison, Figure, Measured
+from scenarios.designing.comparing.comparison import EXACT_RUNS, Comparison, Figure, Measured
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import JUDGED
 from scenarios.statement.statement import Grid, Section, Statement

@@ -12,7 +12,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Shown, bracketed
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
-from scenarios.watching.rounds import waits_of
+from scenarios.surveys.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some
 from scenarios.wording.intervals import decimal, in_percent
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scenarios.datasets.raw_files import SHA256, VARIABLE
+from scenarios.data.raw_files import SHA256, VARIABLE
 from scenarios.report.page.respondent import respondent_page
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("parties", "protocol", "scenarios", "transports")
-DATA = {f"scenarios/datasets/packaged/{name}" for name in (*SHA256, "README.md")}
+DATA = {f"scenarios/data/packaged/{name}" for name in (*SHA256, "README.md")}
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
     "build"
 ]

@@ -17,7 +17,7 @@ import numpy as np
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.surveys.records import Records
 from scenarios.cli import commands, main
-from scenarios.datasets.adult import ADULT, HEADER
+from scenarios.data.adult import ADULT, HEADER
 from transports.testing import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]

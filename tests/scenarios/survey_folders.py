@@ -13,11 +13,11 @@ from typing import Any
 import trio
 
 from protocol.messages import AGGREGATOR
-from scenarios.deployment.aggregating import aggregate_survey
-from scenarios.deployment.answering import Answered, answer_survey
-from scenarios.deployment.attempts import counting
-from scenarios.deployment.members import Member, read_member
 from scenarios.running.outcomes import Outcome
+from scenarios.surveys.aggregating import aggregate_survey
+from scenarios.surveys.answering import Answered, answer_survey
+from scenarios.surveys.attempts import counting
+from scenarios.surveys.members import Member, read_member
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
 from transports.testing import HANGS

@@ -35,10 +35,10 @@ from protocol.transcript.receipts import COUNTED
 from protocol.transcript.receipts import LATE as LATE_WORD
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
-from scenarios.deployment.aggregating import ABANDONED
 from scenarios.errors import LATE, UsageError
 from scenarios.files.record_names import PARTIAL, RESULT, TRANSCRIPT
-from scenarios.operation.operation import DRAINING
+from scenarios.surveys.aggregating import ABANDONED
+from scenarios.surveys.operating.operation import DRAINING
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part, Stop
 from tests.system.world import KEYS, OUT, Course, Life, is_published, remembering

@@ -20,13 +20,13 @@ from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
-from scenarios.deployment import aggregating, answering
-from scenarios.deployment.attempts import Account, Counter, OpenAccount
-from scenarios.deployment.purse import Purse
-from scenarios.deployment.remembered import Memory
 from scenarios.files import kept_records
 from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
+from scenarios.surveys import aggregating, answering
+from scenarios.surveys.attempts import Account, Counter, OpenAccount
+from scenarios.surveys.purse import Purse
+from scenarios.surveys.remembered import Memory
 from tests.system.schedule import Crash, Cut, Late, Part, Schedule, Stop
 from tests.system.world import PATIENCE
 from transports.lasting import link

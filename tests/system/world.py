@@ -30,22 +30,22 @@ from protocol.session.variant import Variant
 from protocol.transcript import checkpoints
 from protocol.wire.codec import Kind, decode_envelope
 from scenarios.cli.options import json_text
-from scenarios.deployment import aggregating, answering
-from scenarios.deployment.answering import NOT_ACKNOWLEDGED, Answered
-from scenarios.deployment.attempts import account_in
-from scenarios.deployment.enrolment.folders import make_keys
-from scenarios.deployment.members import Member, read_member
-from scenarios.deployment.purse import Payers, purse_in
-from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import StoppedError, UsageError
 from scenarios.files.kept_records import make_way
 from scenarios.files.record_names import RESULT, TRANSCRIPT
 from scenarios.files.writing import write_whole
-from scenarios.operation import operation
-from scenarios.operation.operation import Operation
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
+from scenarios.surveys import aggregating, answering
+from scenarios.surveys.answering import NOT_ACKNOWLEDGED, Answered
+from scenarios.surveys.attempts import account_in
+from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.members import Member, read_member
+from scenarios.surveys.operating import operation
+from scenarios.surveys.operating.operation import Operation
+from scenarios.surveys.purse import Payers, purse_in
+from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching
 from tests.system.hosts import HOST, Host, Moments, receiving

@@ -24,7 +24,7 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Refused, Sent
 from protocol.variants import RRIndependent
 from protocol.wire.codec import encode_envelope
-from scenarios.datasets.town import TOWN, town
+from scenarios.data.town import TOWN, town
 from scenarios.running.loopback import open_loopback
 from tests.live import LOOPBACK, Certificates, Sockets, entered, framed, sockets
 from transports import handshake

@@ -127,7 +127,7 @@ def _attacked(
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import example, read_survey
-    from scenarios.engines.sweep import about_of
+    from scenarios.running.engines.sweep import about_of
     from scenarios.statement.attacks import active_values
 
     survey = read_survey(options.survey_file) if options.survey_file is not None else None

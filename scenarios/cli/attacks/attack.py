@@ -245,7 +245,7 @@ def _variant_attacked(
     from protocol.attack.attack import attack
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES, example, read_survey
-    from scenarios.engines.sweep import about_of
+    from scenarios.running.engines.sweep import about_of
     from scenarios.statement.attacks import attack_values
 
     survey = read_survey(survey_file) if survey_file is not None else None

@@ -14,11 +14,11 @@ from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
-from scenarios.deployment.answering import answer_survey
-from scenarios.deployment.members import CHARTER, ROSTER, Member, read_member
-from scenarios.deployment.receipts import Kept
 from scenarios.errors import printable, say
 from scenarios.files.budget import within_usual_budget
+from scenarios.surveys.answering import answer_survey
+from scenarios.surveys.members import CHARTER, ROSTER, Member, read_member
+from scenarios.surveys.receipts import Kept
 from scenarios.wording.announced import described
 from scenarios.wording.withstanding import sums_sentences
 from transports.lasting.link import PATIENCE

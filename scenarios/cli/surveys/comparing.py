@@ -22,12 +22,12 @@ from scenarios.cli.options import (
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
-from scenarios.engines.carrying import own_files
-from scenarios.engines.sweep import code_of
 from scenarios.errors import UsageError
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.files.writing import prepare_output, write_whole
+from scenarios.running.engines.carrying import own_files
+from scenarios.running.engines.sweep import code_of
 
 CSV = "compare.csv"
 JSON = "compare.json"
@@ -142,14 +142,14 @@ def compare(
     stand the predicted errors, and the Monte Carlo errors by which the two may differ. The plan's
     own variant is run only if --variant names it.
     """
-    from scenarios.comparing.choosing import chosen, named
-    from scenarios.comparing.comparison import Compared
-    from scenarios.comparing.comparison import compare as compared
-    from scenarios.deployment.survey_plan import read_questions
-    from scenarios.deployment.trial import LIVE
     from scenarios.designing.candidates import Wanted
+    from scenarios.designing.comparing.choosing import chosen, named
+    from scenarios.designing.comparing.comparison import Compared
+    from scenarios.designing.comparing.comparison import compare as compared
     from scenarios.designing.targets import target_of
     from scenarios.statement.comparisons import state_comparison
+    from scenarios.surveys.survey_plan import read_questions
+    from scenarios.surveys.trial import LIVE
 
     if plot is not None:
         from scenarios.report.pictures.drawing import check_plot

@@ -20,7 +20,6 @@ from scenarios.cli.options import (
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.deployment.survey_plan import Questions, read_questions
 from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
 from scenarios.designing.candidates import Wanted, own_candidate
 from scenarios.designing.designing import Designed, Maker, Setup, designed
@@ -33,6 +32,7 @@ from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.statement.designs import Values, row_values, state_designs, state_needed
+from scenarios.surveys.survey_plan import Questions, read_questions
 from scenarios.wording.formatting import count
 
 _OF_RANKING = ("own", "delta", "runs", "every", "plot")
@@ -235,7 +235,7 @@ def _design(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    from scenarios.watching.bars import ongoing
+    from scenarios.surveys.watching.bars import ongoing
 
     with ongoing("design", silent=as_json) as progress:
         found = designed(setup, epsilons, own=own, progress=progress)

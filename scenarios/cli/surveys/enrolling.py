@@ -17,23 +17,23 @@ from scenarios.cli.options import (
     print_facts,
 )
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
-from scenarios.deployment.enrolment.agreed import MOST_PARTIES
-from scenarios.deployment.enrolment.folders import make_keys
-from scenarios.deployment.enrolment.joining import accept as accepted_by
-from scenarios.deployment.enrolment.joining import join as joined_by
-from scenarios.deployment.enrolment.organising import (
+from scenarios.errors import UsageError, printable
+from scenarios.files.budget import within_usual_budget
+from scenarios.surveys.enrolment.agreed import MOST_PARTIES
+from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.enrolment.joining import accept as accepted_by
+from scenarios.surveys.enrolment.joining import join as joined_by
+from scenarios.surveys.enrolment.organising import (
     ADMISSIONS,
     INVITATIONS,
     SEALED,
     invite_again,
 )
-from scenarios.deployment.enrolment.organising import admit as admitted_by
-from scenarios.deployment.enrolment.organising import invite as invited_by
-from scenarios.deployment.enrolment.organising import seal as sealed_by
-from scenarios.deployment.preflight import Fact, what_is_asked
-from scenarios.deployment.survey_plan import read_plan
-from scenarios.errors import UsageError, printable
-from scenarios.files.budget import within_usual_budget
+from scenarios.surveys.enrolment.organising import admit as admitted_by
+from scenarios.surveys.enrolment.organising import invite as invited_by
+from scenarios.surveys.enrolment.organising import seal as sealed_by
+from scenarios.surveys.preflight import Fact, what_is_asked
+from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
 from scenarios.wording.withstanding import sums_sentences

@@ -36,18 +36,18 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
-from scenarios.engines.checking import ChecksMeanwhile
+from scenarios.data.own_tables.sheets import tidied
 from scenarios.errors import UsageError, printable
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.parquet import load_pyarrow, parquet_of
 from scenarios.files.writing import prepare_output, write_whole
-from scenarios.own_data.sheets import tidied
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
+from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
-from scenarios.watching.reading import reading
+from scenarios.surveys.watching.reading import reading
 from scenarios.wording.hints import did_you_mean, name_hint
 
 ENDINGS = (".csv", ".parquet", ".json")

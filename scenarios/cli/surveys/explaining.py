@@ -27,8 +27,6 @@ from scenarios.cli.estimates import interval_options
 from scenarios.cli.options import budget_options, transcript_argument, variant_option
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
-from scenarios.deployment.respondents import read_records
-from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import UsageError, printable
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import prepare_output, write_whole
@@ -40,8 +38,10 @@ from scenarios.report.one_respondent import (
     in_words,
     one_respondent,
 )
+from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
-from scenarios.watching.reading import reading
+from scenarios.surveys.respondents import read_records
+from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
 
 MOST_CELLS = 2**16

@@ -35,22 +35,22 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
 from scenarios.cli.surveys.answering import folder_argument, member_in
-from scenarios.deployment.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.deployment.members import Member
-from scenarios.deployment.rehearsing import RESULT_FOLDER
-from scenarios.deployment.survey_plan import read_plan
 from scenarios.errors import COMPLAINT, UsageError, printable, say
 from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from scenarios.files.writing import write_whole
-from scenarios.operation.joining import close_joining
-from scenarios.operation.outfit import operating
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.witnessing.asking import begin, cosign_checkpoint, witness_at
+from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.members import Member
+from scenarios.surveys.operating.joining import close_joining
+from scenarios.surveys.operating.outfit import operating
+from scenarios.surveys.rehearsing import RESULT_FOLDER
+from scenarios.surveys.survey_plan import read_plan
+from scenarios.surveys.witnessing.asking import begin, cosign_checkpoint, witness_at
 from scenarios.wording.formatting import nats, some
 from scenarios.wording.withstanding import sums_sentences
 
@@ -317,8 +317,8 @@ def rehearse(
 
     It prints what 'sottovoce aggregate' prints. Exit 0 if all parties ended well.
     """
-    from scenarios.deployment.rehearsing import MEMBERS, split_records
-    from scenarios.deployment.rehearsing import rehearse as held_by_processes
+    from scenarios.surveys.rehearsing import MEMBERS, split_records
+    from scenarios.surveys.rehearsing import rehearse as held_by_processes
 
     read = read_plan(plan)
     beside.check()

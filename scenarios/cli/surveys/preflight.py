@@ -16,9 +16,9 @@ from scenarios.cli.options import (
     print_json,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH
-from scenarios.deployment.enrolment.agreed import MOST_PARTIES
-from scenarios.deployment.preflight import preflight as what_is_known
 from scenarios.errors import UsageError
+from scenarios.surveys.enrolment.agreed import MOST_PARTIES
+from scenarios.surveys.preflight import preflight as what_is_known
 
 
 @click.command(context_settings={"allow_extra_args": True})

@@ -30,15 +30,15 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of
-from scenarios.deployment.disclosures import disclosures
-from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.calibrating import Calibration
+from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
 from scenarios.statement.audits.judging import DELTA, judge
-from scenarios.watching.reading import reading
-from scenarios.watching.standings import StandingWriter
+from scenarios.surveys.disclosures import disclosures
+from scenarios.surveys.watching.reading import reading
+from scenarios.surveys.watching.standings import StandingWriter
 
 _ALONE = "--tap and --key are ignored by --worst"
 

@@ -11,9 +11,9 @@ from protocol.transcript.consistency import decode_consistency, problems_of
 from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.transcripts.proofs import consistency_shown, other_command
-from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
+from scenarios.surveys.members import read_member
 
 
 @click.command()

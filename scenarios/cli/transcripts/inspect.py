@@ -29,7 +29,7 @@ from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.files.writing import check_new_folder, whole_folder
 from scenarios.running.loading import variant_of
-from scenarios.watching.reading import reading
+from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count
 
 
@@ -112,7 +112,7 @@ def show(transcript: Path) -> int:
     Exit 1, after what can be shown, if the transcript cannot be read to its end.
     """
     from scenarios.report.terminal.text import header_report, rounds_report
-    from scenarios.watching.rounds import rounds_of
+    from scenarios.surveys.watching.rounds import rounds_of
 
     with reading(transcript) as opened:
         reader = reader_of(opened, transcript)

@@ -31,13 +31,13 @@ from scenarios.cli.options import (
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of
 from scenarios.cli.transcripts.proofs import consistency_shown, other_command, receipt_shown
-from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError, printable
 from scenarios.files.checkpoints import read_checkpoint, read_small
 from scenarios.files.transcripts import open_transcript
 from scenarios.files.writing import write_whole
 from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
+from scenarios.surveys.members import read_member
 
 SUFFIX = ".receipt"
 CONSISTENCY_SUFFIX = ".consistency"

@@ -19,13 +19,13 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
-from scenarios.engines.checking import ChecksMeanwhile
 from scenarios.errors import CANNOT_FINISH, UsageError
 from scenarios.files.checkpoints import (
     write_checkpoints,
     write_evidence,
 )
-from scenarios.watching.reading import reading
+from scenarios.running.engines.checking import ChecksMeanwhile
+from scenarios.surveys.watching.reading import reading
 
 
 @click.command()

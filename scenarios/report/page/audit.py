@@ -14,8 +14,8 @@ from scenarios.report.page.terms import terms
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Statement
-from scenarios.watching.rounds import Round
-from scenarios.watching.standings import StandingWriter
+from scenarios.surveys.watching.rounds import Round
+from scenarios.surveys.watching.standings import StandingWriter
 from scenarios.wording.formatting import cut
 
 BEGINS = b"<!doctype html>"

@@ -26,7 +26,7 @@ from scenarios.report.page.panels import panels
 from scenarios.statement.audits.checks import bounded_beside_sums
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import WORDS, Bar, Fact, Statement
-from scenarios.watching.rounds import Round
+from scenarios.surveys.watching.rounds import Round
 from scenarios.wording.formatting import NONE, count, cut, epsilon, size
 
 TEMPLATES = files("scenarios.report.page") / "templates"

@@ -12,7 +12,7 @@ from protocol.audit.audit import Audit
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.report.page.svg import element, picture, text
 from scenarios.statement.statement import Bar, Cell, Grid, Section
-from scenarios.watching.rounds import Flow, Round, added, stretches_of
+from scenarios.surveys.watching.rounds import Flow, Round, added, stretches_of
 from scenarios.wording.formatting import NONE, count, cut, rest, size
 
 STEPS, TAIL, ARROWS, FLOWS, NOTES = 14, 3, 12, 60, 20

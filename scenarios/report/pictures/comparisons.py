@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.comparing.comparison import Comparison
+from scenarios.designing.comparing.comparison import Comparison
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
 from scenarios.report.pictures.drawing import Plot
 from scenarios.wording.formatting import count

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from protocol.transcript.entries import Header
-from scenarios.watching.rounds import Round, stretches_of
+from scenarios.surveys.watching.rounds import Round, stretches_of
 from scenarios.wording.formatting import count
 from scenarios.wording.plain import plain
 

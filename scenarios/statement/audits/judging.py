@@ -28,7 +28,7 @@ from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import aggregator_alone
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.compositions import seconded
-from scenarios.watching.rounds import Round, RoundWriter
+from scenarios.surveys.watching.rounds import Round, RoundWriter
 
 DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""

@@ -14,7 +14,7 @@ from scenarios.statement.audits.replays import records_unproved
 from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.sampling import design_sentences, response_sentences
 from scenarios.statement.statement import SO_FAR, Grid, Section
-from scenarios.watching.rounds import waits_of
+from scenarios.surveys.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20

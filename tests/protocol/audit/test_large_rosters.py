@@ -20,7 +20,7 @@ from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.receipts import Counted, encode_receipt, problems_of
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.watching.rounds import rounds_of
+from scenarios.surveys.watching.rounds import rounds_of
 from tests.recorded.runs import Run, replay_member
 from tests.recorded.signed import run_of, setting
 from tests.tiers import thinned

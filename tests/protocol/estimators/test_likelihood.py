@@ -42,7 +42,7 @@ from protocol.randomizers import (
     randomize_columns,
 )
 from protocol.randomizers.mixing import FakesMixing, MatrixMixing
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from tests.enumeration import AB, BLOCKS, NONE_ALIKE, dense_law, keep, matrix, summing, survey_of
 from tests.tiers import thinned
 

@@ -48,8 +48,8 @@ from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.arrays import ArraySpec, Bounds
 from protocol.wire.codec import Codec, Kind, decode_envelope, encode_envelope
-from scenarios.datasets.adult import ADULT
-from scenarios.datasets.town import TOWN
+from scenarios.data.adult import ADULT
+from scenarios.data.town import TOWN
 from tests.protocol.sessions import Numbers, charter_of
 from tests.recorded.runs import written
 

@@ -456,7 +456,7 @@ def test_a_bug_is_not_dressed_up_as_bad_input(tmp_path: Path) -> None:
 
 def test_simulate_is_as_strict_about_transports() -> None:
     from protocol.variants import RRJoint
-    from scenarios.datasets.town import town
+    from scenarios.data.town import town
 
     records = town(2, seed=1)
     with pytest.raises(UsageError, match="pigeon"):

@@ -70,7 +70,7 @@ def test_a_list_imports_no_scenario() -> None:
         "protocol.variants",
     }
     rooms = {name.split(".")[1] for name in ours(found) if name.startswith("scenarios.")}
-    expected = {"cli", "datasets", "errors", "files", "report", "running", "streams", "wording"}
+    expected = {"cli", "data", "errors", "files", "report", "running", "streams", "wording"}
     assert rooms == expected
     assert len(ours(found)) <= 30
 

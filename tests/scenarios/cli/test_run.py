@@ -12,7 +12,7 @@ import pytest
 
 from protocol.variants import RRIndependent
 from scenarios import open_transcript
-from scenarios.datasets.town import TOWN
+from scenarios.data.town import TOWN
 from scenarios.running.names import SCENARIOS
 from scenarios.running.simulation import TRANSPORTS
 from tests.scenarios.command import OWN, ROOT, Said, python, sottovoce, write_adult

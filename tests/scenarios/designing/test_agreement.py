@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from protocol.populations.everybody import ask_everybody
+from protocol.simulation.populations.everybody import ask_everybody
 from protocol.surveys.survey import Survey
-from scenarios.comparing.choosing import chosen, named
 from scenarios.designing.assumed import Given, Worst
 from scenarios.designing.candidates import Candidate, Wanted, candidates
+from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.designing import Setup
 from scenarios.designing.needing import epsilon_needed, respondents_needed, ways_of
 from scenarios.designing.predicting import NotEstimatedError, predicted

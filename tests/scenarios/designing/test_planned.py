@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from protocol.surveys.survey import Survey
-from scenarios.deployment.survey_plan import read_plan
 from scenarios.designing.candidates import Wanted, candidates
 from scenarios.designing.planned import plan_lines
 from scenarios.designing.targets import target_of
+from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.designing.surveys import survey_of
 

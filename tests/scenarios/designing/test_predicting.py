@@ -24,10 +24,10 @@ from protocol.variants import (
     Spl,
 )
 from protocol.variants.reports.reports import Ask, Report
-from scenarios.comparing.choosing import chosen, named
 from scenarios.designing import candidates as candidates_module
 from scenarios.designing.assumed import Given, Uniform, Worst
 from scenarios.designing.candidates import Wanted, candidates, of_variant
+from scenarios.designing.comparing.choosing import chosen, named
 from scenarios.designing.costs import traffic_of
 from scenarios.designing.expected import rounded
 from scenarios.designing.predicting import NotEstimatedError, predicted

@@ -23,7 +23,7 @@ from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRClusters, RRIndependent
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.report.page.association import association, branches, row_percentages
 from scenarios.report.page.run import run_page
 from scenarios.report.pictures.triangle import notes_of

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from matplotlib.figure import Figure
 
-from scenarios.datasets import DatasetError
+from scenarios.data import DatasetError
 from scenarios.report.pictures.curves import Curve, Point, leader, plot_curves
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.results import plot_of

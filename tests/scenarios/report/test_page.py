@@ -25,9 +25,9 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.statement.verdicts import SIMULATED
-from scenarios.watching.rounds import Flow, Round
+from scenarios.surveys.watching.rounds import Flow, Round
 from scenarios.wording.formatting import cut, epsilon, odds, percent, signed
 from tests.pages import (
     HOSTILE,

@@ -21,7 +21,7 @@ from protocol.estimators.inference.words import Intervals, Shown
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.errors import UsageError
 from scenarios.report.pictures.drawing import drawn, rendered
 from scenarios.report.pictures.results import plot_of

@@ -19,11 +19,11 @@ from protocol.transcript.entries import Entry
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios import simulate
-from scenarios.datasets.town import TOWN, town
+from scenarios.data.town import TOWN, town
 from scenarios.report.page.page import hashed
 from scenarios.report.page.replay import replay
-from scenarios.watching.standings import LINES, MOST, Following, Standing, StandingWriter
-from scenarios.watching.words import event, figure
+from scenarios.surveys.watching.standings import LINES, MOST, Following, Standing, StandingWriter
+from scenarios.surveys.watching.words import event, figure
 from scenarios.wording.formatting import NONE, epsilon
 from tests.every_variant import NUMBERS, Example, examples
 from tests.pages import Page, audited, hostile_survey, independent, replay_page_of, style_of, summed

@@ -25,7 +25,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
-from scenarios.datasets.town import town
+from scenarios.data.town import town
 from scenarios.report.page.audit import audit_page
 from scenarios.report.terminal.scenarios import families_report
 from scenarios.report.terminal.statement import panels_report, statement_report

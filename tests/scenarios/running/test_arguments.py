@@ -18,20 +18,20 @@ from protocol.variants import RRBA, PrivKVVariant, RRClusters, RRIndependent, RR
 from protocol.variants.keyvalue.records import key_records, key_survey
 from scenarios import simulate
 from scenarios.cli.example_variants import read_survey
-from scenarios.datasets import DatasetError
-from scenarios.datasets.adult import adult, adult_with_age
-from scenarios.datasets.networks import survey_network
-from scenarios.datasets.ratings import clothing, movielens
-from scenarios.datasets.taxi import taxi_trips
-from scenarios.datasets.town import TOWN, town
-from scenarios.deployment.enrolment.folders import make_keys
-from scenarios.deployment.members import read_member
-from scenarios.deployment.survey_plan import read_plan
+from scenarios.data import DatasetError
+from scenarios.data.adult import adult, adult_with_age
+from scenarios.data.networks import survey_network
+from scenarios.data.ratings import clothing, movielens
+from scenarios.data.taxi import taxi_trips
+from scenarios.data.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.running.scenario import Context
 from scenarios.running.simulation import TRANSPORTS
+from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.members import read_member
+from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import write_adult
 from tests.scenarios.survey_folders import PLAN
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import scenarios.files.budget
-import scenarios.watching.reading
+import scenarios.surveys.watching.reading
 from scenarios.cli import CRASHED
 from scenarios.cli.options import print_json, print_report
 from scenarios.errors import CANNOT_FINISH, CannotFinishError, UsageError
@@ -64,7 +64,7 @@ def test_a_command_keeps_to_its_memory(transcript: Path, monkeypatch: pytest.Mon
         raise AssertionError("it got 4 GB")
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    monkeypatch.setattr(scenarios.watching.reading, "open_transcript", greedy)
+    monkeypatch.setattr(scenarios.surveys.watching.reading, "open_transcript", greedy)
     says = complaint(sottovoce("verify", transcript, "--memory", 100), CANNOT_FINISH)
     assert says == "could not finish with 100 MB of memory; --memory allows more"
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
@@ -77,7 +77,7 @@ def test_what_a_bug_ends_with_is_no_verdict(
     def bug(path: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(scenarios.watching.reading, "open_transcript", bug)
+    monkeypatch.setattr(scenarios.surveys.watching.reading, "open_transcript", bug)
     said = sottovoce("verify", transcript)
     assert said.code == CRASHED
     assert "ZeroDivisionError" in said.err

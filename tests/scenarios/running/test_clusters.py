@@ -16,7 +16,7 @@ from protocol.estimators.dependence.dependence import dependences
 from protocol.surveys.records import Records
 from protocol.variants import RRClusters
 from protocol.variants.clusters.clustering import cluster
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from tests.pages import Page
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.estimators.inference.words import Intervals
 from protocol.variants.keyvalue.estimate import KeyValueTables
-from scenarios.datasets.key_populations import synthetic
+from scenarios.data.key_populations import synthetic
 from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
 from scenarios.running.loading import find_scenario

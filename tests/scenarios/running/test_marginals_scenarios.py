@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from protocol.estimators.dependence.association import exact_test
-from scenarios.datasets.taxi import BITS, taxi, taxi_independent
+from scenarios.data.taxi import BITS, taxi, taxi_independent
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished
 from tests.scenarios.command import sottovoce
-from tests.scenarios.datasets.test_taxi import write
+from tests.scenarios.data.test_taxi import write
 from tests.tiers import thinned
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, RRClusters, RRIndependent
-from scenarios.datasets.town import TOWN, town
+from scenarios.data.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.running.loading import all_scenarios
 from scenarios.running.parameters import Positive, Spread, made, settable

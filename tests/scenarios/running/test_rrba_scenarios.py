@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from protocol.variants import RRBA
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from scenarios.rrba import convergence
 from scenarios.running.scenario import Context, Finished, Scenario
 from tests.scenarios.command import sottovoce

@@ -22,7 +22,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import EXECUTORS, Outcome, simulate, simulate_async
-from scenarios.datasets.town import TOWN, town
+from scenarios.data.town import TOWN, town
 from scenarios.errors import UsageError
 from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled

@@ -23,11 +23,11 @@ from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios import Outcome, simulate
-from scenarios.datasets.town import TOWN, town
-from scenarios.engines.engine import Engine, Lost
-from scenarios.engines.here import Here
-from scenarios.engines.processes import Processes
+from scenarios.data.town import TOWN, town
 from scenarios.errors import UsageError
+from scenarios.running.engines.engine import Engine, Lost
+from scenarios.running.engines.here import Here
+from scenarios.running.engines.processes import Processes
 from scenarios.running.workers import ShardEnded, run_in_workers, run_shard
 from tests.every_variant import PARTIES, Example, examples
 from tests.scenarios.command import sottovoce

@@ -14,8 +14,8 @@ from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, PairCounts, RRIndependent
 from scenarios import open_transcript, simulate
-from scenarios.datasets.town import TOWN, town
-from tests.scenarios.engines.ray_apart import needs_ray, started
+from scenarios.data.town import TOWN, town
+from tests.scenarios.running.engines.ray_apart import needs_ray, started
 
 PATIENT = 3600.0
 ENGINES = ("processes", pytest.param("ray", marks=needs_ray))
@@ -38,7 +38,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from protocol.transcript.entries import Sent
 from scenarios import delay, open_engine, simulate
-from tests.scenarios.engines.proc import family
+from tests.scenarios.running.engines.proc import family
 from tests.scenarios.running.test_workers_apart import survey
 
 engine_name, name, path, killing = sys.argv[1:]

@@ -19,7 +19,7 @@ from protocol.estimators.releases.release import Release, groups_of
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import cluster, matched_blocks
 from protocol.variants.clusters.negotiation import Negotiation
-from scenarios.datasets.adult import ADULT, adult
+from scenarios.data.adult import ADULT, adult
 
 TV, TD = 300, 0.1
 KEEPS = (0.1, 0.3, 0.5, 0.7, 0.9)

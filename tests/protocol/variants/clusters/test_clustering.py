@@ -18,7 +18,7 @@ from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform
 from protocol.surveys.survey import check_partition
 from protocol.variants.clusters.clustering import cluster, matched_blocks, matched_epsilon
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from tests.enumeration import Floats, keep, survey_of
 
 

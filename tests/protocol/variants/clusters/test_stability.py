@@ -11,7 +11,7 @@ from protocol.surveys.records import Records
 from protocol.variants.clusters.negotiation import Dependence, Negotiation
 from protocol.variants.clusters.stability import stability
 from protocol.variants.sums.tallies import all_pairs
-from scenarios.datasets.adult import adult
+from scenarios.data.adult import adult
 from tests.enumeration import survey_of
 from tests.tiers import thinned
 

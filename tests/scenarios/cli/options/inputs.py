@@ -13,12 +13,12 @@ from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.variants import RRIndependent
 from scenarios.cli.example_variants import HABITS, respondents_of
-from scenarios.deployment.aggregating import aggregate_survey
-from scenarios.deployment.members import read_member
 from scenarios.files.checkpoints import checkpoint_note, read_checkpoint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import simulate
-from scenarios.witnessing.state import make_witness
+from scenarios.surveys.aggregating import aggregate_survey
+from scenarios.surveys.members import read_member
+from scenarios.surveys.witnessing.state import make_witness
 from tests.scenarios import command, survey_folders
 from tests.scenarios.command import sottovoce
 from tests.scenarios.survey_folders import PLANS, WHO, hold, make_folders

@@ -16,12 +16,12 @@ from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget
-from scenarios.deployment.answering import Answered
-from scenarios.deployment.members import Member
-from scenarios.deployment.rehearsing import Rehearsed
-from scenarios.engines.here import Here
 from scenarios.running import simulation
-from scenarios.witnessing.state import Witness
+from scenarios.running.engines.here import Here
+from scenarios.surveys.answering import Answered
+from scenarios.surveys.members import Member
+from scenarios.surveys.rehearsing import Rehearsed
+from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
 
 Passed = list[object]
@@ -168,7 +168,7 @@ def rehearsing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> Non
         passed.append((rows, out, kill, reported))
         return Rehearsed(0, "", {}, kill)
 
-    patch.setattr("scenarios.deployment.rehearsing.rehearse", rehearse)
+    patch.setattr("scenarios.surveys.rehearsing.rehearse", rehearse)
 
 
 def witnessing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:

@@ -17,12 +17,12 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
-from scenarios.deployment.enrolment.agreed import Agreed
-from scenarios.deployment.enrolment.folders import files_of, new_authority, write_folder
 from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
+from scenarios.surveys.enrolment.agreed import Agreed
+from scenarios.surveys.enrolment.folders import files_of, new_authority, write_folder
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
 from tests.recorded.forgeries import Forgery

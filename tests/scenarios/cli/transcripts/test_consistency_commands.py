@@ -10,9 +10,9 @@ import pytest
 
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.transcript.header import header_of
-from scenarios.deployment.members import read_member
 from scenarios.errors import UsageError
 from scenarios.files.checkpoints import read_checkpoint, write_checkpoints
+from scenarios.surveys.members import read_member
 from tests.recorded.checkpointed import checkpoints_of, record, spoken
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import written

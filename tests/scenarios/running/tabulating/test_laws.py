@@ -9,10 +9,10 @@ import pytest
 
 from protocol import Population, Stream, secret_of
 from protocol.variants.keyvalue.records import values_of
-from scenarios.datasets.key_populations import KeyPopulation
-from scenarios.datasets.networks import survey_network
-from scenarios.datasets.taxi import taxi, taxi_distribution, taxi_population
-from scenarios.datasets.town import town, town_distribution, town_population
+from scenarios.data.key_populations import KeyPopulation
+from scenarios.data.networks import survey_network
+from scenarios.data.taxi import taxi, taxi_distribution, taxi_population
+from scenarios.data.town import town, town_distribution, town_population
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context
 from scenarios.running.tabulating import surveyed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.engines import sweep
+from scenarios.running.engines import sweep
 from tests.scenarios.command import OWN, ROOT, complaint, environment, sottovoce
 from tests.tiers import thinned
 from transports.testing import HANGS

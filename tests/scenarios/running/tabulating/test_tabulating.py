@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from protocol import CannotTabulateError, Records, SurveyError, TableLaw
-from protocol.populations.cohorts import Counted
 from protocol.session.tabulation import Totals
+from protocol.simulation.populations.cohorts import Counted
 from protocol.variants import PairCounts, RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.variants.keyvalue.records import key_survey
 from scenarios import Tabulated, UsageError, tabulate
-from scenarios.engines.engine import Engine
-from scenarios.engines.here import Here
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
+from scenarios.running.engines.engine import Engine
+from scenarios.running.engines.here import Here
 from scenarios.statement.tabulations import state_tabulation
 from tests.every_variant import BITS
 from tests.recorded.runs import answers

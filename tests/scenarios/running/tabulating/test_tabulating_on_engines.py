@@ -15,11 +15,11 @@ from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.variants.keyvalue.records import key_survey
 from scenarios import Tabulated, tabulate
-from scenarios.engines.engine import Engine
-from scenarios.engines.opening import open_engine
+from scenarios.running.engines.engine import Engine
+from scenarios.running.engines.opening import open_engine
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
-from tests.scenarios.engines.ray_apart import needs_ray, run
+from tests.scenarios.running.engines.ray_apart import needs_ray, run
 
 TABLE = TableLaw(BITS, np.array([4, 1, 2, 3, 1, 5, 2, 2]) / 20)
 VARIANT = RRIndependent.with_keep(BITS, 0.6)
@@ -61,7 +61,7 @@ def test_processes_have_the_digest_of_one_even_if_one_dies(tmp_path: Path) -> No
 HEAD = """
 import sys
 from pathlib import Path
-from scenarios.engines.opening import open_engine
+from scenarios.running.engines.opening import open_engine
 from tests.scenarios.running.tabulating.test_tabulating_on_engines import tabulated
 """
 

@@ -1,0 +1,233 @@
+"""A cohort of a population, counted: a pure function of the job, the stage and the cohort's number.
+
+A cohort is drawn and asked in parts of ``PART`` respondents, which stay in a processor's cache. The
+stream of its people follows from the seed, the stage's group and the cohort's number, so stages of
+one group ask the same people; that of their reports follows from the same and the question.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from protocol.accounting.accountants import Loss, PureAccountant, maximum, total
+from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent
+from protocol.crypto.randomness import Stream, nonce_of, secret_of
+from protocol.errors import (
+    CannotTabulateError,
+    LocalProtocolError,
+    ProtocolError,
+    SurveyError,
+    UnsupportedEventError,
+)
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.roles import Me
+from protocol.session.roster import Roster
+from protocol.session.tabulation import Respondents, Stage, Totals
+from protocol.session.variant import Variant, bound_of
+from protocol.simulation.populations.population import Population
+
+PART = 2**16
+"""The most respondents that one party speaks for."""
+
+JUDGED = PART
+"""Of how many respondents what they tell is judged."""
+
+_COUNTED = b"sottovoce cohort 1\0"
+_SPARSE, _DENSE = b"s", b"d"
+_HEAD = 1 + struct.calcsize("<BQ")
+_FEW_CELLS = 1024
+
+
+NOBODY = Roster(((AGGREGATOR, sha256(b"sottovoce nobody").digest()),))
+"""Who takes part beside a cohort: an aggregator whose key nobody holds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What all cohorts have in common.
+
+    Args:
+        variant: how people are asked.
+        population: where they are drawn from.
+        seed: decides all randomness, 0 to 2**64 - 1.
+
+    Raises:
+        SurveyError: the population is of another survey.
+        ValueError: the seed is out of range.
+    """
+
+    variant: Variant
+    population: Population
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.population.survey != self.variant.survey:
+            raise SurveyError("the population is of another survey than the variant's")
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed {self.seed}: expected an integer from 0 to 2**64 - 1")
+        object.__setattr__(self, "variant", replace(self.variant, max_records=PART))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counts of a cohort, packed: one form for one vector.
+
+    Args:
+        cells: the length of the vector.
+        packed: its form, and the counts that are not 0.
+    """
+
+    cells: int
+    packed: bytes
+
+    @classmethod
+    def of(cls, counts: Totals) -> Counted:
+        """Pack counts.
+
+        Raises:
+            ValueError: a count is negative.
+        """
+        sparse = _FEW_CELLS < counts.size <= 2**32
+        places = np.flatnonzero(counts) if sparse else None
+        if places is not None and places.size * 2 < counts.size:
+            form, some = _SPARSE, counts[places]
+            before = places.astype("<u4").tobytes()
+        else:
+            form, some, before = _DENSE, counts, b""
+        if some.size and int(some.min()) < 0:
+            raise ValueError("a count of a cohort is negative")
+        kind = np.min_scalar_type(int(some.max(initial=0))).newbyteorder("<")
+        head = form + struct.pack("<BQ", kind.itemsize, some.size)
+        return cls(counts.size, b"".join((head, before, some.astype(kind).tobytes())))
+
+    def add_to(self, totals: Totals) -> None:
+        """Add them to others.
+
+        Raises:
+            ValueError: of another length.
+        """
+        if len(totals) != self.cells:
+            raise ValueError(f"a cohort of {self.cells} counts: expected {len(totals)}")
+        item, many = struct.unpack_from("<BQ", self.packed, 1)
+        counts: NDArray[np.unsignedinteger]
+        if self.packed[:1] == _DENSE:
+            counts = np.frombuffer(self.packed, f"<u{item}", many, _HEAD)
+            # The casting rules would make floats of 64-bit counts of both kinds.
+            np.add(totals, counts, out=totals, casting="unsafe", dtype=np.int64)
+            return
+        places = np.frombuffer(self.packed, "<u4", many, _HEAD)
+        counts = np.frombuffer(self.packed, f"<u{item}", many, _HEAD + 4 * many)
+        totals[places] += counts.astype(np.int64)
+
+    def leaf(self, *, stage: int, cohort: int, k: int) -> bytes:
+        """What stands for the cohort in the Merkle tree, 32 bytes."""
+        head = _COUNTED + struct.pack("<QQQQ", stage, cohort, k, self.cells)
+        leaf = sha256(head)
+        leaf.update(self.packed)
+        return leaf.digest()
+
+
+@contextmanager
+def blaming(variant: Variant, where: str = "") -> Generator[None]:
+    """Say of an error of somebody's own code whose code it was, and where.
+
+    Args:
+        variant: whose code runs in the block.
+        where: of which cohort, such as ", cohort 3".
+
+    Raises:
+        LocalProtocolError: the block raises anything but what ends a generator, what is said of a
+            variant that cannot be tabulated or that states too little, or a lack of memory.
+    """
+    try:
+        yield
+    except (StopIteration, CannotTabulateError, UnsupportedEventError, MemoryError):
+        raise
+    except Exception as error:
+        what = str(error) if isinstance(error, ProtocolError) else _named(error)
+        raise LocalProtocolError(f"variant {variant.name!r}{where}: {what}") from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
+    """Draw a cohort, ask it and count its answers.
+
+    Args:
+        job: what all have in common.
+        stage: of the variant.
+        cohort: its number within the stage, from 0.
+        k: of how many people it is.
+
+    Raises:
+        CannotTabulateError: the variant does not keep to what it says.
+        LocalProtocolError: its code or the population's fails.
+    """
+    with blaming(job.variant, f", cohort {cohort}"):
+        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k)))
+
+
+def parts_of(job: Job, stage: Stage, cohort: int, k: int) -> Iterator[Respondents]:
+    """The parts of a cohort, each drawn when it is its turn."""
+    secret = secret_of(job.seed)
+    session = nonce_of(secret)
+    stream = Stream(secret).derive(f"tabulated group {stage.group} cohort {cohort}")
+    people, reports = stream.derive("people"), stream.derive("reports")
+    for part, start in enumerate(range(0, k, PART)):
+        records = job.population.draw(min(PART, k - start), people.derive(str(part)))
+        name = PartyId(f"part-{stage.group}-{cohort}-{part}")
+        own = reports.derive(str(part))
+        party = Respondents(job.variant, records, Me(name, NOBODY, own, session=session))
+        yield party
+        party.close()
+
+
+def loss_of(job: Job, stage: Stage) -> Loss:
+    """What a respondent tells up to a stage, by the messages of its first ``JUDGED`` people.
+
+    If there are more, and they are not all asked the same, each figure is at least the most that
+    the variant can cost a respondent: somebody else may have been asked what costs more. What a
+    message tells is the answers themselves where its variant cannot say.
+
+    Raises:
+        LocalProtocolError: the variant's code or the population's fails.
+        UnsupportedEventError: a randomizer states less than its law has, or is malformed.
+    """
+    found: list[Respondents] = []
+
+    def kept() -> Iterator[Respondents]:
+        for party in parts_of(job, stage, 0, min(stage.people, JUDGED)):
+            found.append(party)
+            yield party
+
+    with blaming(job.variant, ", cohort 0"):
+        job.variant.count(stage, kept())
+    accountant = PureAccountant()
+    try:
+        events = [event for party in found for event in party.tells()]
+        loss = total([accountant.judge(event) for event in events])
+    except UnsupportedEventError:
+        raise
+    except Exception:
+        # A variant of a user's own may not have reckoned with so many respondents.
+        return accountant.judge(Plain(job.variant.survey.names))
+    if stage.people > JUDGED and any(map(_differs, events)):
+        return maximum([loss, bound_of(job.variant)])
+    return loss
+
+
+def _differs(event: PrivacyEvent) -> bool:
+    """Whether what is told is not the same of every respondent."""
+    return isinstance(event, OneOf) or (
+        isinstance(event, Composed) and any(map(_differs, event.events))
+    )

@@ -1,0 +1,99 @@
+"""Everybody of a list of records, asked by law: nobody is drawn, and each is asked as she is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import Stream, nonce_of, secret_of
+from protocol.errors import LocalProtocolError
+from protocol.messages import Message, PartyId
+from protocol.session.roles import Me
+from protocol.session.tabulation import Respondents, Stage
+from protocol.session.variant import Variant
+from protocol.simulation.populations.cohorts import NOBODY, PART, blaming
+from protocol.surveys.records import Records
+
+Rows = NDArray[np.int64]
+
+
+def ask_everybody(variant: Variant, records: Records, *, seed: int) -> Message:
+    """The result of a survey of these very people, without messages.
+
+    Its law is that of a survey in which every respondent answers. Whom a stage of another group
+    asks is drawn by lot, without replacement. Memory is bounded by the records and the counts.
+
+    Args:
+        variant: how they are asked; what a person says must depend on the question and her own
+            record alone.
+        records: of everybody.
+        seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
+
+    Returns:
+        The result, as ``Variant.estimate`` takes it.
+
+    Raises:
+        CannotTabulateError: the variant is such that nobody answers by herself; it says why.
+        LocalProtocolError: the variant's code fails, or it asks more people than there are.
+        ValueError: the seed is out of range.
+    """
+    if variant.max_records < PART:
+        variant = replace(variant, max_records=PART)
+    lots = _Lots(len(records), Stream(secret_of(seed)).derive("everybody"))
+    asking = variant.stages(len(records))
+    with blaming(variant):
+        stage = next(asking)
+    while True:
+        with blaming(variant):
+            parts = _parts_of(variant, records, stage, lots.of(stage), seed)
+            totals = variant.count(stage, parts)
+        try:
+            with blaming(variant):
+                stage = asking.send(totals)
+        except StopIteration as end:
+            result: Message = end.value
+            return result
+
+
+class _Lots:
+    """Who is in which group: each is in one at most."""
+
+    def __init__(self, people: int, stream: Stream) -> None:
+        self._people = people
+        self._stream = stream
+        self._order: Rows | None = None
+        self._groups: dict[int, Rows] = {}
+        self._asked = 0
+
+    def of(self, stage: Stage) -> Rows:
+        """The rows of those whom a stage asks."""
+        if stage.group not in self._groups:
+            start, self._asked = self._asked, self._asked + stage.people
+            if self._asked > self._people:
+                raise LocalProtocolError(f"asks {self._asked} people of {self._people}")
+            if stage.people == self._people:
+                self._groups[stage.group] = np.arange(self._people)
+            else:
+                if self._order is None:
+                    self._order = self._stream.permutation(self._people)
+                self._groups[stage.group] = self._order[start : self._asked]
+        return self._groups[stage.group]
+
+
+def _parts_of(
+    variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int
+) -> Iterator[Respondents]:
+    """Those whom a stage asks, in parts that stay in a processor's cache."""
+    secret = secret_of(seed)
+    session = nonce_of(secret)
+    # The people of one group answer alike in all of its stages.
+    stream = Stream(secret).derive(f"everybody, group {stage.group}")
+    for part, start in enumerate(range(0, len(rows), PART)):
+        name = PartyId(f"part-{stage.group}-{part}")
+        me = Me(name, NOBODY, stream.derive(str(part)), session=session)
+        party = Respondents(variant, records.pick(rows[start : start + PART]), me)
+        yield party
+        party.close()

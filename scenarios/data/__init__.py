@@ -1,0 +1,7 @@
+"""Data: sets that scenarios run on, made here, packaged, or fetched, and tables of one's own."""
+
+from __future__ import annotations
+
+
+class DatasetError(Exception):
+    """A data set cannot be had; the message is one line and says what to do about it."""

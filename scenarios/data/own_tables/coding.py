@@ -1,0 +1,359 @@
+"""From the cells of a person's table to the categories of a survey."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import SurveyError
+from protocol.surveys.dataframes import Cell, number_text, text_of
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey, listed, shown
+from scenarios.data.own_tables.opening import open_sheet
+from scenarios.data.own_tables.sheets import Format, Source, tidied
+from scenarios.errors import UsageError
+from scenarios.files.collecting import collector_paused
+from scenarios.wording.hints import did_you_mean
+
+_THOUSANDS = {
+    ".": re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?"),
+    ",": re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+(,[0-9]+)?"),
+}
+_SHOWN = 8
+_REFUSED = -1
+_NAN = float("nan")
+
+_KNOWN = 1 << 16
+"""How many distinct cells of a column are kept with their codes at one time."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An attribute, and how the cells of a column become its categories.
+
+    Args:
+        name, categories, ordinal, missing: of the ``Attribute``. With edges, categories may be left
+            out: they are named by what they hold.
+        column: of the table; by default the name.
+        missing_cells: cells of this column that stand for no answer, beside those of the table.
+        ignore_case: a cell that is not a category is taken for the one from which it differs by
+            case and blanks alone.
+        edges: rising numbers, where the column is numbers. The first category is everything below
+            the first edge; every other one begins at an edge, which belongs to it.
+        other: the category of every answer that is not among ``categories``; with edges, of
+            whatever is not a number. Without it such an answer is refused.
+    """
+
+    name: str
+    categories: tuple[str, ...] = ()
+    ordinal: bool = False
+    missing: str | None = None
+    column: str | None = None
+    missing_cells: tuple[str, ...] = ()
+    ignore_case: bool = False
+    edges: tuple[float, ...] = ()
+    other: str | None = None
+
+    def attribute(self) -> Attribute:
+        """What the survey asks.
+
+        Raises:
+            SurveyError: as ``Attribute``, or the edges do not rise or do not fit the categories.
+        """
+        name = tidied(self.name)
+        categories = tuple(map(tidied, self.categories))
+        missing = None if self.missing is None else tidied(self.missing)
+        if self.edges:
+            if any(not low < high for low, high in pairwise((-math.inf, *self.edges, math.inf))):
+                raise SurveyError("edges: expected finite numbers that rise", column=name)
+            bins = len(self.edges) + 1
+            if not categories:
+                further = (each for each in (missing, self.other) if each is not None)
+                categories = (*named_bins(self.edges), *further)
+            if len(categories) < bins:
+                raise SurveyError(
+                    f"{len(categories)} categories for {bins} ranges between edges", column=name
+                )
+            allowed = {missing, self.other}
+            for category in categories[bins:]:
+                if category not in allowed:
+                    raise SurveyError(
+                        f"category {shown(category)} after the {bins} ranges between edges: "
+                        "expected missing or other",
+                        column=name,
+                    )
+        if self.other is not None and tidied(self.other) not in categories:
+            raise SurveyError(f"other {shown(self.other)} is not a category", column=name)
+        if self.missing_cells and missing is None:
+            raise SurveyError(
+                "missing_cells: expected missing too, the category that they stand for",
+                column=name,
+            )
+        if self.ignore_case:
+            _check_apart(name, categories)
+        return Attribute(name=name, categories=categories, ordinal=self.ordinal, missing=missing)
+
+
+def alike(text: str) -> str:
+    """What texts have in common that differ by case and blanks alone."""
+    return "".join(text.split()).casefold()
+
+
+def _check_apart(name: str, categories: Sequence[str]) -> None:
+    first: dict[str, str] = {}
+    for category in categories:
+        other = first.setdefault(alike(category), category)
+        if other != category:
+            raise SurveyError(
+                f"ignore_case: categories {shown(other)} and {shown(category)} differ by case or "
+                "blanks alone",
+                column=name,
+            )
+
+
+def named_bins(edges: tuple[float, ...]) -> tuple[str, ...]:
+    """What the ranges between edges are called, in order."""
+    texts = [number_text(edge) for edge in edges]
+    between = (f"{low} to below {high}" for low, high in pairwise(texts))
+    return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
+
+
+def number_in(cell: str, decimal: str) -> float | None:
+    """The number in a tidied cell; None if it has something else, or one that is not finite.
+
+    Args:
+        cell: its thousands may be set apart, by a comma or by a point, whichever is not the other.
+        decimal: what stands before the decimals, a point or a comma.
+    """
+    apart = "." if decimal == "," else ","
+    if apart in cell:
+        if not _THOUSANDS[decimal].fullmatch(cell):
+            return None
+        cell = cell.replace(apart, "")
+    try:
+        number = float(cell.replace(decimal, "."))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in cell else None
+
+
+class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """How tables with the answers to a survey are read.
+
+    Args:
+        survey: what is asked.
+        questions: one for each of its attributes, in their order.
+        format: how tables are written.
+    """
+
+    survey: Survey
+    questions: tuple[Question, ...]
+    format: Format
+
+    @classmethod
+    def of(
+        cls, survey: Survey, questions: Sequence[Question] = (), given: Format | None = None
+    ) -> Coding:
+        """How tables are read for a survey.
+
+        Args:
+            survey: what is asked.
+            questions: one for each attribute; by default cells are the categories themselves.
+            given: how tables are written.
+
+        Raises:
+            UsageError: they cannot be written so.
+        """
+        given = given or Format()
+        given.check()
+        asked = questions or [
+            Question(name=a.name, categories=a.categories, ordinal=a.ordinal, missing=a.missing)
+            for a in survey.attributes
+        ]
+        return cls(survey=survey, questions=tuple(asked), format=given)
+
+    def records(self, source: Source) -> Records:
+        """The records in a table.
+
+        Args:
+            source: the path of a CSV or Parquet file, or a table in memory (``Frame.of``).
+
+        Raises:
+            UsageError: it cannot be read, its rows do not make a table, a column is missing, or a
+                cell has no category; says in which row and column.
+        """
+        return self.records_beside(source, None)[0]
+
+    def records_beside(self, source: Source, beside: str | None) -> tuple[Records, list[str]]:
+        """The records in a table, and the cells of one more column, read together.
+
+        Args:
+            source: as for ``records``.
+            beside: the column; None for no other.
+
+        Returns:
+            The records, and the cells as they are written.
+
+        Raises:
+            UsageError: as ``records``.
+        """
+        sheet = open_sheet(source, self.format)
+        columns = [tidied(each.column or each.name) for each in self.questions]
+        wanted = columns if beside is None else [*columns, tidied(beside)]
+        for column in wanted:
+            if column not in sheet.names:
+                raise UsageError(_no_column(sheet.source, column, sheet.names))
+        coders = [
+            _Coder(question, attribute, self.format)
+            for question, attribute in zip(self.questions, self.survey.attributes, strict=True)
+        ]
+        blocks: list[NDArray[np.unsignedinteger]] = []
+        further: list[str] = []
+        before = 0
+        with collector_paused():
+            for block in sheet.blocks(wanted):
+                codes = np.stack(
+                    [coder.codes(cells) for coder, cells in zip(coders, block, strict=False)]
+                )
+                if codes.min() == _REFUSED:
+                    row, place = map(int, np.argwhere(codes.T == _REFUSED)[0])
+                    why = coders[place].why(block[place][row], sheet.encoding)
+                    error = SurveyError(why, row=before + row + 1, column=columns[place])
+                    raise UsageError(f"{sheet.source}: {error}")
+                blocks.append(np.ascontiguousarray(codes.T, self.survey.dtype))
+                if beside is not None:
+                    further += [text_of(cell) or "" for cell in block[-1]]
+                before += codes.shape[1]
+        if not blocks:
+            raise UsageError(f"{sheet.source}: has no records")
+        return Records(self.survey, np.concatenate(blocks)), further
+
+
+def _no_column(source: str, column: str, names: Sequence[str]) -> str:
+    near = did_you_mean(column, names) or "."
+    return f"{source}: no column {shown(column)}{near} The table has {listed(names)}"
+
+
+class _Coder(dict[Cell, int]):
+    """The codes of a column's cells. Each distinct cell is judged when it is first met."""
+
+    def __init__(self, question: Question, attribute: Attribute, given: Format) -> None:
+        super().__init__()
+        self._question = question
+        self._attribute = attribute
+        self._decimal = given.decimal
+        self._own_missing = {*map(tidied, question.missing_cells)}
+        self._missing = {"", *map(tidied, given.missing_cells)}
+        self._no_answer: set[Cell] = {None, *self._missing, *self._own_missing}
+        found = (number_in(cell, given.decimal) for cell in self._missing | self._own_missing)
+        self._numbers_for_none = [number for number in found if number is not None]
+        codes = {category: code for code, category in enumerate(attribute.categories)}
+        self._unanswered = _REFUSED if attribute.missing is None else codes[attribute.missing]
+        self._else = _REFUSED if question.other is None else codes[tidied(question.other)]
+        self._exact = {} if question.edges else codes
+        self._alike = {}
+        if question.ignore_case:
+            self._alike = {alike(category): code for category, code in self._exact.items()}
+
+    def codes(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
+        """The code of each cell, ``_REFUSED`` where it has none."""
+        if self._question.edges:
+            numbers = self._plain_numbers(cells)
+            if numbers is not None:
+                return self._ranges(cells, numbers)
+        if len(self) > _KNOWN:
+            self.clear()
+        return np.fromiter(map(self.__getitem__, cells), np.int64, len(cells))
+
+    def _plain_numbers(self, cells: Sequence[Cell]) -> NDArray[np.float64] | None:
+        """The numbers in cells, NaN for no answer; None if others are among them.
+
+        They are judged together: one by one takes ten times as long.
+        """
+        written: Sequence[Any] = cells
+        with contextlib.suppress(TypeError):  # They are not text.
+            together = "\n".join(cast("Sequence[str]", cells))
+            if "_" in together or (self._decimal == "," and "." in together):
+                return None
+            if self._decimal == ",":
+                written = together.replace(",", ".").split("\n")
+        if len(written) != len(cells):
+            return None
+        for numbers in (written, (_NAN if cell in self._no_answer else cell for cell in written)):
+            with contextlib.suppress(TypeError, ValueError):
+                return np.fromiter(map(float, numbers), np.float64, len(cells))
+        return None
+
+    def _ranges(self, cells: Sequence[Cell], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        codes = np.searchsorted(self._question.edges, numbers, side="right")
+        # Missing answers and texts are NaN here, infinity is refused, a number can mean missing.
+        single = ~np.isfinite(numbers) | np.isin(numbers, self._numbers_for_none)
+        for place in np.flatnonzero(single).tolist():
+            codes[place] = self[cells[place]]
+        return codes
+
+    def __missing__(self, cell: Cell) -> int:
+        code = self[cell] = self._code(self._text(cell))
+        return code
+
+    def _text(self, cell: Cell) -> str:
+        text = text_of(cell, self._decimal)
+        return "" if text is None else tidied(text)
+
+    def _code(self, cell: str) -> int:
+        if self._is_missing(cell):
+            return self._unanswered
+        if edges := self._question.edges:
+            number = number_in(cell, self._decimal)
+            return self._else if number is None else bisect_right(edges, number)
+        code = self._exact.get(cell)
+        if code is None and self._alike:
+            code = self._alike.get(alike(cell))
+        return self._else if code is None else code
+
+    def _is_missing(self, cell: str) -> bool:
+        # A category may be called like a cell of the table that stands for no answer.
+        return cell in self._own_missing or (cell in self._missing and cell not in self._exact)
+
+    def why(self, cell: Cell, encoding: str | None = None) -> str:
+        """Why a cell has no code, and which setting of the plan would give it one.
+
+        Args:
+            cell: the same.
+            encoding: in which the file was read; None for a table that is not a text file.
+        """
+        text = self._text(cell)
+        if self._is_missing(text):
+            return "the answer is missing, and this attribute has no missing category"
+        if self._question.edges:
+            return f"{shown(text)}: expected a number"
+        categories = self._attribute.categories
+        said = f"unknown category {shown(text)}; allowed: {listed(categories, _SHOWN)}"
+        meant = _as_utf8(text, encoding)
+        if meant is not None and meant in categories:
+            return (
+                f"{said}. Read as UTF-8 it is {shown(meant)}: the file does not seem to be in "
+                f'{encoding}, set encoding = "utf-8" in [records]'
+            )
+        same = [category for category in categories if alike(category) == alike(text)]
+        if len(same) == 1 and len(set(map(alike, categories))) == len(categories):
+            return f"{said}. With ignore_case = true in its [[attributes]] it is {shown(same[0])}"
+        return said
+
+
+def _as_utf8(text: str, encoding: str | None) -> str | None:
+    """What a text is if it was UTF-8 that was read in this encoding; None if it was not."""
+    if encoding is None or text.isascii():
+        return None
+    try:
+        return tidied(text.encode(encoding).decode())
+    except UnicodeError:
+        return None

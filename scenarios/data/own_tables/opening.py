@@ -1,0 +1,93 @@
+"""Opens a person's table, wherever it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from protocol.errors import SurveyError
+from protocol.surveys.dataframes import Cell, Frame, cells_of
+from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
+from scenarios.data.own_tables.text_files import text_sheet
+from scenarios.errors import UsageError
+from scenarios.files.parquet import load_pyarrow
+
+_PARQUET = b"PAR1"
+
+IN_MEMORY = "the table"
+"""What errors call a table in memory."""
+
+
+def open_sheet(source: Source, given: Format | None = None) -> Sheet:
+    """Find out what a table is, and read the names of its columns.
+
+    Args:
+        source: the path of a text file or of a Parquet file, or a table in memory (``Frame.of``).
+        given: how it is written.
+
+    Raises:
+        UsageError: it cannot be read, is empty or not a table, or a column's name is missing or
+            there twice.
+    """
+    given = given or Format()
+    given.check()
+    if not isinstance(source, str | os.PathLike):
+        with _naming(IN_MEMORY):
+            return _frame_sheet(Frame.of(source))
+    path = Path(source)
+    with _naming(str(path)):
+        if path.suffix.lower() == ".parquet" or _begins(path) == _PARQUET:
+            return _parquet_sheet(path)
+        return text_sheet(path, given)
+
+
+def _frame_sheet(frame: Frame) -> Sheet:
+    def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
+        with _naming(IN_MEMORY):
+            yield from frame.blocks(places, BLOCK)
+
+    return sheet_of(IN_MEMORY, frame.names, read)
+
+
+def _parquet_sheet(path: Path) -> Sheet:
+    pyarrow = load_pyarrow(f"{path}: a Parquet file")
+
+    @contextmanager
+    def understood() -> Generator[Any]:
+        try:
+            with _naming(str(path)), pyarrow.parquet.ParquetFile(path) as file:
+                yield file
+        except pyarrow.ArrowException as error:
+            said = str(error).partition("\n")[0]
+            raise UsageError(f"{path}: not a table in Parquet: {said}") from error
+
+    def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
+        before = 0
+        with understood() as file:
+            schema = file.schema_arrow
+            columns = [schema.names[place] for place in places]
+            for batch in file.iter_batches(batch_size=BLOCK, columns=columns):
+                yield [cells_of(name, batch.column(name).to_pylist(), before) for name in columns]
+                before += batch.num_rows
+
+    with understood() as file:
+        return sheet_of(str(path), file.schema_arrow.names, read)
+
+
+def _begins(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET))
+
+
+@contextmanager
+def _naming(source: str) -> Generator[None]:
+    """Make what is wrong with a table a usage error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{source}: {error.strerror or error}") from error
+    except SurveyError as error:
+        raise UsageError(f"{source}: {error}") from error

@@ -1,0 +1,167 @@
+"""Tables in text files, whatever their encoding and the sign between their fields."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from protocol.surveys.dataframes import Cell
+from protocol.surveys.formulas import unescape_formula
+from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, sheet_of
+from scenarios.errors import UsageError
+from scenarios.wording.formatting import count
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What is tried between fields, in this order."""
+
+ENCODINGS = ("utf-8", "cp1252", "latin-1")
+"""What is tried where there is no byte order mark. The last one fits any bytes."""
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+_KINDS = (
+    (b"PK\x03\x04", "a spreadsheet or an archive; save its table as CSV or Parquet"),
+    (b"\xd0\xcf\x11\xe0", "an old spreadsheet; save its table as CSV"),
+    (b"\x1f\x8b", "compressed; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed; unpack it first"),
+    (b"ARROW1", "an Arrow file; save its table as Parquet or CSV"),
+    (b"SQLite format 3\0", "a database; save its table as CSV or Parquet"),
+)
+"""How other files begin that people take for tables, and what to do with them."""
+
+_TRIED_ROWS = 200
+_TRIED_CHARACTERS = 1 << 20
+
+
+def text_sheet(path: Path, given: Format) -> Sheet:
+    """Find out how a table is written, and read its header.
+
+    Raises:
+        UsageError: the file is not text, is empty, or has a header with a name that is missing or
+            there twice.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as content:
+        begins = content.read(16)
+    for mark, what in _KINDS:
+        if begins.startswith(mark):
+            raise UsageError(f"{path}: {what}")
+    encoding = given.encoding or _encoding_of(path, begins)
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            start = file.read(_TRIED_CHARACTERS)
+    except UnicodeError as error:
+        raise UsageError(f"{path}: not text in {encoding}: {error}") from error
+    if not start.strip():
+        raise UsageError(f"{path}: is empty; expected a table whose first row names its columns")
+    if "\0" in start:
+        raise UsageError(f"{path}: has NUL characters; expected a table as text")
+    delimiter = given.delimiter or _delimiter_of(start)
+    try:
+        header = next(_parsed(start, delimiter))
+    except csv.Error as error:
+        raise UsageError(f"{path}: the first row: not a table: {error}") from error
+    names = [*map(unescape_formula, header)]
+    if not given.header:
+        names = [f"column {place}" for place in range(1, len(header) + 1)]
+
+    def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
+        for block in _rows(path, encoding, delimiter, len(names), header=given.header):
+            cells = list(zip(*block, strict=True))
+            yield [[*map(unescape_formula, cells[place])] for place in places]
+
+    sheet = sheet_of(str(path), names, read, where="the first row")
+    return sheet._replace(delimiter=delimiter, encoding=encoding)
+
+
+def _rows(
+    path: Path, encoding: str, delimiter: str, width: int, *, header: bool
+) -> Iterator[list[list[str]]]:
+    """The rows of a file below its header, in blocks.
+
+    Raises:
+        UsageError: a row of another length than the first one, a quote that is never closed, text
+            in another encoding, or a blank line before further rows; says in which row.
+    """
+    before, blank = 0, 0
+    with path.open(encoding=encoding, newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+        try:
+            if header:
+                next(reader)
+            while block := list(islice(reader, BLOCK)):
+                if blank or {*map(len, block)} != {width}:
+                    blank, block = _judged(path, block, width, before, blank)
+                before += len(block)
+                if block:
+                    yield block
+        except csv.Error as error:
+            raise UsageError(f"{path}: line {reader.line_num}: not a table: {error}") from error
+        except UnicodeError as error:
+            raise UsageError(
+                f"{path}: not text in {encoding}: {error}; expected another encoding"
+            ) from error
+
+
+def _judged(
+    path: Path, block: list[list[str]], width: int, before: int, blank: int
+) -> tuple[int, list[list[str]]]:
+    """The first blank row, 0 for none, and the rows before it."""
+    for number, row in enumerate(block, before + 1):
+        if not row or (len(row) == 1 < width and not row[0].strip()):
+            blank = blank or number
+        elif blank:
+            raise UsageError(f"{path}: row {blank}: blank, before further rows")
+        elif len(row) != width:
+            raise UsageError(
+                f"{path}: row {number}: {count(len(row), 'field')}, but the first row has {width}"
+            )
+    return blank, block[: max(0, blank - before - 1)] if blank else block
+
+
+def _encoding_of(path: Path, begins: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if begins.startswith(mark):
+            return encoding
+    for encoding in ENCODINGS:
+        try:
+            with path.open(encoding=encoding, newline="") as file:
+                while file.read(_TRIED_CHARACTERS):
+                    pass
+        except UnicodeError:
+            continue
+        return encoding
+    raise AssertionError("latin-1 fits any bytes")
+
+
+def _parsed(start: str, delimiter: str) -> Iterator[list[str]]:
+    """The first rows, the last one perhaps cut short."""
+    return csv.reader(
+        start.splitlines(keepends=True), delimiter=delimiter, skipinitialspace=True, strict=True
+    )
+
+
+def _delimiter_of(start: str) -> str:
+    """The delimiter that cuts most of the first rows into as many fields as the first one."""
+    best, most = DELIMITERS[0], 0.0
+    for delimiter in DELIMITERS:
+        rows: list[list[str]] = []
+        try:
+            rows.extend(islice(_parsed(start, delimiter), _TRIED_ROWS))
+        except csv.Error:
+            if len(rows) < 2:
+                continue
+        if len(rows[0]) < 2:
+            continue
+        alike = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+        fits = alike**4 * len(rows[0])
+        if fits > most:
+            best, most = delimiter, fits
+    return best

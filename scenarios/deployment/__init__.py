@@ -1,1 +1,0 @@
-"""Surveys among real parties: keys, the two sides over TLS, what a party remembers."""

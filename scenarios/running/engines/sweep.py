@@ -1,0 +1,164 @@
+"""A sweep: maps of kernels over many arguments on an engine, finished pieces kept in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from scenarios.files.pieces import Pieces, growing_pieces
+from scenarios.files.user_modules import UserModule, loaded_user_module
+from scenarios.running.engines.engine import Engine, completed
+from scenarios.running.engines.here import Here
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Sweep:
+    """Carries out maps; it may be handed down as a ``Map``.
+
+    The file is opened by the first map, and the engine is started by the first piece of work, so
+    a sweep without one costs nothing.
+
+    Args:
+        start: starts the engine.
+        path: where finished pieces are kept until ``finish``; None to keep them nowhere.
+        about: all that the results depend on, as JSON has it.
+        progress: is told of every map how many pieces are done, and of how many.
+        stage: is told, where the maps belong to several stages, how many of these are done, and of
+            how many.
+
+    Attributes:
+        maps: how many maps there were.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Engine] = Here,
+        *,
+        path: Path | None = None,
+        about: Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        stage: Callable[[int, int], object] | None = None,
+    ) -> None:
+        self.maps = 0
+        self._start = start
+        self._path = path
+        self._about = about or {}
+        self._progress = progress
+        self._stage = stage
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+        self._pieces: Pieces | None = None
+
+    def __call__(
+        self,
+        kernel: Callable[[A], R],
+        arguments: Sequence[A],
+        /,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> list[R]:
+        """What a kernel returns for each argument, in their order.
+
+        Args:
+            kernel: a function at the top of a module, which says by an annotation what it returns.
+            arguments: each is a piece of work.
+            progress: is told how many pieces are done, and of how many, from the start; by default
+                what was given for all maps.
+
+        Raises:
+            UsageError: the file of finished pieces is damaged or of another sweep.
+            Exception: as ``Engine.drain``.
+        """
+        if self._path is not None and self._pieces is None:
+            self._pieces = self._open.enter_context(growing_pieces(self._path, self._about))
+        self.maps += 1
+        told = progress or self._progress or _unheeded
+        told(0, len(arguments))
+        found: dict[int, R] = {}
+        for place, result in self._done(kernel, arguments):
+            found[place] = result
+            told(len(found), len(arguments))
+        return [found[place] for place in range(len(arguments))]
+
+    def stage(self, done: int, total: int) -> None:
+        """Tell how many stages are done, as the next one begins, and of how many."""
+        if self._stage is not None:
+            self._stage(done, total)
+
+    def _done(self, kernel: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """What was done before, then the rest as it is done."""
+        number, pieces = self.maps, self._pieces
+        missing = []
+        for place, argument in enumerate(arguments):
+            if pieces is not None and (number, place) in pieces:
+                yield place, pieces.taken((number, place), kernel)
+            else:
+                missing.append((place, argument))
+        if missing and self._engine is None:
+            self._engine = self._open.enter_context(self._start())
+        if self._engine is not None:
+            for place, result in completed(self._engine, kernel, missing):
+                if pieces is None:
+                    yield place, result
+                else:
+                    pieces.add((number, place), kernel, result)
+                    # As it is read, so that a sweep that was ended midway has the same result.
+                    yield place, pieces.taken((number, place), kernel)
+
+    def finish(self) -> None:
+        """Forget the finished pieces: the result is written.
+
+        Raises:
+            OSError: their file cannot be removed.
+        """
+        if self._pieces is not None:
+            self._pieces.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+
+def _unheeded(done: int, total: int) -> None:
+    """Take no notice of how far a map is."""
+
+
+def about_of(command: str, definition: object, **settings: object) -> dict[str, Any]:
+    """All that a sweep's results depend on, for its file of pieces.
+
+    Args:
+        command: which command carries it out.
+        definition: a class or function; of a person's own file, that counts by its content.
+        settings: the rest, as JSON has it.
+    """
+    own = loaded_user_module(definition.__module__)
+    return {"command": command, **settings, **code_of(() if own is None else (own,))}
+
+
+def code_of(own: Iterable[UserModule]) -> dict[str, Any]:
+    """By what code results are made: the content of a person's own files, and the versions.
+
+    Args:
+        own: the files, in any order.
+    """
+    files = sorted(hashlib.sha256(file.source).hexdigest() for file in own)
+    return {
+        "own file": " ".join(files) or None,
+        "version": f"sottovoce {version('sottovoce')}, Python {platform.python_version()}, "
+        f"numpy {version('numpy')}",
+    }

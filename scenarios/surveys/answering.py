@@ -1,0 +1,500 @@
+"""A party's side of a real survey, over TLS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from parties.actor import run_machine
+from protocol.errors import PrivacyError
+from protocol.messages import AGGREGATOR, DONE, Envelope, Head
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.run import ending_of
+from protocol.sharing.messages import is_summed
+from protocol.surveys.records import Records
+from protocol.wire.codec import encode_envelope
+from scenarios.errors import LATE, STOPPED, StoppedError, UsageError
+from scenarios.surveys.attempts import Account, OpenAccount, nats_of, open_account
+from scenarios.surveys.members import Member, own_secret, tls_context
+from scenarios.surveys.operating.signals import heeding
+from scenarios.surveys.purse import Payers, Purse, Release, usual_purse
+from scenarios.surveys.receipts import Kept, keep_receipt, receipt_in
+from scenarios.surveys.remembered import (
+    Memory,
+    SameAgain,
+    memory_in,
+    noted_in,
+    noting,
+    remembering,
+)
+from scenarios.surveys.repeating import (
+    Given,
+    answer_given,
+    check_repeatable,
+    keeping,
+    note_given,
+    noted_given,
+)
+from scenarios.surveys.respondents import coding_for, read_respondents
+from scenarios.surveys.session_keys import (
+    known_session_key,
+    mark_of,
+    role_stream,
+    session_key,
+)
+from transports.base import Limits
+from transports.dialing import TurnedAwayError
+from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
+from transports.tls import client_context
+
+SILENCE = 60.0
+"""After so many seconds without a sign of life a connection is taken to be lost."""
+
+AGAIN = (
+    "run the same command again; in the same attempt that repeats the answer and costs nothing more"
+)
+"""What a party can do that does not know whether it is done."""
+
+NOT_ACKNOWLEDGED = f"not acknowledged: {AGAIN}"
+"""How a party ends that does not know whether all that it said is on the aggregator's disk."""
+
+NOT_IN_TIME = "late: the aggregator had closed the wait for a report before it came"
+"""How a party ends whose answer is not counted, or not all of it, as it came too late."""
+
+DOES_NOT_HOLD = "the aggregator's receipt does NOT hold"
+"""How a party ends whose acknowledgement is not for what it said, or is not signed."""
+
+
+_HEAD = Head.kind()
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """How a party's answer went.
+
+    Args:
+        ending: how its role ended; ``"done"`` if all went well, the party holds its receipt, and no
+            report came too late.
+        attempt: at the survey.
+        spent: the epsilon spent per respondent in this attempt, by whichever program.
+        before: that spent in earlier ones.
+        stopped: whether a signal has ended it.
+        receipt: what the aggregator has given for all that the party said, a receipt or a late
+            note; None for nothing.
+        repeated: whether the report was one that was given before, which costs nothing again.
+        earlier: whether an earlier program has given the answer, and this one heard no more of it.
+    """
+
+    ending: str
+    attempt: int
+    spent: float
+    before: float
+    stopped: bool = False
+    receipt: Kept | None = None
+    repeated: bool = False
+    earlier: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code of its program."""
+        if self.stopped:
+            return STOPPED
+        if self.ending == NOT_IN_TIME:
+            return LATE
+        return 0 if self.ending == DONE else 1
+
+
+async def answer_survey(
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    records: Path,
+    budget: float | None,
+    withstand: int | None = None,
+    crowd: int | None = None,
+    waiting: float = PATIENCE,
+    heeds_signals: bool = False,
+    purse: Path | None = None,
+    ids: str | None = None,
+    repeat: Member | None = None,
+    plan: Path | None = None,
+) -> Answered:
+    """Answer once with the records of a table.
+
+    It ends well once the aggregator has acknowledged that all it said is on disk, by a receipt that
+    holds and is in the party's folder (``keep_receipt``). If by that a report came too late, it is
+    no receipt but a late note: the party stays charged and is not done. A connection that is lost
+    is made again; nothing is said twice, and nothing else than before. A party that has a receipt
+    from before is done, also if nobody can be reached: the survey may be over, or wait for another
+    attempt. One that has a late note is late.
+
+    A party that is asked again in the same attempt gives the same report: its randomness follows
+    from the secret in its folder and from the records, and it hears and says nothing else than
+    the first time (``SameAgain``). In another attempt it draws anew, which costs anew, unless it is
+    to ``repeat``. All that its respondents have spent, in whichever survey, counts (``Purse``).
+    What its role notes for it alone is written into its folder; the return value does not depend on
+    that.
+
+    Args:
+        member: the party.
+        host, port: where the aggregator listens.
+        records: a CSV or Parquet file.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
+            default, all attempts at this one may cost what one can at most, and nothing more once
+            something was spent if that is unbounded.
+        withstand: the fewest colluders that a secure sum must withstand; None for any number.
+        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
+            None for any number.
+        waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
+            seconds.
+        heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
+        purse: its folder; None for the user's (``usual_purse``).
+        ids: the column of the records that says who a respondent is, which is not handed over;
+            None for a file that pays as one.
+        repeat: from whose folder the report to give again was given, this member's or that of an
+            earlier survey; None to draw one.
+        plan: of the survey, which says how the file is read; None for one whose cells are the
+            categories.
+
+    Raises:
+        UsageError: the folder is the aggregator's, its files do not belong together, or another
+            program uses it; or the records are not of this survey, or not those of this attempt;
+            or the survey has no secure sum to demand anything of, or there is nothing to repeat.
+        PrivacyError: somebody has spent too much; nobody was told anything.
+        StoppedError: a signal came before it was connected.
+        OSError: no connection, the aggregator has begun an attempt before one that was answered, or
+            a file in a folder cannot be written; says which and why.
+    """
+    held, who = _people(member, records, plan, ids, withstand=withstand, crowd=crowd)
+    given: Given | None = None
+    if repeat is not None:
+        check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
+        given = answer_given(repeat, member, held)
+    own_secret(member.folder)  # A full disk shows before anybody is connected to.
+    paid_from = Purse(purse or usual_purse())
+    payers = paid_from.payers(who).up_to(budget, member.charter.variant.most())
+    if given is None:
+        paid_from.check(payers, member.charter.survey_id)
+    else:
+        _check_paid(paid_from, payers, given)
+    tls = tls_context(member.folder, client_context)
+    try:
+        with open_account(member.folder) as account, ExitStack() as kept:
+            earlier = _done_before(member, account, held)
+            sitting = Sitting(
+                member=member,
+                records=held,
+                account=account,
+                purse=paid_from,
+                payers=payers,
+                repeat=given,
+                withstand=withstand or 0,
+                crowd=crowd or 0,
+                kept=kept,
+            )
+
+            async def answered(join: Callable[[int], object]) -> Kept | None:
+                connected = connect_lasting(
+                    host,
+                    port,
+                    charter=member.charter,
+                    identity=member.identity,
+                    tls=tls,
+                    limits=Limits(idle=SILENCE),
+                    patience=waiting,
+                    join=join,
+                )
+                async with connected as link:
+                    return await sitting.speak(link)
+
+            receipt: Kept | None = None
+            stopped = ""
+            try:
+                if heeds_signals:
+                    receipt = await heeding(answered, sitting.open)
+                else:
+                    receipt = await answered(sitting.open)
+            except StoppedError as error:
+                if sitting.attempt is None:
+                    raise
+                stopped = f"{error}: {AGAIN}"
+            except TurnedAwayError:
+                raise
+            except ConnectionError:
+                if earlier is None:
+                    raise
+                return earlier
+            finally:
+                # After the link is closed, and always: others must not see whether there was one.
+                sitting.note()
+            return sitting.settle(receipt, stopped, earlier)
+    except ConnectionError as error:
+        raise ConnectionError(f"{host}:{port}: {error}") from error
+
+
+def _people(
+    member: Member,
+    path: Path,
+    plan: Path | None,
+    ids: str | None,
+    *,
+    withstand: int | None,
+    crowd: int | None,
+) -> tuple[Records, Sequence[str] | None]:
+    """The records to answer with, and who they are of; raises what ``answer_survey`` does."""
+    variant = member.charter.variant
+    if member.identity.name == AGGREGATOR:
+        raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
+    for option, demand in (("--withstand", withstand), ("--crowd", crowd)):
+        if demand is not None and not is_summed(variant, len(member.charter.roster) - 1):
+            raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
+    people = read_respondents(path, coding_for(variant.survey, plan), ids)
+    if len(people.records) > variant.max_records:
+        raise UsageError(
+            f"{path}: {len(people.records)} records, at most {variant.max_records} allowed by the "
+            "survey"
+        )
+    return people.records, people.ids
+
+
+def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
+    """How a party has ended in the last attempt that it answered, with these records.
+
+    None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
+    """
+    attempt = max(account.attempts, default=0)
+    if not attempt:
+        return None
+    charter = member.charter.again(attempt)
+    receipt = receipt_in(member.folder, charter, member.identity.name)
+    if receipt is None:
+        return None
+    mark, _ = noted_in(member.folder, "said", charter.session)
+    if mark != mark_of(known_session_key(member.folder, charter, records), charter.session):
+        return None
+    return Answered(
+        ending=NOT_IN_TIME if receipt.late else DONE,
+        attempt=attempt,
+        spent=account.spent(attempt),
+        before=account.before(attempt),
+        repeated=noted_given(member.folder, charter.session) is not None,
+        receipt=receipt,
+        earlier=True,
+    )
+
+
+class _Attempt(NamedTuple):
+    """A party in one attempt: its role, what it keeps of it, and how it pays.
+
+    ``left`` is the most that may be spent per respondent; ``given``, the answer that is given
+    again, if one is; ``words``, what was sent before the head, encoded, by number.
+    """
+
+    machine: Machine
+    release: Release
+    payers: Payers
+    left: float
+    heard: Memory
+    said: Memory
+    note: Callable[[Sequence[str]], None]
+    keep: Callable[[Sequence[Envelope]], None]
+    given: Given | None
+    words: dict[int, bytes]
+
+    @property
+    def spent(self) -> float:
+        """The epsilon of this answer so far, per respondent; 0 if it was given before."""
+        return 0.0 if self.given is not None else self.machine.spent.record
+
+
+@dataclass(slots=True, kw_only=True)
+class Sitting:
+    """A party's part in a survey: it opens the attempt that is begun, speaks in it, and settles.
+
+    Args:
+        member: the party.
+        records: what it answers with.
+        account: of its folder, which is locked.
+        purse: that is paid from.
+        payers: who pays for an answer, and how much at most.
+        repeat: the answer to give again; None to draw one.
+        withstand: the fewest colluders that a secure sum must withstand.
+        crowd: the fewest honest others that a secure sum must promise.
+        kept: closes the files of what is remembered.
+        attempt: the attempt that was opened; None before.
+        paid: the epsilon and the question that were paid for last; None before.
+    """
+
+    member: Member
+    records: Records
+    account: OpenAccount
+    purse: Purse
+    payers: Payers
+    repeat: Given | None
+    withstand: int
+    crowd: int
+    kept: ExitStack
+    attempt: _Attempt | None = None
+    paid: tuple[float, bytes] | None = None
+
+    @property
+    def _opened(self) -> _Attempt:
+        if self.attempt is None:
+            raise RuntimeError("no attempt was opened")
+        return self.attempt
+
+    def open(self, attempt: int) -> None:
+        """Take part in an attempt, which must be neither an earlier one nor too dear.
+
+        Raises:
+            PrivacyError, UsageError, OSError: as ``answer_survey``.
+        """
+        self.account.check(attempt)
+        folder, name = self.member.folder, self.member.identity.name
+        charter = self.member.charter.again(attempt)
+        key = session_key(folder, charter, self.records)
+        mark = mark_of(key, charter.session)
+        given = _given(self.member, charter, self.repeat)
+        heard, said = (
+            self.kept.enter_context(remembering(memory_in(folder, what, charter.session), mark))
+            for what in ("heard", "said")
+        )
+        release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
+        payers = self.payers
+        if given is not None:
+            # What was paid for before needs no budget again.
+            _check_paid(self.purse, payers, given)
+            payers = payers.up_to(math.inf, payers.most)
+        before = {
+            charter.again(earlier).session: self.account.spent(earlier)
+            for earlier in self.account.attempts
+            if earlier < attempt
+        }
+        left = self.purse.left(payers, release, before=before, heard=heard.noted)
+        # Without a budget, all attempts at this survey may cost what one can at most.
+        rest = None if payers.budget is None else left
+        left = self.account.left(attempt, rest, most=payers.most)
+        machine = Machine(
+            charter,
+            name,
+            role_stream(key, charter.session, name),
+            records=self.records,
+            identity=self.member.identity,
+            budget=None if left == math.inf else left,
+            withstand=self.withstand,
+            crowd=self.crowd,
+            instead=None if given is None else given.role(charter),
+        )
+        note = noting(memory_in(folder, "notices", charter.session))
+        keep = keeping(folder, charter)
+        self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
+
+    async def speak(self, link: LastingLink) -> Kept | None:
+        """Answer over a link; return what the aggregator acknowledged it with, if it did."""
+        here = self._opened
+        machine = here.machine
+        await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
+        acknowledged = None if machine.head is None else await link.acknowledgement()
+        if machine.head is None or acknowledged is None:
+            return None
+        # Before the goodbye: whoever is killed after it finds nobody to ask again.
+        return keep_receipt(
+            self.member.folder,
+            machine.charter,
+            machine.head,
+            acknowledged,
+            said=[here.words[seq] for seq in range(len(here.words))],
+            reports=machine.reports,
+            done=machine.failure is None,
+        )
+
+    def note(self) -> None:
+        """Write down what the role found for the party alone, if an attempt was opened."""
+        if self.attempt is not None:
+            self.attempt.note(self.attempt.machine.notices)
+
+    def settle(self, receipt: Kept | None, stopped: str, earlier: Answered | None) -> Answered:
+        """Say how the answer went.
+
+        Args:
+            receipt: what the aggregator acknowledged it with; None for nothing.
+            stopped: how a signal ended it; empty if none did.
+            earlier: how an earlier program has ended, if that is known.
+        """
+        machine = self._opened.machine
+        attempt = machine.charter.attempt
+        ending = stopped or ending_of(machine)
+        if ending == DONE and receipt is None:
+            if earlier is not None and earlier.attempt == attempt:
+                return earlier
+            ending = NOT_ACKNOWLEDGED
+        elif ending == DONE and receipt is not None and receipt.problems:
+            ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+        elif ending == DONE and receipt is not None and receipt.late:
+            ending = NOT_IN_TIME
+        return Answered(
+            ending=ending,
+            stopped=bool(stopped),
+            attempt=attempt,
+            spent=max(self._opened.spent, self.account.spent(attempt)),
+            before=self.account.before(attempt),
+            repeated=self._opened.given is not None,
+            receipt=receipt,
+        )
+
+    def _pay(self, envelopes: Sequence[Envelope]) -> None:
+        """Note what these cost, and keep them, before they leave."""
+        here = self._opened
+        spent, heard = now = here.spent, here.heard.noted
+        if now != self.paid:
+            with _silently():
+                self.purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
+            self.paid = now
+        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=spent)
+        here.words.update(
+            (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
+        )
+        if here.given is None:
+            here.keep(envelopes)
+
+    def _check(self, envelope: Envelope) -> None:
+        """Refuse another question than the one that the given answer is to."""
+        here = self._opened
+        if here.given is not None:
+            asked = here.machine.charter.variant.messages[0].kind()
+            with _silently():
+                here.given.check_asked(envelope, asked)
+
+
+def _check_paid(purse: Purse, payers: Payers, given: Given) -> None:
+    """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
+    purse.check_paid(payers, given.release, nats_of(given.epsilon))
+
+
+@contextmanager
+def _silently() -> Generator[None]:
+    """Make of a refusal a link that is lost, which is all that others see."""
+    try:
+        yield
+    except PrivacyError as error:
+        raise trio.BrokenResourceError(str(error)) from error
+
+
+def _given(member: Member, charter: Charter, given: Given | None) -> Given | None:
+    """The answer that is to be given again in a session, which stays the same in it."""
+    noted = noted_given(member.folder, charter.session)
+    if noted is not None or given is None:
+        return noted
+    _, said = noted_in(member.folder, "said", charter.session)
+    if said:
+        raise UsageError(f"--repeat: a report of its own was given in attempt {charter.attempt}")
+    note_given(member.folder, charter.session, given)
+    return given

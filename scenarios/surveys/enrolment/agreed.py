@@ -1,0 +1,197 @@
+"""What is agreed in a real survey, as files say it, and the charter that follows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from protocol.crypto.merkle import HASH_BYTES
+from protocol.estimators.analysis import Analysis
+from protocol.messages import NONCE_BYTES, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import KEY_BYTES, Roster, excerpt_of
+from protocol.session.variant import Variant, build, parameters_of
+from protocol.transcript.entries import MAX_BODY
+from protocol.wire.codec import Codec
+from scenarios.errors import UsageError
+from scenarios.running.loading import built_in_variant
+from scenarios.running.parameters import parameters_checked
+from scenarios.surveys.own_variant import Pin, own_variant
+from scenarios.surveys.survey_plan import Plan
+
+MOST_PARTIES = 100_000
+"""The most parties that a survey can have."""
+
+Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+Hash = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
+PublicKey = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+
+
+class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is agreed before anybody is enrolled.
+
+    Args:
+        variant: the name of the protocol.
+        pin: of the variant's file; None for a built-in one.
+        parameters: of the variant.
+        survey: what is asked.
+        analysis: what was announced of it; None if nothing was.
+        nonce: sets the survey apart from others of the same plan.
+    """
+
+    variant: str
+    pin: Pin | None
+    parameters: dict[str, Any]
+    survey: dict[str, Any]
+    analysis: Analysis | None
+    nonce: Nonce
+
+    @classmethod
+    def planned(cls, plan: Plan) -> Agreed:
+        """What a plan says, with a nonce that is drawn."""
+        return cls(
+            plan.variant.name,
+            plan.pin,
+            parameters_of(plan.variant),
+            msgspec.to_builtins(plan.variant.survey),
+            plan.analysis,
+            os.urandom(NONCE_BYTES),
+        )
+
+    def digest(self) -> bytes:
+        """A hash of all of it, 32 bytes."""
+        content = msgspec.msgpack.Encoder(order="deterministic").encode(
+            [getattr(self, name) for name in Agreed.__struct_fields__]
+        )
+        return hashlib.sha256(b"sottovoce agreed 1\0" + content).digest()
+
+    def build(self, own: str | None, path: Path) -> Variant:
+        """The variant, never one of a class that a file alone names.
+
+        Args:
+            own: ``PATH.py:Class``; None for a built-in variant.
+            path: the file that says this, for messages.
+
+        Raises:
+            UsageError: another variant than is agreed.
+            SurveyError: the parameters are not those of the variant.
+        """
+        return build(self._class(own, path), parameters=self.parameters, survey=self.survey)
+
+    def charter(self, variant: Variant, roster: Roster) -> Charter:
+        """The charter of this variant and roster.
+
+        Raises:
+            ValueError: a roster or an analysis that cannot be.
+        """
+        return Charter(
+            variant=variant,
+            roster=roster,
+            nonce=self.nonce if self.pin is None else self.pin.bind(self.nonce),
+            analysis=self.analysis,
+        )
+
+    def _class(self, own: str | None, path: Path) -> type[Variant]:
+        if self.pin is None:
+            if own not in (None, self.variant):
+                raise UsageError(
+                    f"{path}: its variant is {self.variant}, a built-in one; expected no "
+                    f"--variant {own}"
+                )
+            return built_in_variant(self.variant)
+        if own is None:
+            raise UsageError(
+                f"{path}: its variant is {self.pin.name} in a file with SHA-256 "
+                f"{self.pin.digest}; expected --variant PATH.py:{self.pin.name}"
+            )
+        return own_variant(own, self.pin)[0]
+
+
+class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is in every member's folder: what is agreed, and by whom.
+
+    Args:
+        members: how many the roster has, the aggregator included.
+        roster: its root.
+    """
+
+    members: Annotated[int, Meta(ge=2, le=MOST_PARTIES + 1)]
+    roster: Hash
+
+    @classmethod
+    def of(cls, agreed: Agreed, roster: Roster) -> CharterFile:
+        """What is agreed, by a roster."""
+        fields = {name: getattr(agreed, name) for name in Agreed.__struct_fields__}
+        return cls(**fields, members=len(roster), roster=roster.root)
+
+    def agreed(self) -> Agreed:
+        """What is agreed, whoever takes part."""
+        return Agreed(*(getattr(self, name) for name in Agreed.__struct_fields__))
+
+
+class PlaceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a party is on the roster.
+
+    Args:
+        party: its id.
+        place: on the roster, from 1.
+        aggregator: the aggregator's public key.
+        proof: that both are on the roster (``Roster.proof_of``).
+    """
+
+    party: PartyId
+    place: int
+    aggregator: PublicKey
+    proof: Annotated[tuple[Hash, ...], Meta(max_length=64)]
+
+    def excerpt(self, own: bytes, charter: CharterFile) -> Roster:
+        """What the party with this public key knows of the roster.
+
+        Raises:
+            ValueError: they are not proved to be on it.
+        """
+        return excerpt_of(
+            (self.party, own),
+            self.aggregator,
+            place=self.place,
+            size=charter.members,
+            root=charter.roster,
+            proof=self.proof,
+        )
+
+
+class RosterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All members, for the aggregator, and for parties whose variant needs them.
+
+    Args:
+        members: id and public key of each, the aggregator first.
+    """
+
+    members: Annotated[tuple[tuple[PartyId, PublicKey], ...], Meta(max_length=MOST_PARTIES + 1)]
+
+
+def check_parties(variant: Variant, parties: Sequence[PartyId]) -> None:
+    """Refuse parties that a survey cannot be held with.
+
+    Raises:
+        UsageError: too few for the variant, too many, or messages too large for a transcript.
+    """
+    if variant.quorum is not None and variant.quorum > len(parties):
+        raise UsageError(
+            f"quorum = {variant.quorum}: expected at most {len(parties)}, the number of parties"
+        )
+    if len(parties) > MOST_PARTIES:
+        raise UsageError(f"{len(parties):,} parties: expected at most {MOST_PARTIES:,}")
+    with parameters_checked():
+        size = Codec(variant.kinds(len(parties)), members=len(parties) + 1).max_body
+    if size > MAX_BODY:
+        raise UsageError(
+            f"max_records = {variant.max_records}: a message could have {size:,} bytes; a "
+            f"transcript allows {MAX_BODY:,}"
+        )

@@ -1,0 +1,202 @@
+"""What is written into members' folders."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from protocol.crypto.randomness import SECRET_BYTES
+from protocol.messages import AGGREGATOR, PartyId, party_id
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity, Roster
+from scenarios.errors import UsageError
+from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
+from scenarios.surveys.enrolment.agreed import (
+    Agreed,
+    CharterFile,
+    PlaceFile,
+    RosterFile,
+    check_parties,
+)
+from scenarios.surveys.members import (
+    AUTHORITY,
+    CERTIFICATE,
+    CHARTER,
+    KEY,
+    PLACE,
+    ROSTER,
+)
+from scenarios.surveys.survey_plan import Plan
+from transports.certificates import Authority, private_pem
+
+_UNFINISHED = ".new."
+"""How the name of a folder begins whose entries have not appeared yet."""
+
+
+def names_of(parties: Sequence[str]) -> list[PartyId]:
+    """The ids of parties.
+
+    Raises:
+        UsageError: one is invalid, reserved or repeated.
+    """
+    try:
+        names = [party_id(name) for name in parties]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if len({AGGREGATOR, *names}) != len(names) + 1:
+        raise UsageError("parties: expected distinct names, other than the aggregator's")
+    return names
+
+
+def files_of(
+    agreed: Agreed, roster: Roster, authority: Authority, *, whole_roster: bool
+) -> Iterator[tuple[PartyId, dict[str, bytes]]]:
+    """Every member, and the files of its folder but its key, in the order of the roster.
+
+    Args:
+        agreed: what is asked, and how.
+        roster: all members.
+        authority: issues the certificates.
+        whole_roster: whether parties need all members.
+    """
+    charter = _json(CharterFile.of(agreed, roster))
+    everybody = _json(RosterFile(roster.members))
+    certifying = authority.pem
+    for place, (name, key) in enumerate(roster.members):
+        files = {
+            AUTHORITY: certifying,
+            CERTIFICATE: authority.issue(name, key),
+        }
+        if name == AGGREGATOR or whole_roster:
+            files[ROSTER] = everybody
+        else:
+            aggregator = roster.members[0][1]
+            files[PLACE] = _json(PlaceFile(name, place, aggregator, roster.proof_of(place)))
+        yield name, {**files, CHARTER: charter}
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make a private folder with these files."""
+    folder.mkdir(PRIVATE_FOLDER)
+    for name, content in files.items():
+        write_private(folder / name, content)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Make a private file. It is not synced: whoever writes many syncs them together.
+
+    Raises:
+        FileExistsError: something has that name.
+        OSError: it cannot be written.
+    """
+    descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def expect_file(path: Path, command: str) -> None:
+    """Make sure that a file is in the folder that a command makes.
+
+    Raises:
+        UsageError: it is missing; names the command.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; 'sottovoce {command}' makes this folder")
+
+
+@contextmanager
+def appearing_in(out: Path, *, sync: bool = False) -> Generator[Path]:
+    """A folder whose entries appear in another one together at the end of the block.
+
+    Args:
+        out: where they appear; it is made.
+        sync: whether they are on disk before.
+
+    Raises:
+        OSError: something cannot be written; nothing of it is left.
+    """
+    make_folder(out)
+    with naming(out):
+        new = Path(tempfile.mkdtemp(dir=out, prefix=_UNFINISHED))
+        try:
+            yield new
+            if sync:
+                os.sync()  # One call for all: 100,000 syncs of single files take minutes.
+            for entry in sorted(new.iterdir()):
+                os.rename(entry, out / entry.name)
+            sync_folder(out)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def remove_unfinished(out: Path) -> None:
+    """Remove what ``appearing_in`` leaves in a folder if its program is killed: it may hold a key.
+
+    The caller makes sure that nobody else is at it.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    for entry in out.iterdir():
+        if entry.name.startswith(_UNFINISHED) and entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+
+
+def new_authority(days: int, secret: bytes | None = None) -> Authority:
+    """The certificate authority of a survey, valid from now on.
+
+    Args:
+        days: how long its certificates are valid.
+        secret: of its key, 32 bytes; drawn by default.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    key = Ed25519PrivateKey.from_private_bytes(secret or os.urandom(SECRET_BYTES))
+    return Authority(key, now=now, days=days)
+
+
+def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> Charter:
+    """Make every member's private folder, keys included, for a rehearsal or a trial.
+
+    Whoever runs this holds all private keys until they are handed out.
+
+    Args:
+        plan: of the survey.
+        parties: their names.
+        out: the folder for the members' folders, new or empty; they appear all at once.
+        days: how long the certificates are valid.
+
+    Returns:
+        The charter.
+
+    Raises:
+        UsageError: an invalid or repeated name, too few parties for the variant, messages too large
+            for a transcript, or a folder that is not empty.
+        OSError: a file cannot be written; none is left.
+    """
+    out = Path(out)
+    names = names_of(parties)
+    check_parties(plan.variant, names)
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
+    identities = {name: Identity(name, os.urandom(SECRET_BYTES)) for name in (AGGREGATOR, *names)}
+    roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
+    agreed, authority = Agreed.planned(plan), new_authority(days)
+    with appearing_in(out) as new:
+        for name, files in files_of(
+            agreed, roster, authority, whole_roster=plan.variant.whole_roster
+        ):
+            key = private_pem(identities[name].private_key)
+            write_folder(new / name, {KEY: key, **files})
+    return agreed.charter(plan.variant, roster)
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)

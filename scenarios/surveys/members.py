@@ -1,0 +1,228 @@
+"""Members' folders in a real survey: charter, certificate, keys and secret."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from protocol.crypto.randomness import SECRET_BYTES
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity, Roster
+from scenarios.errors import UsageError
+from scenarios.files.writing import not_regular, write_once
+from scenarios.surveys.enrolment.agreed import CharterFile, PlaceFile, RosterFile
+
+CHARTER, AUTHORITY = "charter.json", "authority.pem"
+CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
+PLACE, ROSTER = "place.json", "roster.json"
+
+INVITATION, REQUEST = "invitation.json", "request.json"
+"""In a party's folder: what it was handed, and what it hands the organiser."""
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a member's folder."""
+
+    folder: Path
+    charter: Charter
+    identity: Identity
+
+
+def read_member(
+    folder: Path | str, variant: str | None = None, *, key: Path | None = None
+) -> Member:
+    """Read a member's folder.
+
+    Args:
+        folder: the member's.
+        variant: ``PATH.py:Class``, for a survey whose variant is not a built-in one.
+        key: the file of the private key; None for the one in the folder.
+
+    Raises:
+        UsageError: a file is missing or malformed, or they do not belong together; or another
+            variant than the charter pins.
+    """
+    folder = Path(folder)
+    path = folder / CHARTER
+    read = decoded(_content_of(path), CharterFile, path)
+    own = read.build(variant, path)
+    key = key or folder / KEY
+    secret = key_secret(_content_of(key), key)
+    if (folder / ROSTER).exists():
+        roster, name = _listed(folder, read, secret, key)
+    else:
+        roster, name = _placed(folder, read, secret)
+    try:
+        charter = read.charter(own, roster)
+        # There may be too few parties for what the variant promises.
+        charter.variant.kinds(len(roster) - 1)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return Member(folder=folder, charter=charter, identity=Identity(name, secret))
+
+
+def decoded(content: bytes, kind: type[S], path: Path) -> S:
+    """What a JSON file says.
+
+    Raises:
+        UsageError: it is malformed; names the file and the field.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: nested too deeply") from error
+
+
+def _listed(
+    folder: Path, charter: CharterFile, secret: bytes, key_file: Path
+) -> tuple[Roster, PartyId]:
+    """All members, and which of them has this key."""
+    path = folder / ROSTER
+    read = decoded(_content_of(path), RosterFile, path)
+    try:
+        roster = Roster(read.members)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if (roster.root, len(roster)) != (charter.roster, charter.members):
+        raise UsageError(f"{path}: its root is not the one in {CHARTER}")
+    public = Identity(AGGREGATOR, secret).public
+    for name, key in roster.members:
+        if key == public:
+            return roster, name
+    raise UsageError(f"{key_file}: its public key is not on the roster")
+
+
+def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, PartyId]:
+    """What a party with this key knows of the roster, and its id."""
+    path = folder / PLACE
+    read = decoded(_content_of(path), PlaceFile, path)
+    try:
+        return read.excerpt(Identity(read.party, secret).public, charter), read.party
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def own_secret(folder: Path, name: str = SECRET) -> bytes:
+    """A member's secret, 32 bytes, drawn on the first call.
+
+    Args:
+        folder: the member's.
+        name: of the file; by default, of the secret that a party's randomness follows from.
+
+    Raises:
+        UsageError: its file is not a secret.
+        OSError: it cannot be written.
+    """
+    path = folder / name
+    if not path.exists():
+        # Half a secret would lock the party out.
+        with contextlib.suppress(FileExistsError):
+            write_once(path, os.urandom(SECRET_BYTES))
+    return secret_in(path)
+
+
+def known_secret(folder: Path) -> bytes:
+    """The secret of a party that has answered, 32 bytes.
+
+    Raises:
+        UsageError: its file is missing, or not a secret.
+    """
+    path = folder / SECRET
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; nobody has answered from this folder")
+    return secret_in(path)
+
+
+def secret_in(path: Path) -> bytes:
+    """The secret in a file, 32 bytes.
+
+    Raises:
+        UsageError: it is missing, or not a secret.
+        OSError: it cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
+    if not path.is_file():
+        raise not_regular(path)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
+    return secret
+
+
+def tls_context(
+    folder: Path, make: Callable[..., ssl.SSLContext], *, key: Path | None = None
+) -> ssl.SSLContext:
+    """The TLS context of a member.
+
+    Args:
+        folder: the member's.
+        make: ``server_context`` or ``client_context``.
+        key: the file of the private key; None for the one in the folder.
+
+    Raises:
+        UsageError: a file is missing, or they do not belong together.
+    """
+    files = {
+        "authority": folder / AUTHORITY,
+        "certificate": folder / CERTIFICATE,
+        "key": key or folder / KEY,
+    }
+    for file in files.values():
+        if not file.is_file():
+            raise _not_a_member(file)
+    try:
+        return make(**files)
+    except OSError as error:
+        what = ", ".join(file.name for file in files.values())
+        raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
+
+
+def key_secret(content: bytes, path: Path) -> bytes:
+    """The secret of a private Ed25519 key in PEM, 32 bytes.
+
+    Raises:
+        UsageError: it is not such a key; the message names the file.
+    """
+    try:
+        key = load_pem_private_key(content, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"{path}: expected a private key in PEM without a password") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"{path}: expected an Ed25519 key")
+    return key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+
+
+def _content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise _not_a_member(path) from error
+
+
+def _not_a_member(path: Path) -> UsageError:
+    if path.name == CHARTER and (path.parent / INVITATION).exists():
+        return UsageError(
+            f"{path}: no such file; this party has joined, and 'sottovoce accept' puts the "
+            "organiser's answer here"
+        )
+    return UsageError(f"{path}: no such file, so {path.parent} is not a member's folder")

@@ -1,0 +1,162 @@
+"""A survey's log: a line of JSON for each event, by the standard library's ``logging``."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from scenarios.errors import UsageError, say
+from scenarios.files.writing import open_private
+from scenarios.surveys.operating.progress import Field, Tell
+
+LOGGER = "sottovoce"
+"""The name of the logger that takes events; each record has its counts as ``fields``."""
+
+STANDARD_ERROR = "-"
+"""What stands for standard error in the place of a file's name."""
+
+WAITING = 1024
+"""How many lines may wait to be written; what comes beyond them is lost, and counted."""
+
+LAST_SECONDS = 2.0
+"""How long the last lines may take to be written, in seconds."""
+
+_FIRST = 4096
+
+
+class JsonFormatter(logging.Formatter):
+    """One line of JSON: time in UTC, level, event, and the counts that belong to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        fields: Mapping[str, Field] = getattr(record, "fields", {})
+        values = {"time": at.isoformat(), "level": record.levelname, "event": record.getMessage()}
+        return json.dumps({**values, **fields})
+
+
+@contextmanager
+def json_log(where: str) -> Generator[Tell]:
+    """Log events to a file, at its end, or to standard error, while the block runs.
+
+    A log that cannot be written ends nothing; that is said once. One that takes nothing, a pipe
+    that nobody reads, say, holds up a thread, and neither the survey nor the end of the program.
+    It loses lines, and an event ``lost`` with their number follows if it takes some again.
+
+    Args:
+        where: the file's name, or ``-`` for standard error.
+
+    Raises:
+        UsageError: the file holds something else than such a log.
+        OSError: the file cannot be opened.
+    """
+    logger = logging.getLogger(LOGGER)
+    handler = _Waiting(_standard_error() if where == STANDARD_ERROR else _opened(Path(where)))
+    handler.setFormatter(JsonFormatter())
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+    def tell(event: str, fields: Mapping[str, Field]) -> None:
+        severe = logging.ERROR if event == "failed" else logging.INFO
+        logger.log(severe, "%s", event, extra={"fields": fields})
+
+    try:
+        yield tell
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
+        handler.end(LAST_SECONDS)
+
+
+class _Waiting(logging.Handler):
+    """Hands lines to a thread, and never waits for it.
+
+    Args:
+        file: where the thread writes them; it closes the file in the end.
+    """
+
+    def __init__(self, file: io.FileIO) -> None:
+        super().__init__()
+        self._file = file
+        self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(WAITING)
+        self._lost = 0
+        self._over = False
+        self._complained = False
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._lost += 1
+
+    def end(self, within: float) -> None:
+        """Take no more lines, and wait so many seconds until all are written."""
+        self._over = True
+        with suppress(queue.Full):
+            self._lines.put_nowait(None)
+        self._thread.join(within)
+
+    def _write(self) -> None:
+        with self._file:
+            while (record := self._lines.get()) is not None:
+                self._put(record)
+                if self._lines.empty():
+                    if self._lost:
+                        self._say_lost()
+                    if self._over:
+                        return
+
+    def _put(self, record: logging.LogRecord) -> None:
+        """Write a line without a lock or a buffer, which the end of the program would wait for."""
+        line = f"{self.format(record)}\n".encode()
+        try:
+            while line:
+                line = line[os.write(self._file.fileno(), line) :]
+        except OSError:
+            if not self._complained:
+                self._complained = True
+                say("sottovoce: the log cannot be written")
+
+    def _say_lost(self) -> None:
+        lost, self._lost = self._lost, 0
+        said = {"msg": "lost", "levelno": logging.ERROR, "levelname": "ERROR"}
+        self._put(logging.makeLogRecord({**said, "name": LOGGER, "fields": {"lines": lost}}))
+
+
+def _standard_error() -> io.FileIO:
+    return io.FileIO(os.dup(sys.stderr.fileno()), "w")
+
+
+def _opened(path: Path) -> io.FileIO:
+    file = io.FileIO(open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
+    try:
+        file.seek(0)
+        if not _is_log(file.readline(_FIRST)):
+            raise UsageError(f"{path}: is not a log of this program; it is left as it is")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _is_log(line: bytes) -> bool:
+    if not line:
+        return True
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(values, dict) and {"time", "level", "event"} <= values.keys()

@@ -1,0 +1,103 @@
+"""What surrounds a survey while it is held: who is told how it goes, and what may end it early."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from scenarios.errors import StoppedError
+from scenarios.surveys.operating.joining import joining_file
+from scenarios.surveys.operating.progress import Phase, Progress, Tell
+from scenarios.surveys.operating.signals import obey, receiving
+from transports.background import running
+from transports.lasting.hub import LastingHub
+from transports.records.commits import Commits
+from transports.switch import Switch
+
+DRAINING = 5.0
+"""How long a survey that is stopped may take to acknowledge what it has, in seconds."""
+
+Task = Callable[[], Awaitable[object]]
+
+
+class Operation:
+    """How a survey is held; by default nobody is told, and nothing ends it early.
+
+    Args:
+        tell: takes events.
+        heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C stop it. Signals are the main thread's.
+        folder: where ``close_joining`` finds the survey.
+
+    Attributes:
+        progress: how it goes.
+        tasks: run while parties can connect.
+    """
+
+    def __init__(
+        self,
+        *,
+        tell: Tell = lambda event, fields: None,
+        heeds_signals: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        self.progress = Progress(tell)
+        self.tasks: Sequence[Task] = ()
+        self._heeds_signals = heeds_signals
+        self._folder = folder
+        self._lingering = trio.CancelScope()
+
+    @asynccontextmanager
+    async def opened(
+        self, switch: Switch, hub: LastingHub, commits: Commits
+    ) -> AsyncGenerator[None]:
+        """While parties can connect.
+
+        Raises:
+            StoppedError: a signal came. All that was recorded is durable then, and acknowledged as
+                far as parties could be reached; no departure is on record for it.
+        """
+
+        async def stop(signal: str) -> None:
+            if self.progress.phase is not Phase.ENDING:
+                self.progress.stopping(signal)
+                with trio.move_on_after(DRAINING):
+                    await commits.caught_up()
+                    await hub.acknowledged()
+            if self.progress.phase is Phase.ENDING:
+                # Nothing is left to ask: it ends as it would, only sooner.
+                soon = trio.current_time() + DRAINING
+                self._lingering.deadline = min(self._lingering.deadline, soon)
+                return
+            raise StoppedError(
+                f"stopped by {signal}: the same command with --resume goes on, and parties try to "
+                "come back for as long as their --waiting says"
+            )
+
+        with ExitStack() as stack:
+            tasks = [*self.tasks]
+            if self._heeds_signals:
+                received = stack.enter_context(receiving())
+                tasks.append(functools.partial(obey, received, stop))
+            self.progress.opened(switch, hub, commits)
+            async with running(*tasks):
+                yield
+
+    @asynccontextmanager
+    async def joining(self, switch: Switch, within: float) -> AsyncGenerator[None]:
+        """While parties are waited for, for so many seconds."""
+        self.progress.joining(within)
+        if self._folder is None:
+            yield
+            return
+        async with joining_file(self._folder, switch.end_joining):
+            yield
+
+    def lingering(self, seconds: float) -> trio.CancelScope:
+        """While parties are waited for that have heard the end; a signal makes it shorter."""
+        self.progress.ending()
+        self._lingering.deadline = trio.current_time() + seconds
+        return self._lingering

@@ -1,0 +1,80 @@
+"""How a survey is held from the command line: who is told how it goes, and by what."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from scenarios.errors import StoppedError, say
+from scenarios.surveys.operating import metrics
+from scenarios.surveys.operating.live_line import show
+from scenarios.surveys.operating.logs import STANDARD_ERROR, json_log
+from scenarios.surveys.operating.operation import Operation, Task
+from scenarios.surveys.operating.progress import Field, Tell
+from scenarios.surveys.operating.readiness import notify
+
+
+@contextmanager
+def operating(
+    folder: Path, *, log: str | None = None, address: tuple[str, int] | None = None
+) -> Generator[tuple[Operation, str]]:
+    """How the survey of a folder is held: signals stop it, and ``close_joining`` finds it.
+
+    A service manager is told when it is ready. On a terminal, a line says how it goes.
+
+    Args:
+        folder: the aggregator's.
+        log: the file for the log, or ``-`` for standard error; None for no log.
+        address: where metrics are served, if they are.
+
+    Yields:
+        How it is held, and where metrics are served, ``HOST:PORT``, or nothing.
+
+    Raises:
+        UsageError: the log's file holds something else, or ``prometheus-client`` is missing.
+        OSError: the log cannot be opened, or the address cannot be listened at.
+    """
+    tells: list[Tell] = [notify]
+
+    def tell(event: str, fields: Mapping[str, Field]) -> None:
+        for one in tells:
+            one(event, fields)
+
+    operation = Operation(tell=tell, heeds_signals=True, folder=folder)
+    progress = operation.progress
+    tasks: list[Task] = []
+    where = ""
+    with ExitStack() as stack:
+        if log is not None:
+            tells.append(stack.enter_context(json_log(log)))
+            tasks.append(functools.partial(_optional, "the log", progress.tell_changes))
+        if address is not None:
+            metrics.exposition(progress.counts())
+            listener = stack.enter_context(metrics.listen(*address))
+            where = f"{address[0]}:{listener.getsockname()[1]}"
+            serve = functools.partial(metrics.serve, progress, listener)
+            tasks.append(functools.partial(_optional, "the server of metrics", serve))
+        if log != STANDARD_ERROR and sys.stderr.isatty():
+            shown = functools.partial(show, progress, sys.stderr)
+            tasks.append(functools.partial(_optional, "the live line", shown))
+        operation.tasks = tasks
+        try:
+            yield operation, where
+        except StoppedError:
+            progress.tell("stopped")
+            raise
+        except Exception as error:
+            progress.tell("failed", error=type(error).__name__)
+            raise
+        progress.tell("published")
+
+
+async def _optional(what: str, task: Task) -> None:
+    """Run a task without which a survey goes on."""
+    try:
+        await task()
+    except Exception as error:
+        say(f"sottovoce: {what} has ended: {type(error).__name__}: {error}")

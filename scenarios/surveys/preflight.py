@@ -1,0 +1,251 @@
+"""Before a survey: what would be asked, at what cost, and whether everything is ready for it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+
+from protocol.errors import PrivacyError
+from protocol.estimators.analysis import Analysis
+from protocol.messages import AGGREGATOR
+from protocol.session.variant import Variant, parameters_of
+from protocol.surveys.records import Records
+from scenarios.errors import UsageError
+from scenarios.files.writing import naming
+from scenarios.surveys.attempts import account_in
+from scenarios.surveys.members import CERTIFICATE, Member, read_member, tls_context
+from scenarios.surveys.purse import Payers, purse_in, usual_purse
+from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
+from scenarios.surveys.survey_plan import read_plan
+from scenarios.wording.announced import described
+from scenarios.wording.formatting import count, epsilon
+from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
+from transports.tls import client_context, server_context
+
+CONNECTING = 5.0
+"""How long to wait for an address to answer, in seconds."""
+
+_ATTRIBUTES = 8
+
+
+class Fact(NamedTuple):
+    """One thing that is to be known before a survey.
+
+    Args:
+        about: what.
+        says: what is so, in a sentence.
+        ready: whether the survey can begin with it; None where nothing has to fit.
+    """
+
+    about: str
+    says: str
+    ready: bool | None = None
+
+
+def preflight(
+    path: Path,
+    *,
+    variant: str | None,
+    records: Path | None,
+    address: tuple[str, int] | None,
+    ids: str | None = None,
+    purse: Path | None = None,
+    budget: float | None = None,
+    plan: Path | None = None,
+    parties: int | None = None,
+) -> Iterator[Fact]:
+    """What is to be known of a plan, or of a member's folder.
+
+    Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
+
+    Args:
+        path: the plan, or the folder.
+        variant: ``PATH.py:Class`` for a folder whose variant is not a built-in one.
+        records: a CSV or Parquet file to be answered with.
+        address: where the aggregator is to listen.
+        ids: the column of the records that says who a respondent is.
+        purse: the folder of the purse that is to be paid from; None for the user's.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats.
+        plan: that says how the records are read, for a folder; by default their cells are the
+            categories.
+        parties: how many are to take part, for a plan.
+
+    Raises:
+        UsageError: the plan or the folder cannot be read, or has no use for what is given.
+        OSError: the records cannot be read.
+    """
+    if ids is not None and records is None:
+        raise UsageError(f"--id {ids}: expected --records, which it is a column of")
+    if plan is not None and records is None:
+        raise UsageError("--plan: expected --records, which it says how to read")
+    if records is not None:
+        with naming(records):
+            records.open("rb").close()
+    survey, paying = None, purse is not None or budget is not None or ids is not None
+    if path.is_dir():
+        if parties is not None:
+            raise UsageError(f"{path}: --parties is for a plan; a folder has its roster")
+        member = read_member(path, variant)
+        charter = member.charter
+        asked, analysis, survey = charter.variant, charter.analysis, charter.survey_id
+        coding = coding_for(asked.survey, plan)
+        parties = len(charter.roster) - 1
+        paying = paying or member.identity.name != AGGREGATOR
+        yield from _member(member)
+    else:
+        if variant is not None or address is not None:
+            raise UsageError(f"{path}: --variant and --connect are for a member's folder")
+        if plan is not None:
+            raise UsageError(f"{path}: a plan itself; --plan is for a member's folder")
+        read = read_plan(path)
+        asked, analysis, coding = read.variant, read.analysis, read.coding
+    yield from what_is_asked(asked, analysis, parties)
+    people: Respondents | None = None
+    if records is not None:
+        try:
+            people = read_respondents(records, coding, ids)
+        except UsageError as error:
+            yield Fact("records", f"{error}.", ready=False)
+        else:
+            yield _records(records, people.records, asked)
+    if paying and (ids is None or people is not None):
+        payers = None if people is None else people.ids
+        yield _purse(purse or usual_purse(), payers, survey, budget, asked.most())
+    if address is not None:
+        yield _address(*address)
+
+
+def what_is_asked(
+    variant: Variant, analysis: Analysis | None, parties: int | None = None
+) -> Iterator[Fact]:
+    """Facts on a survey: its questions, variant, cost at most, secure sum and announced analysis.
+
+    Args:
+        parties: how many take part; None while that is not known.
+    """
+    survey = variant.survey
+    named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
+    if more := len(survey.attributes) - len(named):
+        named.append(f"{more} more")
+    yield Fact("asked", f"{survey.title}: {', '.join(named)}; in parentheses, how many categories.")
+    scalars = [
+        f"{name} {value}"
+        for name, value in parameters_of(variant).items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    ]
+    yield Fact("variant", f"{', '.join([variant.name, *scalars])}.")
+    most = variant.most()
+    if math.isinf(most):
+        yield Fact("cost", "no \N{GREEK SMALL LETTER EPSILON} bounds what a respondent tells.")
+    else:
+        yield Fact(
+            "cost",
+            f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
+            "whatever the aggregator asks.",
+        )
+    yield from _sums(variant, parties)
+    announced = "nothing" if analysis is None else described(analysis)
+    yield Fact("announced", f"{announced}.")
+
+
+def _sums(variant: Variant, parties: int | None) -> Iterator[Fact]:
+    """How many may conspire with the aggregator or be missing; nothing of a survey without sums."""
+    try:
+        said = (
+            sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
+        )
+    except ValueError as error:
+        yield Fact("sums", f"{error}.", ready=False)
+        return
+    if said:
+        yield Fact("sums", " ".join(said))
+
+
+def _member(member: Member) -> Iterator[Fact]:
+    charter, name = member.charter, member.identity.name
+    others = count(len(charter.roster) - 1, "party", "parties")
+    yield Fact("member", f"{name}, in a survey of {others}.")
+    account = None if name == AGGREGATOR else account_in(member.folder)
+    if account is not None and account.attempts:
+        tried = count(len(account.attempts), "attempt")
+        total = epsilon(account.before(account.attempts[-1] + 1))
+        yield Fact(
+            "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
+        )
+    make = server_context if name == AGGREGATOR else client_context
+    try:
+        tls_context(member.folder, make)
+        certificate = x509.load_pem_x509_certificate((member.folder / CERTIFICATE).read_bytes())
+    except (UsageError, ValueError) as error:
+        yield Fact("certificate", f"{error}.", ready=False)
+        return
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    now = datetime.datetime.now(datetime.UTC)
+    span = f"valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    if begin <= now < end:
+        yield Fact("certificate", f"{span}, and so it is now.", ready=True)
+    else:
+        yield Fact(
+            "certificate",
+            f"{span}; this machine's clock says {now:%Y-%m-%d %H:%M}.",
+            ready=False,
+        )
+
+
+def _records(path: Path, held: Records, variant: Variant) -> Fact:
+    respondents = count(len(held), "respondent")
+    if len(held) > variant.max_records:
+        return Fact(
+            "records",
+            f"{path}: {respondents}, at most {variant.max_records} allowed per party.",
+            ready=False,
+        )
+    return Fact("records", f"{path}: {respondents}, every answer has a category.", ready=True)
+
+
+def _purse(
+    folder: Path,
+    people: Sequence[str] | None,
+    survey: bytes | None,
+    budget: float | None,
+    most: float,
+) -> Fact:
+    """What was spent before on other surveys, and whether that leaves enough for this one."""
+    read = purse_in(folder)
+    if read is None:
+        return Fact("purse", f"{folder}: nothing was spent from it yet.")
+    statement, known = read
+    payers = Payers(None) if people is None else known(people)
+    elsewhere = statement.spent(payers, lambda release: release.survey != survey)
+    total = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(float(elsewhere.max()))}"
+    who = count(len(elsewhere), "respondent")
+    paid = int((elsewhere > 0).sum())
+    says = f"{folder}: {total} spent on other surveys"
+    if people is not None:
+        says = f"{folder}: {paid} of {who} spent something on other surveys, {total} at most"
+    if budget is None:
+        return Fact("purse", f"{says}.")
+    try:
+        statement.check(payers.up_to(budget, most), survey)
+    except PrivacyError as error:
+        return Fact("purse", f"{folder}: {error}.", ready=False)
+    # An earlier attempt at this survey counts too, where the next one draws anew.
+    enough = f"a budget of {budget:.6g} is enough as far as other surveys go"
+    return Fact("purse", f"{says}; {enough}.", ready=True)
+
+
+def _address(host: str, port: int) -> Fact:
+    try:
+        socket.create_connection((host, port), CONNECTING).close()
+    except OSError as error:
+        why = error.strerror or error
+        return Fact("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
+    return Fact(
+        "address", f"something listens at {host}:{port}; its identity was not checked.", ready=True
+    )

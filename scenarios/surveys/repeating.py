@@ -1,0 +1,268 @@
+"""The same report again, in a later attempt or another survey: one release, said twice."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol.crypto.randomness import Stream, expand
+from protocol.errors import PrivacyError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roles import Me
+from protocol.session.variant import Variant, parameters_of
+from protocol.sharing.messages import is_summed
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.variants.reports.one_report import OneReport
+from protocol.wire.codec import decode_envelope, encode_envelope
+from scenarios.errors import UsageError
+from scenarios.files.writing import naming, write_once
+from scenarios.surveys.attempts import account_in
+from scenarios.surveys.members import Member
+from scenarios.surveys.purse import Release
+from scenarios.surveys.remembered import noted_in
+from scenarios.surveys.session_keys import (
+    known_session_key,
+    mark_of,
+    role_stream,
+    session_key,
+)
+
+GIVEN = "given"
+"""What a party's file begins with that says which earlier answer it gives again in a session."""
+
+REPORT = "report"
+"""What a party's file begins with that has the report that it gave in a session."""
+
+_NOT_ASKED = ("quorum", "patience", "max_records")
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer that was given before.
+
+    Args:
+        survey: in which it was given.
+        session: that of the attempt at it.
+        party: who gave it, under the name that it had there.
+        drawn: what tells the key of its randomness from others (``session_keys.mark_of``).
+        masked: that key under a mask that follows from the secret and the records of whoever gives
+            the report again: the key alone undoes what hides the answers in the report.
+        place: which of the parties that was, from 0: the aggregator asked it with this number.
+        asked: the digest of the question, which was all that the party heard.
+        report: its report, encoded.
+        epsilon: what that has cost each respondent; None is infinite.
+    """
+
+    survey: bytes
+    session: bytes
+    party: PartyId
+    drawn: bytes
+    masked: bytes
+    place: int
+    asked: bytes
+    report: bytes
+    epsilon: float | None
+
+    def __repr__(self) -> str:
+        return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
+
+    def stream(self, own: bytes) -> Stream:
+        """The randomness that the answer was drawn with.
+
+        Args:
+            own: the key of whoever gives it again (``session_keys.session_key``).
+        """
+        return role_stream(_masked(self.masked, own, self.session), self.session, self.party)
+
+    @property
+    def release(self) -> Release:
+        """What was paid for."""
+        return Release(survey=self.survey, session=self.session, party=self.party, drawn=self.drawn)
+
+    def check_asked(self, envelope: Envelope, question: str) -> None:
+        """Make sure that nothing is asked but what was asked before.
+
+        Whether something is said must not depend on what would be said: that follows from records.
+
+        Args:
+            envelope: what has come.
+            question: the kind of message that is answered.
+
+        Raises:
+            PrivacyError: another question is asked.
+        """
+        if envelope.kind != question:
+            return  # No role of one report hears it.
+        before = msgspec.structs.replace(
+            envelope, session=self.session, recipient=self.party, seq=self.place
+        )
+        if _digest(before) != self.asked:
+            raise PrivacyError("this is not the question that was answered before")
+
+    def role(self, charter: Charter) -> Callable[[Me, Records], Coroutine[Any, Any, None]]:
+        """A party's role in which nothing is drawn: hear the question, consent, report.
+
+        Raises:
+            RemoteProtocolError: the report cannot be said in this session.
+        """
+        variant = check_repeatable(charter.variant, len(charter.roster) - 1)
+        report = charter.codec.decode(variant.contribution.kind(), self.report)
+
+        async def party(me: Me, records: Records) -> None:
+            question = await me.receive(variant.messages[0], AGGREGATOR)
+            variant.consent(question)
+            await me.send(AGGREGATOR, report)
+
+        return party
+
+
+def check_repeatable(variant: Variant, parties: int) -> OneReport[Any, Any, Any]:
+    """Refuse a variant whose answers cannot be given again.
+
+    Returns:
+        The variant.
+
+    Raises:
+        UsageError: it says why.
+    """
+    if is_summed(variant, parties):
+        raise UsageError(
+            f"--repeat: {variant.name!r} makes sums, and what hides a value in one may hide it in "
+            "no other"
+        )
+    if not (isinstance(variant, OneReport) and type(variant).party is OneReport.party):
+        raise UsageError(
+            f"--repeat: {variant.name!r} is not one question and one report, so what it asks "
+            "later may depend on the other parties"
+        )
+    return variant
+
+
+def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], None]:
+    """A function that keeps a party's report, before it is said, so that it can be given again.
+
+    It raises OSError if it cannot be written. Other messages are not kept, nor is the report of a
+    variant whose answers cannot be given again.
+    """
+    try:
+        variant = check_repeatable(charter.variant, len(charter.roster) - 1)
+    except UsageError:
+        return lambda envelopes: None
+    kind, path = variant.contribution.kind(), _path(folder, REPORT, charter.session)
+
+    def keep(envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            if envelope.kind == kind:
+                # The one that is kept already is compared with what was said when it is needed.
+                with contextlib.suppress(FileExistsError):
+                    write_once(path, encode_envelope(envelope))
+
+    return keep
+
+
+def answer_given(earlier: Member, member: Member, records: Records) -> Given:
+    """The answer that was paid for last, of those given from a folder.
+
+    Args:
+        earlier: the member whose folder it is.
+        member: who is to give it again.
+        records: that it is to be about.
+
+    Raises:
+        UsageError: nothing was answered from there, or another question, or with other records.
+        OSError: a file cannot be read; names it.
+    """
+    folder, before = earlier.folder, earlier.charter
+    if _asked(before.variant) != _asked(member.charter.variant):
+        raise UsageError(f"--repeat {folder}: another question was answered there")
+    account = account_in(folder)
+    paid = [attempt for attempt in account.attempts if account.spent(attempt)]
+    if not paid:
+        raise UsageError(f"--repeat {folder}: nothing was answered from there before")
+    there = before.again(paid[-1])
+    key = known_session_key(folder, there, records)
+    name = earlier.identity.name
+    drawn = mark_of(key, there.session)
+    mark, said = noted_in(folder, "said", there.session)
+    if mark != drawn:
+        raise UsageError(f"--repeat {folder}: other records have answered from there")
+    path = _path(folder, REPORT, there.session)
+    with naming(path):
+        encoded = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(encoded).digest() not in said:
+        raise UsageError(f"--repeat {folder}: its last answer was paid for, but not given")
+    _, heard = noted_in(folder, "heard", there.session)
+    if len(heard) != 1:
+        # An aggregator that said more could have the others answered too.
+        raise UsageError(
+            f"--repeat {folder}: heard more than one message there, so it is not certain which "
+            "was answered"
+        )
+    try:
+        report = decode_envelope(encoded).body
+    except RemoteProtocolError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return Given(
+        survey=before.survey_id,
+        session=there.session,
+        party=name,
+        drawn=drawn,
+        masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
+        place=there.roster.position[name] - 1,
+        asked=heard[0],
+        report=report,
+        epsilon=account.spent(paid[-1]),
+    )
+
+
+def note_given(folder: Path, session: bytes, given: Given) -> None:
+    """Write down, in a party's folder, which answer it gives again in a session.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_once(_path(folder, GIVEN, session), msgspec.json.encode(given))
+
+
+def noted_given(folder: Path, session: bytes) -> Given | None:
+    """The answer that a party gives again in a session; None if it gives one of its own.
+
+    Raises:
+        UsageError: the file is malformed.
+        OSError: it cannot be read.
+    """
+    path = _path(folder, GIVEN, session)
+    if not path.is_file():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Given)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _path(folder: Path, what: str, session: bytes) -> Path:
+    return folder / f"{what}-{session.hex()}"
+
+
+def _masked(key: bytes, own: bytes, session: bytes) -> bytes:
+    """A key of a session under a mask of one's own, or the key that is under it."""
+    mask = expand(own, b"sottovoce given 1" + session)
+    return bytes(one ^ other for one, other in zip(key, mask, strict=True))
+
+
+def _digest(envelope: Envelope) -> bytes:
+    return hashlib.sha256(encode_envelope(envelope)).digest()
+
+
+def _asked(variant: Variant) -> tuple[str, dict[str, Any], Survey]:
+    """What a variant asks, however long its aggregator waits and for how many."""
+    parameters = parameters_of(variant)
+    for name in _NOT_ASKED:
+        del parameters[name]
+    return variant.name, parameters, variant.survey

@@ -1,0 +1,117 @@
+"""A party's table of records: what its respondents answer, and who they are.
+
+Who they are is a column that never leaves the party.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from scenarios.data.own_tables.coding import Coding
+from scenarios.data.own_tables.sheets import Source, tidied
+from scenarios.errors import UsageError
+from scenarios.surveys.survey_plan import read_plan
+
+MOST_ID = 200
+"""The most characters of an id."""
+
+
+class Respondents(NamedTuple):
+    """What is in a party's table, read once: answers and ids are of the same people.
+
+    Args:
+        records: what they answer.
+        ids: who they are, in the order of the records; None if that was not asked.
+    """
+
+    records: Records
+    ids: list[str] | None
+
+    def __repr__(self) -> str:
+        return f"<Respondents: {len(self.records)}>"  # What they say stays here.
+
+
+def read_respondents(path: Path, coding: Coding, column: str | None = None) -> Respondents:
+    """The respondents in a table.
+
+    Args:
+        path: of a CSV or Parquet file.
+        coding: how it is read.
+        column: with the ids; the survey's attributes are handed over, so none of them can be it.
+
+    Raises:
+        UsageError: as ``Coding.records``; the column is one that the survey asks about; or an id
+            is empty, too long, not printable or not the only one of its kind.
+    """
+    asked = {*coding.survey.names, *(tidied(each.column or each.name) for each in coding.questions)}
+    if column is not None and tidied(column) in asked:
+        raise UsageError(
+            f"--id {column}: is asked by the survey; expected a column that stays here"
+        )
+    records, cells = coding.records_beside(path, column)
+    return Respondents(records, None if column is None else _ids(path, column, cells))
+
+
+def read_records(source: Source, survey: Survey) -> Records:
+    """The records in a table whose cells are the categories of a survey.
+
+    Args:
+        source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
+            Arrow, or a mapping from names to columns.
+        survey: what is asked. Where cells become categories by a plan, its ``records`` reads them.
+
+    Raises:
+        UsageError: as ``Coding.records``.
+    """
+    return Coding.of(survey).records(source)
+
+
+def coding_for(survey: Survey, plan: Path | None) -> Coding:
+    """How a party reads the table of its answers.
+
+    Args:
+        survey: what it is asked.
+        plan: the plan that says how; by default the cells are the categories.
+
+    Raises:
+        UsageError: the plan cannot be read, or asks something else.
+    """
+    if plan is None:
+        return Coding.of(survey)
+    coding = read_plan(plan).coding
+    if coding.survey != survey:
+        raise UsageError(
+            f"{plan}: asks {_differing(coding.survey, survey)}; expected the plan of this survey"
+        )
+    return coding
+
+
+def _differing(one: Survey, other: Survey) -> str:
+    """What of one survey another does not ask."""
+    if one.title != other.title:
+        return f"{one.title!r}, and this survey is {other.title!r}"
+    if one.names != other.names:
+        return f"about {', '.join(one.names)}, and this survey about {', '.join(other.names)}"
+    names = [
+        mine.name for mine, its in zip(one.attributes, other.attributes, strict=True) if mine != its
+    ]
+    return f"about {names[0]} with other categories than this survey"
+
+
+def _ids(path: Path, column: str, cells: list[str]) -> list[str]:
+    # However they were typed: one id in two encodings is one person.
+    ids = [unicodedata.normalize("NFC", cell.strip()) for cell in cells]
+    first: dict[str, int] = {}
+    for row, each in enumerate(ids, 1):
+        where = f"{path}: row {row}, column {column!r}"
+        if not each:
+            raise UsageError(f"{where}: empty; every respondent needs an id")
+        if len(each) > MOST_ID or not each.isprintable():
+            raise UsageError(f"{where}: expected an id of at most {MOST_ID} printable characters")
+        if first.setdefault(each, row) != row:
+            raise UsageError(f"{where}: the same id as in row {first[each]}; ids must be unique")
+    return ids

@@ -1,0 +1,227 @@
+"""The plan of a real survey, a TOML file: what is asked, by which variant, on what terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from protocol.errors import SurveyError
+from protocol.estimators.analysis import Analysis
+from protocol.session.variant import Variant
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Survey
+from protocol.variants import RRIndependent
+from protocol.variants.keyvalue.records import key_survey
+from scenarios.data.own_tables.coding import Coding, Question
+from scenarios.data.own_tables.sheets import Format, Source
+from scenarios.errors import UsageError
+from scenarios.files.toml import misplaced, read_toml, where
+from scenarios.running.loading import built_in_variant, split_path
+from scenarios.running.making import make_variant
+from scenarios.running.parameters import parameters_checked
+from scenarios.surveys.own_variant import Pin, own_variant
+
+_FIELDS = {
+    "missing_cells": "missing_cells",
+    "ignore_case": "ignore_case",
+    "edges": "edges",
+    "other ": "other",
+    "missing category": "missing",
+    "categor": "categories",
+    "the name": "name",
+}
+"""By what words errors about an attribute tell which of its fields they are about."""
+
+_ABOUT = (
+    (r"^records: (\w+)", "records"),
+    (r"^analysis: (\w+)", "analysis"),
+    (r"(?:no )?parameter '([\w-]+)'", ""),
+    (r"at `\$\.([\w-]+)", ""),
+    (r"no (variant) ", ""),
+    (r"^(quorum|max_records|title)\b", ""),
+)
+"""How errors name a field, and in which table it is, if in any."""
+
+
+class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key that respondents may hold, with the values that it can have, from -1 to 1."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan asks: attributes, or keys with values."""
+
+    title: str
+    attributes: tuple[Question, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+    def survey(self) -> Survey:
+        """The survey.
+
+        Raises:
+            UsageError: neither attributes nor keys, or both.
+            SurveyError: they are not those of a survey.
+        """
+        if bool(self.attributes) == bool(self.keys):
+            raise UsageError("expected either [[attributes]] or [[keys]]")
+        if self.attributes:
+            return Survey(self.title, tuple(each.attribute() for each in self.attributes))
+        names = [key.name for key in self.keys]
+        return key_survey(self.title, names, [key.values for key in self.keys])
+
+
+class _Planned(Asked, frozen=True, kw_only=True):
+    """What every plan has; whatever else is in it is a parameter of its variant.
+
+    Args:
+        variant: its name, or ``FILE.py:Class``.
+        analysis: what is announced of it.
+        records: how tables of records are written.
+    """
+
+    variant: str = RRIndependent.name
+    analysis: Analysis | None = None
+    records: Format | None = None
+
+
+class Plan(NamedTuple):
+    """A plan that has been read.
+
+    Args:
+        variant: with its survey and parameters.
+        analysis: what is announced of it; None if nothing is.
+        coding: how tables of records are read.
+        pin: what pins the variant's file; None for a built-in variant.
+        own: that file and the class in it, ``PATH.py:Class``.
+    """
+
+    variant: Variant
+    analysis: Analysis | None
+    coding: Coding
+    pin: Pin | None = None
+    own: str | None = None
+
+    def records(self, source: Source) -> Records:
+        """The records in a table, read as the plan says.
+
+        Args:
+            source: the path of a CSV or Parquet file, or a table in memory, of pandas, polars or
+                Arrow, or a mapping from names to columns.
+
+        Raises:
+            UsageError: as ``Coding.records``.
+        """
+        return self.coding.records(source)
+
+
+class Questions(NamedTuple):
+    """What a plan asks, by whatever variant.
+
+    Args:
+        survey: the questions.
+        coding: how tables of records are read.
+        analysis: what is announced of it; None if nothing is.
+        variant: the name that the plan has for it, or ``FILE.py:Class``.
+        parameters: what else is in the plan: the parameters of its variant, unchecked.
+    """
+
+    survey: Survey
+    coding: Coding
+    analysis: Analysis | None
+    variant: str
+    parameters: dict[str, Any]
+
+
+def read_questions(path: Path | str) -> Questions:
+    """Read what a plan asks; it need not say by which variant.
+
+    Raises:
+        UsageError: the file is not valid TOML, or not a plan; names the field.
+        CannotFinishError: it takes more than is given to a file of its length.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    content = read_toml(path, dict[str, Any])
+    try:
+        common = {name: content.pop(name) for name in _Planned.__struct_fields__ if name in content}
+        planned = msgspec.convert(common, _Planned)
+    except msgspec.ValidationError as error:
+        raise misplaced(path, error) from error
+    with _said_of(path):
+        survey = _survey(path, planned)
+        coding = Coding.of(survey, planned.attributes, planned.records)
+        if planned.analysis is not None:
+            planned.analysis.check(survey)
+    return Questions(survey, coding, planned.analysis, planned.variant, content)
+
+
+def read_plan(path: Path | str) -> Plan:
+    """Read a plan.
+
+    A variant ``FILE.py:Class`` is looked for beside the plan, and run.
+
+    Raises:
+        UsageError: the file is not valid TOML, or not a plan; names the field.
+        CannotFinishError: it takes more than is given to a file of its length.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    asked = read_questions(path)
+    cls, pin, own = None, None, None
+    if split_path(asked.variant)[0] is not None:
+        own = str(path.parent / asked.variant)
+        cls, pin = own_variant(own)
+    with _said_of(path):
+        cls = cls or built_in_variant(asked.variant)
+        variant = make_variant(cls, asked.survey, asked.parameters, strict=True)
+    return Plan(variant, asked.analysis, asked.coding, pin, own)
+
+
+@contextmanager
+def _said_of(path: Path) -> Generator[None]:
+    """For what the file is made of: an error names it.
+
+    Raises:
+        UsageError: instead of a ValueError of the block, too.
+    """
+    try:
+        with parameters_checked():
+            yield
+    except UsageError as error:
+        raise UsageError(f"{path}: {_where(path, str(error))}{error}") from error
+
+
+def _survey(path: Path, planned: Asked) -> Survey:
+    """What a plan asks.
+
+    Raises:
+        UsageError: an attribute is malformed, with the line on which it begins.
+        SurveyError: as ``Asked.survey``.
+    """
+    for number, question in enumerate(planned.attributes):
+        try:
+            question.attribute()
+        except SurveyError as error:
+            said = str(error).removeprefix(f"column {error.column!r}: ")
+            field = next((_FIELDS[word] for word in _FIELDS if word in said), None)
+            place = where(path, "attributes", number, field)
+            raise UsageError(f"{place}attribute {question.name!r}: {said}") from error
+    return planned.survey()
+
+
+def _where(path: Path, said: str) -> str:
+    """Where in a plan stands what an error is about, as far as its text tells."""
+    if said.startswith("line "):
+        return ""
+    for pattern, table in _ABOUT:
+        found = re.search(pattern, said)
+        if found is not None:
+            return where(path, table, 0, found[1]) if table else where(path, found[1])
+    return ""

@@ -1,0 +1,485 @@
+"""How a survey stands, step by step: one fold for a run that goes on and for a transcript."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import islice, repeat
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from protocol.audit.ledger import Charging
+from protocol.audit.walk import Fold, Step, Walk
+from protocol.errors import ProtocolError
+from protocol.estimators.estimate import Estimate, Keyed
+from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
+from protocol.messages import (
+    AGGREGATOR,
+    LINK_CLOSED,
+    NO_ROUND,
+    RECORD,
+    Closed,
+    Declined,
+    Envelope,
+    Head,
+    Message,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.roles import Topic, topic_of
+from protocol.session.so_far import SoFar
+from protocol.surveys.limits import UNLIMITED, Held
+from protocol.surveys.survey import Attribute
+from protocol.transcript.entries import Delivered, Departed, Entry, Sent
+from scenarios.surveys.watching.rounds import Ended, RoundCounter
+
+MOST = 50
+"""Maximum number of steps that are kept, beside the last one."""
+
+PARTS = 20
+"""A step is due whenever one more of so many parts of the parties has answered."""
+
+LINES = 26
+"""Maximum number of estimated figures that are followed."""
+
+FOLLOWED = 2**18
+"""Maximum number of cells in the tables of a survey whose estimates are followed."""
+
+WORK = 2**26
+"""Maximum number of cells that all closings and estimates of a record may go through."""
+
+_EACH = 2**10
+"""The number of cells that take as long as a closing takes in any case."""
+
+_NAMED = 64
+"""The bytes for remembering that a party's answer has been awaited."""
+
+HELD, MEAN = "Held by", "Mean"
+"""What is estimated of keys: how many hold one, and the mean of its values."""
+
+Cause: TypeAlias = Literal["answers", "wait", "result", "unreadable", "stopped", "end"]
+"""Why there is a step: ``answers`` have come, a ``wait`` is over, the ``result`` is published, or
+is ``unreadable``, the following has ``stopped`` before the end of the record, or that is at its
+``end`` without a result."""
+
+
+class Line(NamedTuple):
+    """One estimated figure with its interval; None stands for what is unknown.
+
+    Args:
+        of: an attribute, or what is estimated of keys.
+        name: a category, or a key; empty where there is one figure alone.
+        value: the raw estimate.
+        low, high: the ends of its interval.
+        scale: the smallest and the largest value that it can have; None if that is not known.
+    """
+
+    of: str
+    name: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    scale: tuple[float, float] | None = (0.0, 1.0)
+
+
+_KERNEL = (Closed.kind(), Head.kind())
+
+_NOTHING: tuple[tuple[Line, ...], int] = (), 0
+
+
+class Wait(NamedTuple):
+    """A wait of the aggregator that is over.
+
+    Args:
+        name: the kind of message that was awaited, and its round if it has one.
+        awaited, counted: from how many parties, and how many of them were counted.
+    """
+
+    name: str
+    awaited: int
+    counted: int
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a survey stands after some entry of its record.
+
+    Args:
+        cause: why there is a step here.
+        entry: the number of the entry.
+        at: when it was recorded, in microseconds since the start.
+        round: which round it belongs to, from 1; a wait of the aggregator ends one.
+        wait: the wait that is over; None if none is.
+        asked: how many parties the aggregator has said something to in this round.
+        answered: how many of them have been heard.
+        late: how many parties have answered in this round what is no longer awaited from them.
+        parties: how many the roster has.
+        contributed: how many have been heard in time with what the estimate is made of, in any
+            round.
+        done: how many have said their last word.
+        gone: how many have left otherwise than by closing their link.
+        declined: how many have declined.
+        messages: how many have been sent.
+        epsilon: the most that any respondent has spent, in nats, without secure sums.
+        sums: whether somebody has contributed to a secure sum, which no epsilon bounds.
+        respondents: how many the estimate is made of; None if there is no estimate.
+        lines: the estimate so far, the first figures of it.
+        more: how many further attributes or keys it has.
+        keys: whether it is of keys.
+        why: why there is no estimate; empty if there is one.
+    """
+
+    cause: Cause
+    entry: int
+    at: int
+    round: int
+    wait: Wait | None
+    asked: int
+    answered: int
+    late: int
+    parties: int
+    contributed: int
+    done: int
+    gone: int
+    declined: int
+    messages: int
+    epsilon: float
+    sums: bool
+    respondents: int | None
+    lines: tuple[Line, ...]
+    more: int
+    keys: bool
+    why: str
+
+
+class StandingWriter(Fold):
+    """Collects standings from the steps of a record.
+
+    There is one whenever a wait of the aggregator is over, or one more of ``PARTS`` of the parties
+    has answered. Of more than ``MOST``, every second of the latter is dropped, again and again, and
+    once none is left of the former. What a message
+    tells is judged by what had been delivered to its sender, as heads come last.
+
+    The first message of a party on a topic is kept until the wait for it is over, as an inbox keeps
+    it. If the estimate so far fails, or takes too much work, there is none from then on.
+
+    Args:
+        charter: the survey.
+        intervals: of the estimates: their level, and what they are about.
+        held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        failed: why there is no estimate any more; empty if there may be.
+    """
+
+    def __init__(
+        self, charter: Charter, intervals: Intervals = USUAL, held: Held = UNLIMITED
+    ) -> None:
+        self._charter = charter
+        self._intervals = intervals
+        self._held = held
+        self._charging = Charging(charter, held)
+        self.failed = ""
+        self._work, self._cells = 0, _EACH
+        self._so_far, self._made_of = self._begin()
+        self._rounds = RoundCounter(charter.roster)
+        self._parties = frozenset(charter.roster.parties)
+        contribution = charter.variant.contribution
+        self._contribution = None if contribution is None else contribution.kind()
+        self._part = max(1, len(self._parties) // PARTS)
+        self._contributions = 0
+        self._messages = 0
+        self._asked: set[PartyId] = set()
+        self._answered: set[PartyId] = set()
+        self._late: set[PartyId] = set()
+        # What has come and is not counted yet, and from whom something has been awaited.
+        self._waiting: dict[Topic, dict[PartyId, Message]] = {}
+        self._awaited: dict[Topic, set[PartyId]] = {}
+        self._contributed: set[PartyId] = set()
+        self._done: set[PartyId] = set()
+        self._gone: set[PartyId] = set()
+        self._declined: set[PartyId] = set()
+        self._spent: dict[PartyId, float] = {}
+        self._sums = False
+        # The last estimate, and its figures.
+        self._estimated: tuple[Estimate, tuple[tuple[Line, ...], int]] | None = None
+        self._result: Message | None = None
+        self._unreadable = False
+        self._last: Step | None = None
+        # How many steps of each cause were due, every how many of them is kept, and those.
+        self._steps: dict[Cause, int] = {"answers": 0, "wait": 0}
+        self._every: dict[Cause, int] = {"answers": 1, "wait": 1}
+        self._kept: list[tuple[int, Standing]] = []
+
+    def add(self, step: Step) -> Standing | None:  # type: ignore[override]  # it says what is new
+        """Take the next step of the record; tells how the survey stands, if that is due."""
+        self._last = step
+        told = self._charging.add(step)
+        if told is not None and told.charge is not None and told.party in self._parties:
+            loss = 0.0 if told.charge.summed else told.charge.loss.record
+            self._spent[told.party] = self._spent.get(told.party, 0.0) + loss
+            self._sums = self._sums or told.charge.summed
+        match step.entry:
+            case Sent() if step.envelope is not None:
+                return self._sent(step, step.envelope)
+            case Delivered() if step.envelope is not None and step.message is not None:
+                return self._delivered(step, step.envelope, step.message)
+            case Departed(party=party, reason=reason):
+                if party in self._parties and reason != LINK_CLOSED:
+                    self._gone.add(PartyId(party))
+        return None
+
+    @property
+    def due(self) -> int:
+        """How many steps there are, those that are not kept and the last one counted."""
+        return sum(self._steps.values()) + 1
+
+    def standings(self) -> tuple[Standing, ...]:
+        """All that are kept, and the last one: with the published result, if there is one."""
+        kept = tuple(standing for _, standing in self._kept)
+        if self._last is None:
+            return kept
+        return (*kept, self._standing(self._last, self._last_cause()))
+
+    def _last_cause(self) -> Cause:
+        if self.stopped is not None:
+            return "stopped"
+        if self._unreadable:
+            return "unreadable"
+        return "end" if self._result is None else "result"
+
+    def _begin(self) -> tuple[SoFar, frozenset[str]]:
+        """Who follows the survey, if it is not too large, and the kinds that it is told of."""
+        variant = self._charter.variant
+        cells = variant.workload().cells
+        self._cells += cells
+        self._too_large = cells > FOLLOWED
+        if self._too_large:
+            self.failed = f"too large to follow: {cells:,} cells, at most {FOLLOWED:,}"
+            return SoFar(), frozenset()
+        try:
+            found = variant.so_far(self._charter.session)
+            return found, frozenset(kind.kind() for kind in found.made_of)
+        except Exception as error:
+            # A variant of a user's own may fail.
+            self.failed = _failure(error)
+            return SoFar(), frozenset()
+
+    def _sent(self, step: Step, envelope: Envelope) -> Standing | None:
+        self._messages += 1
+        if envelope.sender in self._parties:
+            if envelope.kind == Declined.kind():
+                self._declined.add(envelope.sender)
+            elif envelope.kind == Head.kind():
+                self._done.add(envelope.sender)
+        if envelope.sender != AGGREGATOR:
+            return None
+        ended, message = self._rounds.add(step), step.message
+        to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
+        self._result = message if to_record else None
+        self._unreadable = to_record and message is None
+        if envelope.recipient in self._parties:
+            self._asked.add(envelope.recipient)
+        if message is not None and not isinstance(message, Closed):
+            self._tell(self._so_far.said, message)
+        if ended is None or ended.malformed:
+            return None
+        self._closed((ended.kind, ended.round), ended)
+        name = ended.kind if ended.round == NO_ROUND else f"{ended.kind}, round {ended.round}"
+        wait = Wait(name, len(ended.awaited), len(ended.counted))
+        found = self._due(step, "wait", wait)
+        # What came early stays for the wait to come.
+        self._answered.difference_update(ended.awaited)
+        self._asked, self._late = set(), set()
+        return found
+
+    def _closed(self, topic: Topic, ended: Ended) -> None:
+        awaited = self._awaited.setdefault(topic, set())
+        before = len(awaited)
+        awaited.update(ended.awaited)
+        self._held.take(_NAMED * (len(awaited) - before))
+        waiting = self._waiting.get(topic, {})
+        come = {name: waiting.pop(name) for name in ended.awaited if name in waiting}
+        counted = {name: come[name] for name in ended.counted if name in come}
+        if topic[0] in self._made_of:
+            self._spend()
+            self._tell(self._so_far.closed, topic, counted)
+
+    def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
+        sender = envelope.sender
+        if envelope.recipient != AGGREGATOR or sender not in self._parties:
+            return None
+        if isinstance(message, Head | Declined):
+            return None
+        topic = topic_of(message)
+        if sender in self._awaited.get(topic, ()):
+            self._late.add(sender)
+            return None
+        self._answered.add(sender)
+        if envelope.kind in self._made_of:
+            waiting = self._waiting.setdefault(topic, {})
+            if sender in waiting:
+                return None
+            self._held.take(self._charter.codec.held_bytes(message, envelope.body))
+            waiting[sender] = message
+        elif envelope.kind != self._contribution or sender in self._contributed:
+            return None
+        self._contributed.add(sender)
+        self._contributions += 1
+        return None if self._contributions % self._part else self._due(step, "answers")
+
+    def _tell(self, take: Callable[..., object], *what: object) -> None:
+        """Let the variant follow; what fails on the record of this survey is not told more."""
+        if self.failed:
+            return
+        try:
+            take(*what)
+        except Exception as error:
+            self.failed = _failure(error)
+
+    def _spend(self) -> None:
+        """Count the work of a closing or an estimate."""
+        self._work += self._cells
+        if self._work > WORK:
+            self.failed = self.failed or "too much work to follow"
+
+    def _due(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing | None:
+        self._steps[cause] += 1
+        number = self._steps[cause]
+        if number % self._every[cause]:
+            return None
+        found = self._standing(step, cause, wait)
+        self._kept.append((number, found))
+        if len(self._kept) > MOST:
+            dropped: Cause = "wait"
+            if any(standing.cause == "answers" for _, standing in self._kept):
+                dropped = "answers"
+            self._every[dropped] *= 2
+            self._kept = [
+                (number, standing)
+                for number, standing in self._kept
+                if standing.cause != dropped or number % self._every[dropped] == 0
+            ]
+        return found
+
+    def _standing(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing:
+        respondents, (lines, more), why, keys = None, _NOTHING, "", False
+        try:
+            estimate = self._estimate(cause)
+            if estimate is not None:
+                if self._estimated is None or self._estimated[0] is not estimate:
+                    self._spend()
+                    self._estimated = estimate, _lines(estimate, self._intervals)
+                respondents, (lines, more) = estimate.n, self._estimated[1]
+                keys = estimate.keyed is not None
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            why = _failure(error)
+        if respondents is None and not why:
+            last = type(self._so_far) is SoFar or cause not in ("answers", "wait")
+            why = "none before the result" if last else "none yet"
+        return Standing(
+            cause=cause,
+            entry=step.number,
+            at=step.entry.at,
+            round=self._rounds.number - (wait is not None),
+            wait=wait,
+            asked=len(self._asked),
+            answered=len(self._answered & self._asked),
+            late=len(self._late),
+            parties=len(self._parties),
+            contributed=len(self._contributed),
+            done=len(self._done),
+            gone=len(self._gone),
+            declined=len(self._declined),
+            messages=self._messages,
+            epsilon=max(self._spent.values(), default=0.0),
+            sums=self._sums,
+            respondents=respondents,
+            lines=lines,
+            more=more,
+            keys=keys,
+            why=why,
+        )
+
+    def _estimate(self, cause: Cause) -> Estimate | None:
+        if self._too_large:
+            raise ValueError(self.failed)
+        if self._result is not None and cause == "result":
+            return self._charter.variant.estimate(self._result)
+        if self.failed:
+            raise ValueError(self.failed)
+        return self._so_far.estimate(self._waiting)
+
+
+class Following:
+    """Makes standings of the entries of a run, as they are recorded.
+
+    Args:
+        charter: the survey.
+        intervals: of the estimates: their level, and what they are about.
+
+    Attributes:
+        writer: has taken all entries so far.
+    """
+
+    def __init__(self, charter: Charter, intervals: Intervals = USUAL) -> None:
+        self._walk = Walk(charter.codec)
+        self.writer = StandingWriter(charter, intervals)
+
+    def add(self, entry: Entry) -> Standing | None:
+        """Take the next entry; tells how the survey stands, if that is due."""
+        return self.writer.add(self._walk.add(entry))
+
+
+def _failure(error: Exception) -> str:
+    known = isinstance(error, ProtocolError | ValueError)
+    return str(error) if known else f"{type(error).__name__}: {error}"
+
+
+def _lines(estimate: Estimate, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
+    """The first figures of an estimate, and how many further attributes or keys it has."""
+    if estimate.keyed is not None:
+        return _keys(estimate.keyed, intervals)
+    means = estimate.attribute_means()
+    if means:
+        found = [
+            _line(name, "", figures_of(mean.value, intervals.of(mean))[0], None)
+            for name, mean in islice(means.items(), LINES)
+        ]
+        return tuple(found), len(means) - len(found)
+    lines: list[Line] = []
+    attributes = estimate.survey.attributes
+    for place, attribute in enumerate(attributes):
+        if lines and len(lines) + attribute.size > LINES:
+            return tuple(lines), len(attributes) - place
+        lines += islice(_shares(estimate, attribute, intervals), LINES)
+    return tuple(lines), 0
+
+
+def _shares(estimate: Estimate, attribute: Attribute, intervals: Intervals) -> Iterator[Line]:
+    try:
+        table = estimate.table(attribute.name)
+    except ValueError:
+        # This result says nothing of it by itself, or not yet.
+        yield from (Line(attribute.name, category) for category in attribute.categories)
+        return
+    shown = figures_of(table.values, intervals.of(table))
+    for category, figure in zip(table.categories[0], shown, strict=True):
+        yield _line(attribute.name, category, figure, (0.0, 1.0))
+
+
+def _keys(estimate: Keyed, intervals: Intervals) -> tuple[tuple[Line, ...], int]:
+    names, most = estimate.survey.names, LINES // 2
+    shares = figures_of(estimate.frequencies, estimate.frequency_intervals(*intervals))
+    means = figures_of(estimate.means, estimate.mean_intervals(*intervals))
+    lines = [
+        *map(_line, repeat(HELD), names[:most], shares, repeat((0.0, 1.0))),
+        *map(_line, repeat(MEAN), names[:most], means, repeat((-1.0, 1.0))),
+    ]
+    return tuple(lines), max(0, len(names) - most)
+
+
+def _line(of: str, name: str, shown: Shown, scale: tuple[float, float] | None) -> Line:
+    value, low, high = (figure if math.isfinite(figure) else None for figure in shown)
+    return Line(of, name, value, low, high, scale)

@@ -1,0 +1,238 @@
+"""Asking witnesses for cosignatures of a checkpoint, within a time limit."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from protocol.audit.proofs.consistency import log_hashes
+from protocol.crypto.merkle import consistency_path
+from protocol.errors import LocalProtocolError
+from protocol.transcript.checkpoints import read_note
+from protocol.transcript.consistency import Consistency, encode_consistency
+from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
+from protocol.transcript.recorder import Recorder
+from scenarios.errors import UsageError, WitnessError
+from scenarios.files.checkpoints import checkpoint_note
+from scenarios.files.record_names import checkpoint_path
+from scenarios.files.transcripts import Transcript
+from scenarios.files.writing import write_whole
+from scenarios.surveys.witnessing.server import PATH
+
+WITHIN = 10.0
+"""How long all witnesses together may take, in seconds."""
+
+_LARGEST = 1 << 14
+_SIZE = re.compile(rb"(0|[1-9][0-9]{0,18})\n")
+_SHOWN = 120
+
+
+class WitnessAt(msgspec.Struct, frozen=True):
+    """A witness, and where it is asked.
+
+    Args:
+        url: its submission prefix, ``http`` or ``https``.
+        key: its verifier key, read.
+    """
+
+    url: str
+    key: WitnessKey
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What became of asking a witness: the line of its cosignature, or why there is none."""
+
+    witness: WitnessAt
+    line: str | None
+    why: str = ""
+
+
+class _NotCosignedError(Exception):
+    pass
+
+
+class _Place(NamedTuple):
+    secure: bool
+    host: str
+    port: int | None
+    path: str
+
+
+def witness_at(url: str, key: str) -> WitnessAt:
+    """A witness by its URL and verifier key.
+
+    Raises:
+        UsageError: one of them is malformed.
+    """
+    try:
+        _place(url)
+        return WitnessAt(url, read_witness_key(key))
+    except ValueError as error:
+        raise UsageError(f"--witness: {error}") from error
+
+
+def cosign_checkpoint(transcript: Path, witnesses: Sequence[WitnessAt]) -> list[Asked]:
+    """Ask witnesses to cosign the checkpoint beside a finished transcript, and add their lines.
+
+    Args:
+        transcript: nobody else writes it meanwhile.
+        witnesses: whom to ask.
+
+    Returns:
+        What became of each, in their order.
+
+    Raises:
+        UsageError, OSError: the checkpoint cannot be read or written.
+    """
+    path = checkpoint_path(transcript)
+    note = checkpoint_note(path)
+    asked = ask_witnesses(note, log_hashes(Transcript(transcript).chunks), witnesses)
+    lines = [each.line for each in asked if each.line is not None]
+    if lines:
+        write_whole(path, with_lines(note, lines), private=True)
+    return asked
+
+
+def ask_witnesses(
+    note: str,
+    hashes: Sequence[bytes],
+    witnesses: Sequence[WitnessAt],
+    *,
+    within: float = WITHIN,
+) -> list[Asked]:
+    """Ask all witnesses at once. One that fails or is late costs nothing but its cosignature.
+
+    Args:
+        note: the checkpoint's.
+        hashes: the leaf hashes of its log, to prove it by.
+        witnesses: whom to ask.
+        within: how many seconds all of them have.
+
+    Returns:
+        What became of each, in their order.
+    """
+    late = f"no answer within {within:g} s"
+    asked = [Asked(witness, None, late) for witness in witnesses]
+
+    async def ask(place: int, witness: WitnessAt) -> None:
+        def call() -> Asked:
+            return _ask(note, hashes, witness, within)
+
+        # The thread of a witness that is late is left behind; it holds up nothing.
+        asked[place] = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    async def ask_all() -> None:
+        with trio.move_on_after(within):
+            async with trio.open_nursery() as nursery:
+                for place, witness in enumerate(witnesses):
+                    nursery.start_soon(ask, place, witness)
+
+    trio.run(ask_all)
+    return asked
+
+
+def begin(recorder: Recorder, witnesses: Sequence[WitnessAt], *, needed: int) -> str:
+    """Have the first checkpoint of a record cosigned, and put the cosignatures on record.
+
+    Args:
+        recorder: of a survey that has not begun.
+        witnesses: whom to ask.
+        needed: how many must cosign.
+
+    Returns:
+        The note, with the cosignatures.
+
+    Raises:
+        WitnessError: fewer have; names them, and says why.
+        LocalProtocolError: something has been recorded.
+    """
+    first = recorder.checkpoint
+    if first is None:
+        raise LocalProtocolError("the record has no checkpoint")
+    asked = ask_witnesses(first.note, (), witnesses)
+    lines = [each.line for each in asked if each.line is not None]
+    if len(lines) < needed:
+        why = "; ".join(f"{a.witness.key.name}: {a.why}" for a in asked if a.line is None)
+        raise WitnessError(
+            f"the survey has not begun: {len(lines)} of {len(asked)} witnesses have cosigned the "
+            f"first checkpoint, expected {needed}: {why}"
+        )
+    note = with_lines(first.note, lines)
+    recorder.cosigned(note)
+    return note
+
+
+def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> Asked:
+    try:
+        return Asked(witness, _cosignature(note, hashes, witness, within))
+    except (_NotCosignedError, ValueError) as error:
+        return Asked(witness, None, str(error))
+    except (OSError, http.client.HTTPException) as error:
+        return Asked(witness, None, str(error) or type(error).__name__)
+
+
+def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> str:
+    checkpoint = read_note(note)
+    status, body = _post(witness.url, encode_consistency(_proof(note, hashes, 0)), within)
+    found = _SIZE.fullmatch(body)
+    if status == http.client.CONFLICT and found is not None:
+        old = int(found[1])
+        if old > checkpoint.size:
+            raise _NotCosignedError(
+                f"it has cosigned size {old}, the checkpoint has {checkpoint.size}: another record "
+                "of this session, or an earlier checkpoint"
+            )
+        status, body = _post(witness.url, encode_consistency(_proof(note, hashes, old)), within)
+        if status in (http.client.CONFLICT, http.client.UNPROCESSABLE_ENTITY):
+            raise _NotCosignedError(
+                f"it has cosigned another log of size {old}: a fork of this record"
+            )
+    text = body.decode("utf-8", "replace")
+    if status != http.client.OK:
+        said = " ".join(text[:_SHOWN].split())
+        raise _NotCosignedError(f"it answered {status}: {said}")
+    return line_of(text, note, witness.key)
+
+
+def _proof(note: str, hashes: Sequence[bytes], old: int) -> Consistency:
+    later = read_note(note)
+    path = consistency_path(hashes[: later.size], old) if 0 < old < later.size else ()
+    return Consistency(old=old, path=path, later=later)
+
+
+def _post(url: str, body: bytes, within: float) -> tuple[int, bytes]:
+    """What a witness answers. Redirections are not followed.
+
+    Raises:
+        _NotCosignedError: the answer is too long.
+        OSError, HTTPException: the witness cannot be reached, or breaks off.
+    """
+    place = _place(url)
+    kind = http.client.HTTPSConnection if place.secure else http.client.HTTPConnection
+    connection = kind(place.host, place.port, timeout=within)
+    try:
+        connection.request("POST", place.path + PATH, body, {"Connection": "close"})
+        response = connection.getresponse()
+        content = response.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise _NotCosignedError(f"an answer of more than {_LARGEST} bytes")
+        return response.status, content
+    finally:
+        connection.close()
+
+
+def _place(url: str) -> _Place:
+    parts = urlsplit(url)
+    plain = not (parts.query or parts.fragment or parts.username or parts.password)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
+        raise ValueError(f"{url!r:.120}: expected a URL http://HOST[:PORT][/PATH], or with https")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError(f"{url!r:.120}: expected printable ASCII without spaces")
+    return _Place(parts.scheme == "https", parts.hostname, parts.port, parts.path.rstrip("/"))

@@ -1,0 +1,324 @@
+"""``keys``, and what ``aggregate`` and ``answer`` refuse before they connect."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from protocol.estimators.analysis import Analysis
+from protocol.sharing.sums import SecureSum
+from scenarios.surveys.members import read_member
+from scenarios.wording.withstanding import conspiracy_sentences
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import (
+    ANALYSIS,
+    PLAN,
+    PLANS,
+    ROWS,
+    aggregating,
+    make_folders,
+    plan_file,
+    table,
+)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders for anna, bert and carl."""
+    return make_folders(tmp_path_factory.mktemp("survey"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "missing required field"),
+        ("title = = 1", "Invalid value"),
+        ("more = 1\n" + PLAN, "variant 'rr-independent' has no parameter 'more'"),
+        ("p = 0.5\n" + PLAN, "expected p or epsilon, not both"),
+        (PLAN.replace("epsilon = 2.0", ""), "expected p or epsilon"),
+        (PLAN.replace("epsilon = 2.0", "epsilon = inf"), "expected a positive finite number"),
+        (PLAN.replace("epsilon = 2.0", "epsilon = 0.0"), "expected a positive finite number"),
+        (PLAN.replace("epsilon = 2.0", "p = 1.0"), "keep probability 1.0"),
+        (PLAN.replace("epsilon = 2.0", "p = 1e-30"), "keep probability 1e-30"),
+        (PLAN.replace("quorum = 2", "quorum = 0"), "quorum and max_records: expected at least 1"),
+        (PLAN.replace("quorum = 2", "quorum = 4"), "quorum = 4: expected at most 3"),
+        (PLAN.replace("20.0", "nan"), "patience nan: expected more than 0 seconds"),
+        (PLAN.replace('"Health"', '""'), "title of a survey is empty"),
+        (PLAN.replace('["no", "yes"]', '["no"]'), "fewer than 2 categories"),
+        (PLAN.replace('"age"', '"smokes"'), "smokes"),
+        (PLAN + ANALYSIS.replace("age", "sex"), "analysis: no attribute 'sex'"),
+        (PLAN + ANALYSIS.replace("0.9", "1.5"), "analysis: level 1.5: expected above 0"),
+        (PLAN + ANALYSIS.replace("0.9", '"high"'), "`$.analysis.level`"),
+        (PLAN + ANALYSIS.replace("clip", "round"), "`$.analysis.projection`"),
+        (PLAN + ANALYSIS.replace("level", "levels"), "unknown field `levels`"),
+        (PLAN + "[analysis]\ntables = []", "analysis: expected at least one table"),
+        ('variant = "no-such"\n' + PLAN, "expected one of rr-independent"),
+        ('variant = "evil.py:X"\n' + PLAN, "evil.py: no such file"),
+    ],
+)
+def test_a_wrong_plan(text: str, says: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = sottovoce("keys", plan_file(tmp_path, text), "--count", 3, "--out", out)
+    assert says in complaint(said)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "expected --party ID"),
+        (("--count", 3, "--party", "x"), "expected --party ID"),
+        (("--count", 0), "not in the range"),
+        (("--party", "X", "--party", "y"), "party id 'X'"),
+        (("--party", "record", "--party", "y"), "reserved"),
+        (("--party", "x", "--party", "x"), "expected distinct names"),
+        (("--party", "x", "--party", "aggregator"), "other than the aggregator's"),
+        (("--count", 3, "--days", 99999999), "not in the range"),
+    ],
+)
+def test_wrong_keys(options: tuple[object, ...], says: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert says in complaint(sottovoce("keys", plan_file(tmp_path), *options, "--out", out))
+    assert not out.exists()
+
+
+def test_what_was_announced_is_in_every_charter(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLAN + ANALYSIS)
+    for member in ("aggregator", "anna", "bert", "carl"):
+        assert read_member(keys / member).charter.analysis == Analysis(
+            tables=(("smokes",), ("age", "smokes")), level=0.9, projection="clip"
+        )
+    # A party is told before it answers.
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *ROWS),
+    )
+    told, _ = sottovoce("answer", keys / "anna", *connect).err.splitlines()
+    assert told == (
+        "announced: 2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+        "projection clip"
+    )
+
+
+def test_a_charter_does_not_choose_its_session(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLAN + ANALYSIS)
+    session, path = read_member(keys / "anna").charter.session, keys / "anna" / "charter.json"
+    charter = json.loads(path.read_text())
+    path.write_text(json.dumps({**charter, "analysis": None}))
+    assert read_member(keys / "anna").charter.session != session
+    path.write_text(json.dumps({**charter, "session": session.hex()}))
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *ROWS),
+    )
+    assert "unknown field `session`" in complaint(sottovoce("answer", keys / "anna", *connect))
+
+
+def test_keys_are_never_overwritten(keys: Path, tmp_path: Path) -> None:
+    before = (keys / "anna" / "identity.key").read_bytes()
+    said = sottovoce("keys", plan_file(tmp_path), "--count", 3, "--out", keys)
+    assert "is not empty; keys are never overwritten" in complaint(said)
+    assert (keys / "anna" / "identity.key").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (("no,ancient",), "row 1, column 'age': unknown category 'ancient'"),
+        (("no",), "row 1"),
+        ((), "no records"),
+        (ROWS + ROWS, "6 records, at most 3 allowed by the survey"),
+    ],
+)
+def test_wrong_records(rows: tuple[str, ...], says: str, keys: Path, tmp_path: Path) -> None:
+    before = sorted((keys / "anna").iterdir())
+    connect = (
+        "--waiting",
+        0,
+        "--connect",
+        "127.0.0.1:1",
+        "--records",
+        table(tmp_path / "r.csv", *rows),
+    )
+    assert says in complaint(sottovoce("answer", keys / "anna", *connect))
+    assert sorted((keys / "anna").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("127.0.0.1:1", "127.0.0.1:1: all attempts to connect"),
+        ("no-such-host.invalid:1", "no-such-host.invalid:1: "),
+        ("nowhere", "expected HOST:PORT"),
+        (":7", "expected HOST:PORT"),
+        ("host:99999", "expected HOST:PORT"),
+        ("host:x", "expected HOST:PORT"),
+    ],
+)
+def test_no_connection(where: str, says: str, keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    answer = ("answer", keys / "carl", "--waiting", 0, "--records", records)
+    said = sottovoce(*answer, "--connect", where)
+    assert says in complaint(said)
+
+
+@pytest.mark.parametrize("budget", ["-1", "nan", "much"])
+def test_no_budget(budget: str, keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    connect = ("--waiting", 0, "--connect", "127.0.0.1:1", "--records", records)
+    complaint(sottovoce("answer", keys / "carl", *connect, "--budget", budget))
+
+
+@pytest.mark.parametrize("joining", ["-1", "nan", "long"])
+def test_no_time(joining: str, keys: Path, tmp_path: Path) -> None:
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path)
+    complaint(sottovoce("aggregate", keys / "aggregator", *listen, "--joining", joining))
+
+
+def test_the_folder_of_somebody_else(keys: Path, tmp_path: Path) -> None:
+    records = table(tmp_path / "r.csv", *ROWS)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "out")
+    said = sottovoce("aggregate", keys / "anna", *listen)
+    assert "is anna's, not the aggregator's" in complaint(said)
+    connect = ("--waiting", 0, "--connect", "127.0.0.1:1", "--records", records)
+    said = sottovoce("answer", keys / "aggregator", *connect)
+    assert "is the aggregator's; expected a party's folder" in complaint(said)
+    assert "no such file" in complaint(sottovoce("answer", tmp_path, *connect))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize(
+    "file", ["charter.json", "identity.key", "certificate.pem", "authority.pem", "place.json"]
+)
+def test_a_broken_folder(file: str, lost: bool, keys: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "anna"
+    shutil.copytree(keys / "anna", folder)
+    (folder / file).unlink()
+    if not lost:
+        (folder / file).write_text("garbage")
+    records = table(tmp_path / "r.csv", *ROWS)
+    said = sottovoce(
+        "answer", folder, "--waiting", 0, "--connect", "127.0.0.1:1", "--records", records
+    )
+    assert str(folder) in complaint(said)
+    assert ("no such file" in said.err) == lost
+
+
+def test_a_plan_round_trips_through_the_charter(keys: Path) -> None:
+    members = [read_member(keys / name) for name in ("aggregator", "anna", "bert", "carl")]
+    charter = members[0].charter
+    for member in members[1:]:
+        assert member.charter.survey_id == charter.survey_id
+        assert member.charter.roster == charter.roster.known_to(member.identity.name)
+    assert [member.identity.name for member in members] == ["aggregator", "anna", "bert", "carl"]
+    variant = charter.variant
+    assert (variant.quorum, variant.max_records, variant.patience) == (2, 3, 20.0)
+    assert math.isclose(sum(r.epsilon for r in variant.randomizers), 2.0, abs_tol=1e-9)
+    assert members[1].folder.name == "anna"
+
+
+def test_keys_of_too_few_to_conspire_are_not_made(tmp_path: Path) -> None:
+    summed = PLAN.replace("epsilon = 2.0", "").replace("quorum = 2", 'variant = "secure-sum"')
+    for bound, parties, says in (
+        ("", 2, "2 parties of which 0 may be missing withstand 0 "),
+        ("[sums]\ncorrupt = 0.8\n", 5, "5 parties of which 0 may be missing withstand 3 "),
+    ):
+        plan = plan_file(tmp_path, summed + bound)
+        said = sottovoce("keys", plan, "--count", parties, "--out", tmp_path / "out")
+        assert says in complaint(said)
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
+def test_colluders_and_a_crowd_are_demanded_of_sums_alone(
+    keys: Path, option: str, tmp_path: Path
+) -> None:
+    records = table(tmp_path / "anna.csv", *ROWS)
+    where = ("--connect", "127.0.0.1:1", "--records", records, "--waiting", 0)
+    said = sottovoce("answer", keys / "anna", *where, option, 3)
+    assert f"{option} 3: the variant 'rr-independent' sums nothing" in complaint(said)
+
+
+@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
+def test_clusters_by_reports_withstand_nobody(option: str, tmp_path: Path) -> None:
+    plan = PLANS["rr-clusters"]
+    where = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS[:1]))
+    for dependence, says in (("rr", "'rr-clusters' sums nothing"), ("pair-rr", "127.0.0.1:1")):
+        named = plan.replace("tv = 6", f'tv = 6\ndependence = "{dependence}"')
+        keys = tmp_path / dependence
+        made = sottovoce("keys", plan_file(tmp_path, named), "--count", 6, "--out", keys)
+        assert made.code == 0, made.err
+        said = sottovoce("answer", keys / "party-1", *where, option, 3, "--waiting", 0)
+        assert (said.code, said.out) == (2, "")
+        *before, last = said.err.splitlines()
+        assert says in last
+        # Before anything else, a party learns how many may conspire.
+        withstood = conspiracy_sentences(SecureSum().withstands(6))
+        assert before == (list(withstood) if dependence == "pair-rr" else [])
+
+
+@pytest.mark.parametrize(
+    ("demands", "why"),
+    [
+        (
+            ("--withstand", 2),
+            "the sum withstands 1 who conspire with the aggregator, and this party demands 2",
+        ),
+        (
+            ("--withstand", 1, "--crowd", 2),
+            "the sum promises 1 honest others, and this party demands 2",
+        ),
+    ],
+)
+def test_a_party_declines_a_sum_that_protects_it_too_little(
+    demands: tuple[object, ...], why: str, tmp_path: Path
+) -> None:
+    keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    records = table(tmp_path / "r.csv", *ROWS[:1])
+    with aggregating(keys, tmp_path / "out") as (aggregator, where, before):
+        assert before == ""
+        heard = [aggregator.stderr.readline().rstrip() for _ in range(2)]
+        assert heard == list(conspiracy_sentences(SecureSum().withstands(3)))
+        reached = ("--connect", where, "--records", records)
+        others = [Program("answer", keys / name, *reached) for name in ("bert", "carl")]
+        try:
+            said = sottovoce("answer", keys / "anna", *reached, *demands)
+        finally:
+            for other in others:
+                other.kill()
+                other.communicate()
+    assert said.code == 1
+    assert why in said.out.splitlines()[0]
+    assert said.out.splitlines()[0].endswith("; epsilon 0 spent per respondent")
+
+
+@pytest.mark.slow
+def test_folders_do_not_grow_with_the_roster(tmp_path: Path) -> None:
+    sizes = []
+    for parties in (10, 1000):
+        out = tmp_path / str(parties)
+        made = sottovoce("keys", plan_file(tmp_path), "--count", parties, "--out", out)
+        assert made.code == 0, made.err
+        party = out / f"party-{1:0{len(str(parties))}}"
+        assert {path.name for path in (out / "aggregator").iterdir()} == {
+            *(path.name for path in party.iterdir() if path.name != "place.json"),
+            "roster.json",
+        }
+        sizes.append(sum(path.stat().st_size for path in party.iterdir()))
+        whole = (out / "aggregator" / "roster.json").stat().st_size
+    # Of each hash of the proof, there are seven more.
+    assert sizes[1] - sizes[0] < 1_000 < 50_000 < whole

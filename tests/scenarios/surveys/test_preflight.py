@@ -1,0 +1,234 @@
+"""``preflight PLAN`` and ``preflight FOLDER``: whether everything is ready for a survey."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import PartyId
+from protocol.sharing.sums import SecureSum
+from protocol.variants import BUILT_IN
+from scenarios.surveys.attempts import open_account
+from scenarios.surveys.members import read_member
+from scenarios.surveys.purse import PAID, Purse, Release
+from scenarios.wording.withstanding import conspiracy_sentences
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.survey_folders import (
+    ANALYSIS,
+    PLAN,
+    PLANS,
+    ROWS,
+    make_folders,
+    people_table,
+    plan_file,
+    table,
+)
+from tests.scenarios.surveys.test_plans import own_plan
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_plan_of_every_variant(name: str, tmp_path: Path) -> None:
+    said = sottovoce("preflight", plan_file(tmp_path, PLANS[name]))
+    assert said.code == 0
+    lines = said.out.splitlines()
+    about = [line.split()[0] for line in lines]
+    sums = ["sums"] if name in SUMMED else []
+    assert about == ["asked", "variant", "cost", *sums, "announced", "ready"]
+    assert f" {name}" in lines[1]
+
+
+SUMMED = ("secure-sum", "pair-counts", "pair-rr", "rr-clusters")
+NOBODY = "obody may be missing: one sleeping party ends the attempt."
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, PLANS[name])
+
+    def sums(*options: object, code: int = 0) -> str:
+        said = sottovoce("preflight", plan, *options)
+        assert said.code == code, said.err
+        [line] = [each for each in said.out.splitlines() if each.startswith("sums ")]
+        return line.removeprefix("sums").strip()
+
+    few, many = (" ".join(conspiracy_sentences(SecureSum().withstands(n))) for n in (9, 12))
+    assert few.endswith(f" N{NOBODY}")
+    assert (sums("--parties", 9), sums("--parties", 12)) == (few, many)
+    assert sums() == (
+        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator, "
+        f"9 of 12, 39 of 50, 199 of 250. Below 10 parties n{NOBODY}"
+    )
+    assert sums("--parties", 2, code=1).startswith("does NOT fit 2 parties of which 0 may be")
+
+
+def test_a_roster_says_how_many_take_part(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    said = sottovoce("preflight", keys / "anna")
+    assert " ".join(conspiracy_sentences(SecureSum().withstands(3))) in said.out
+    told = complaint(sottovoce("preflight", keys / "anna", "--parties", 3))
+    assert told == f"{keys / 'anna'}: --parties is for a plan; a folder has its roster"
+    assert "sums" not in sottovoce("preflight", plan_file(tmp_path), "--parties", 9).out
+
+
+def test_a_plan_with_records(tmp_path: Path) -> None:
+    plan, records = plan_file(tmp_path, PLAN + ANALYSIS), table(tmp_path / "r.csv", *ROWS)
+    said = sottovoce("preflight", plan, "--records", records)
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        "asked      Health: smokes (2), age (3); in parentheses, how many categories.",
+        "variant    rr-independent, quorum 2, patience 20.0, max_records 3.",
+        "cost       at most ε 2 for each respondent, whatever the aggregator asks.",
+        "announced  2 tables (smokes, age by smokes), intervals at 90 % about the respondents, "
+        "projection clip.",
+        f"records    fits {records}: 3 respondents, every answer has a category.",
+        "ready",
+    ]
+    said = sottovoce("preflight", plan, "--records", table(tmp_path / "more.csv", *ROWS, *ROWS))
+    assert said.code == 1
+    assert "does NOT fit" in said.out
+    assert "6 respondents, at most 3 allowed per party." in said.out
+    assert said.out.endswith("NOT ready\n")
+    said = sottovoce(
+        "preflight", plan, "--json", "--records", table(tmp_path / "odd.csv", "no,ancient")
+    )
+    found = json.loads(said.out)
+    assert (said.code, found["ready"]) == (1, False)
+    assert "unknown category 'ancient'" in found["facts"][-1]["says"]
+
+
+def test_a_members_folder(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    before = sorted((keys / "anna").iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = f"127.0.0.1:{server.getsockname()[1]}"
+        said = sottovoce("preflight", keys / "anna", "--connect", where)
+        assert said.code == 0
+        assert f"something listens at {where}" in said.out
+    lines = said.out.splitlines()
+    assert lines[0] == "member       anna, in a survey of 3 parties."
+    assert lines[1].startswith("certificate  fits valid from 20")
+    said = sottovoce("preflight", keys / "anna", "--connect", where)
+    assert said.code == 1
+    assert f"{where} cannot be connected to: " in said.out
+    assert sorted((keys / "anna").iterdir()) == before
+    assert sottovoce("preflight", keys / "aggregator").out.startswith("member       aggregator, in")
+
+
+def test_what_a_party_has_spent(tmp_path: Path) -> None:
+    anna = make_folders(tmp_path) / "anna"
+    for attempt in (1, 2):
+        with open_account(anna) as account:
+            account.spend(attempt, budget=5.0, epsilon=0.5)
+            account.spend(attempt, budget=5.0, epsilon=2.0)
+    # An unfinished line belongs to an answer that was never sent, and stays.
+    with (anna / "attempts").open("ab") as file:
+        file.write(b'{"attempt":3')
+    before = (anna / "attempts").read_bytes()
+    said = sottovoce("preflight", anna).out
+    assert "spent        ε 4 for each respondent, in 2 attempts." in said
+    assert (anna / "attempts").read_bytes() == before
+    (anna / "attempts").write_bytes(b"nothing\n")
+    assert "what was begun or spent is not known" in complaint(sottovoce("preflight", anna))
+
+
+def test_what_a_purse_leaves(tmp_path: Path) -> None:
+    """Counts and sums, and nobody's id; nothing is written."""
+    anna, folder = make_folders(tmp_path) / "anna", tmp_path / "purse"
+    records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
+    check = ("preflight", anna, "--purse", folder, "--records", records)
+
+    def said(*options: object, code: int = 0) -> str:
+        found = sottovoce(*check, *options)
+        assert found.code == code, found.err
+        [line] = [each for each in found.out.splitlines() if each.startswith("purse")]
+        return line.removeprefix("purse").strip()
+
+    assert said("--id", "who") == f"{folder}: nothing was spent from it yet."
+    assert not folder.exists()
+    purse, survey = Purse(folder), read_member(anna).charter.survey_id
+    for who, about, epsilon in (
+        ("ann", b"a" * 32, 1.5),
+        ("bob", b"b" * 32, 1.0),
+        ("ann", survey, 2.0),
+    ):
+        what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
+        purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
+    before = (folder / PAID).read_bytes()
+    spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
+    assert said("--id", "who") == f"{folder}: {spent}."
+    enough = said("--id", "who", "--budget", 3.6)
+    assert (
+        enough == f"fits {folder}: {spent}; a budget of 3.6 is enough as far as other surveys go."
+    )
+    assert said("--id", "who", "--budget", 3.2, code=1) == (
+        f"does NOT fit {folder}: 1 of 2 respondents has too little left: up to 1.5 of 3.2 spent "
+        "elsewhere, 2 needed; a budget of 3.5 is enough for all."
+    )
+    assert said() == f"{folder}: ε 2.5 spent on other surveys."
+    assert (folder / PAID).read_bytes() == before
+    plan = sottovoce("preflight", plan_file(tmp_path), "--purse", folder)
+    assert "ε 4.5 spent on other surveys." in plan.out
+
+
+def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    shutil.copy(keys / "bert" / "certificate.pem", keys / "anna" / "certificate.pem")
+    said = sottovoce("preflight", keys / "anna")
+    assert said.code == 1
+    assert "certificate  does NOT fit" in said.out
+    assert "do not belong together" in said.out
+
+
+def test_a_clock_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = make_folders(tmp_path)
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Later:
+            return cls.fromtimestamp(super().now(tz).timestamp() + 40 * 86_400, tz)
+
+    monkeypatch.setattr("scenarios.surveys.preflight.datetime.datetime", Later)
+    said = sottovoce("preflight", keys / "anna")
+    assert said.code == 1
+    assert "certificate  does NOT fit" in said.out
+    assert "this machine's clock says" in said.out
+
+
+def test_a_variant_of_ones_own(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path)
+    assert "variant    quiet," in sottovoce("preflight", plan).out
+    keys, own = tmp_path / "keys", ("--variant", f"{tmp_path / 'quiet.py'}:Quiet")
+    sottovoce("keys", plan, "--count", 2, "--out", keys)
+    assert "quiet" in sottovoce("preflight", keys / "party-1", *own).out
+    assert "expected --variant" in complaint(sottovoce("preflight", keys / "party-1"))
+
+
+def test_what_is_not_for_both(tmp_path: Path) -> None:
+    plan = plan_file(tmp_path)
+    told = complaint(sottovoce("preflight", plan, "--connect", "h:1"))
+    assert "are for a member's folder" in told
+    said = sottovoce("preflight", plan, "--id", "who")
+    assert complaint(said) == "--id who: expected --records, which it is a column of"
+    missing = tmp_path / "no.toml"
+    assert complaint(sottovoce("preflight", missing)).startswith(f"{missing}")
+
+
+def test_a_table_or_a_plan_in_another_place_is_noticed(tmp_path: Path) -> None:
+    plan, table = plan_file(tmp_path), tmp_path / "table.csv"
+    table.write_text("x\n")
+    said = complaint(sottovoce("preflight", plan, table))
+    assert said == f"{table}: expected one plan or folder to check; is it --records {table}?"
+    for given in (("--plan", plan, "--records", table), ("--records", table)):
+        assert complaint(sottovoce("preflight", *given)) == "Missing argument 'PLAN|FOLDER'."
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_records_that_cannot_be_read_are_no_verdict(more: tuple[str, ...], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.csv"
+    said = sottovoce("preflight", plan_file(tmp_path), "--records", missing, *more)
+    assert complaint(said) == f"{missing}: No such file or directory"
