@@ -110,3 +110,7 @@ class TranscriptError(ProtocolError):
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"byte {offset}: {message}")
         self.offset = offset
+
+
+class UsageError(Exception):
+    """Bad input from a person: the message says what was wrong, where, and what was expected."""

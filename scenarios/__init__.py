@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from protocol.errors import UsageError
     from protocol.estimators.inference.words import Intervals
     from scenarios.cli import script
     from scenarios.data import DatasetError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from scenarios.data.ratings import movielens
     from scenarios.data.taxi import taxi, taxi_distribution, taxi_trips
     from scenarios.data.town import town, town_distribution
-    from scenarios.errors import UsageError
     from scenarios.files.transcripts import Transcript, open_transcript
     from scenarios.report.audited import EXECUTORS, AuditedRun
     from scenarios.report.page.page import statement_page

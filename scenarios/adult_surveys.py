@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from protocol.errors import UsageError
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
@@ -30,7 +31,6 @@ from protocol.variants.clusters.stability import Stability
 from protocol.variants.reports.reports import Report
 from protocol.variants.sums.tallies import Tallied
 from scenarios.data.adult import adult
-from scenarios.errors import UsageError
 from scenarios.running.parameters import (
     Positive,
     Spread,

@@ -28,10 +28,6 @@ class StoppedError(Exception):
     """A signal has asked to stop before the end; the message says which, and how to go on."""
 
 
-class UsageError(Exception):
-    """Bad input from a person: the message says what was wrong, where, and what was expected."""
-
-
 class CannotFinishError(Exception):
     """A file takes more time or memory than it is given; the message names the option for more."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
+from protocol.errors import UsageError
 from protocol.estimators.inference.words import (
     Intervals,
     Shown,
@@ -24,7 +25,6 @@ from protocol.variants.keyvalue.privkv import KeyValueCollection, PrivKVMVariant
 from protocol.variants.keyvalue.records import values_of
 from scenarios.data.key_populations import Synthetic, synthetic
 from scenarios.data.ratings import Ratings, clothing, movielens
-from scenarios.errors import UsageError
 from scenarios.report.pictures.shares import conditions, draw_intervals
 from scenarios.report.pictures.style import GREY, frame, literal
 from scenarios.running.parameters import Positive, made, settable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from msgspec import Meta
 
+from protocol.errors import UsageError
 from protocol.estimators.dependence.association import (
     TestResult,
     exact_test,
@@ -33,7 +34,6 @@ from scenarios.data.taxi import (
     taxi_survey,
     taxi_trips,
 )
-from scenarios.errors import UsageError
 from scenarios.report.pictures.shares import conditions
 from scenarios.report.pictures.style import COLOURS, GREY, frame, literal
 from scenarios.running.outcomes import Outcome

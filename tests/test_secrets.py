@@ -19,6 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
+from parties.keeping.members import Member
+from parties.keeping.remembered import Memory
+from parties.keeping.writing import GrowingFile
 from protocol.audit.disclosure import Disclosure
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream, Streams, secret_of
@@ -36,12 +39,9 @@ from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
-from scenarios.files.writing import GrowingFile
 from scenarios.surveys.enrolment.agreed import Agreed
 from scenarios.surveys.enrolment.joining import Accepted, Joined
 from scenarios.surveys.enrolment.letters import Invitation
-from scenarios.surveys.members import Member
-from scenarios.surveys.remembered import Memory
 
 MODULES = (
     "protocol.crypto.randomness",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.remembered import HEARD
 from protocol.session.exchange import STRANGERS
 from protocol.session.inbox import KEPT
 from protocol.session.roles import EARLY_PER_SENDER
@@ -19,7 +20,6 @@ from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
 from scenarios.files.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
-from scenarios.surveys.remembered import HEARD
 from tests.tiers import thinned
 from transports.handshake import MAX_BYTES
 

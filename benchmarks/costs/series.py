@@ -14,7 +14,7 @@ import msgspec
 
 from benchmarks.costs.measuring import Taken, taken_by
 from benchmarks.costs.picture import plot_costs
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from scenarios.report.pictures.drawing import rendered
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from scenarios.files.user_folders import cache_folder
+from parties.keeping.user_folders import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from protocol.errors import UsageError
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.data import DatasetError
 from scenarios.errors import (
@@ -22,7 +23,6 @@ from scenarios.errors import (
     CannotFinishError,
     EngineError,
     StoppedError,
-    UsageError,
     WitnessError,
     say,
 )

@@ -9,6 +9,7 @@ import click
 from protocol.accounting.events import Randomized
 from protocol.accounting.losses import MOST_DRAWS
 from protocol.accounting.shuffling import MOST_RESPONDENTS
+from protocol.errors import UsageError
 from protocol.randomizers import KeepUniform
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
@@ -16,7 +17,7 @@ from scenarios.cli.options import (
     json_option,
     print_statement,
 )
-from scenarios.errors import UsageError, install_command
+from scenarios.errors import install_command
 
 _MOST_MECHANISMS = 1000
 _LISTED = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from protocol.audit.coalition.coalition import Coalition
+from protocol.errors import UsageError
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
-from scenarios.errors import UsageError
 
 
 def coalition_of(

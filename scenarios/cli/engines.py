@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
+from parties.keeping.writing import make_folder, not_regular, write_whole
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
-from scenarios.files.writing import make_folder, not_regular, write_whole
 from scenarios.running.engines.engine import ENGINES, Engine, EngineName
 from scenarios.running.engines.opening import open_engine
 from scenarios.running.engines.sweep import Sweep

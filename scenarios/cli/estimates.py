@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
+from protocol.errors import UsageError
 from protocol.estimators.inference.laws import LEVEL, About
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import F, is_given
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
-from scenarios.errors import UsageError
 from scenarios.running.calibrating import METHODS, Calibration
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
-from scenarios.errors import UsageError
 from scenarios.files.toml import read_toml
 from scenarios.running.making import is_enough, make_variant, shorthands
 from scenarios.surveys.survey_plan import Asked

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from scenarios.wording.hints import did_you_mean
 
 

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from protocol.errors import UsageError
 from scenarios.cli.numbers import Amount
 from scenarios.cli.paths import (
     READ_FILE,
@@ -21,7 +22,7 @@ from scenarios.cli.paths import (
     TEXT_WITH_FILE,
     WrittenFolder,
 )
-from scenarios.errors import UsageError, printable, say
+from scenarios.errors import printable, say
 from scenarios.files.budget import (
     BYTES_PER_BYTE,
     BYTES_PER_SECOND,
@@ -237,8 +238,8 @@ def clear(out: Path, *, force: bool) -> None:
         UsageError: it holds the record of a real survey, or another program writes there.
     """
     # Imported late: commands of parties need nothing that reads whole records.
-    from scenarios.files.kept_records import make_way
-    from scenarios.files.record_names import TRANSCRIPT
+    from parties.keeping.record_names import TRANSCRIPT
+    from parties.keeping.records import make_way
 
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
@@ -259,9 +260,9 @@ def published_checkpoint(
         raise UsageError("--witnesses: expected --witness-key too")
     if path is None:
         return None, None
+    from parties.keeping.checkpoints import checkpoint_note
     from protocol.transcript.checkpoints import read_note
     from protocol.transcript.cosignatures import cosigned, read_witness_key
-    from scenarios.files.checkpoints import checkpoint_note
 
     note = checkpoint_note(path)
     if not witness_keys:

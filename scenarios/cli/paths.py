@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 
 _NAMED = "scenarios.cli.paths"
 

@@ -13,6 +13,9 @@ from typing import Any
 import click
 import msgspec
 
+from parties.keeping.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
+from parties.keeping.writing import make_folder
+from protocol.errors import UsageError
 from protocol.estimators.inference.words import Intervals
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
@@ -32,10 +35,7 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
-from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES
-from scenarios.files.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
-from scenarios.files.writing import make_folder
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.engine import Engine
@@ -331,7 +331,7 @@ def run(
 def _write_record(out: Path, done: Finished | Reproduced, text: str) -> list[Path]:
     """Write a result beside its transcript; the files that the folder then has of the run."""
     # Imported late: it reads whole records.
-    from scenarios.files.kept_records import write_result
+    from parties.keeping.records import write_result
 
     transcript, recorded = out / TRANSCRIPT, done.outcome is not None
     write_result(transcript, text + "\n", recorded=recorded)

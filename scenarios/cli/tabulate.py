@@ -10,7 +10,10 @@ from typing import Any, get_args
 
 import click
 
-from protocol.errors import CannotTabulateError
+from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT
+from parties.keeping.records import write_result
+from parties.keeping.writing import make_folder
+from protocol.errors import CannotTabulateError, UsageError
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
@@ -31,11 +34,7 @@ from scenarios.cli.options import (
     values_in,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
-from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
-from scenarios.files.kept_records import write_result
-from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT
-from scenarios.files.writing import make_folder
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
 from scenarios.running.tabulating import (

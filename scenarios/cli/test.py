@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from protocol.errors import UsageError
 from scenarios.cli.completion import complete_variant, complete_variant_setting
 from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
 from scenarios.cli.options import (
@@ -19,7 +20,6 @@ from scenarios.cli.options import (
     survey_option,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
-from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_variant
 

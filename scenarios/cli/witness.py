@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import trio
 
+from protocol.errors import UsageError
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.surveys.witnessing.server import serve
 from scenarios.surveys.witnessing.state import make_witness, witnessing
 

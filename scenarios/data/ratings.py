@@ -18,14 +18,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parties.keeping.user_folders import cache_folder
+from parties.keeping.writing import write_whole
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.data import DatasetError
 from scenarios.data.key_populations import KeyPopulation
 from scenarios.data.raw_files import VARIABLE, raw_file
-from scenarios.files.user_folders import cache_folder
-from scenarios.files.writing import write_whole
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip"
 SHA256 = "80da8b3393dae325bbba5a31f291a6ba55d8d4f4396de3c456f2c1635b1b70e8"

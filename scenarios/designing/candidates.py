@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UsageError
 from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.survey import Survey
@@ -44,7 +44,6 @@ from protocol.variants.marginals.encoding import binary_encoding
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.names import ORACLES
 from scenarios.designing.targets import Names, Target
-from scenarios.errors import UsageError
 from scenarios.running.making import make_variant, shorthands
 from scenarios.wording.formatting import count
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
@@ -24,7 +24,6 @@ from scenarios.designing.costs import (
 from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
 from scenarios.designing.simulating import RUNS, simulated
 from scenarios.designing.targets import Target
-from scenarios.errors import UsageError
 
 
 class Setup(NamedTuple):

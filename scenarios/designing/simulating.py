@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from protocol.errors import UsageError
 from protocol.estimators.inference.laws import About
 from protocol.session.variant import Variant
 from scenarios.designing.assumed import Shares
@@ -13,7 +14,6 @@ from scenarios.designing.predicting import NotEstimatedError, Prediction, sampli
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import Piece, is_by_law, missed_in
 from scenarios.designing.trying import Setup as Held
-from scenarios.errors import UsageError
 
 RUNS = 4
 """How many runs are simulated, if nothing else is asked for."""

@@ -6,9 +6,8 @@ import math
 from itertools import combinations
 from typing import NamedTuple
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.surveys.survey import Survey, shown
-from scenarios.errors import UsageError
 from scenarios.wording.hints import name_hint
 
 Names = tuple[str, ...]

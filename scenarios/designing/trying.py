@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from protocol.crypto.randomness import WORDS, Stream, secret_of
-from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError
+from protocol.errors import CannotTabulateError, LocalProtocolError, ProtocolError, UsageError
 from protocol.estimators.projection import Projection
 from protocol.messages import DONE, Message
 from protocol.randomizers.exact import Floats
@@ -23,7 +23,6 @@ from protocol.simulation.populations.everybody import ask_everybody
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from scenarios.designing.targets import Names
-from scenarios.errors import UsageError
 from transports.faults import crash, faults
 
 ANSWERS = 200_000

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from scenarios.errors import UsageError
+from parties.keeping.writing import is_named, lock, make_folder, naming, open_private, write_whole
+from protocol.errors import UsageError
 from scenarios.files.pieces import differing
-from scenarios.files.writing import is_named, lock, make_folder, naming, open_private, write_whole
 
 COHORTS = "cohorts.part"
 """The name that the command gives such a file."""

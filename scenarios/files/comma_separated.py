@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parties.keeping.writing import write_whole
 from protocol.surveys.formulas import escape_formula
 from protocol.surveys.records import Records
 from scenarios.errors import say
-from scenarios.files.writing import write_whole
 from scenarios.wording.formatting import count
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.errors import UsageError, install_command
+from protocol.errors import UsageError
+from scenarios.errors import install_command
 from scenarios.wording.formatting import as_json
 
 NAMESPACE = "sottovoce."

@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.errors import UsageError
-from scenarios.files.writing import (
+from parties.keeping.writing import (
     GrowingFile,
     is_named,
     lock,
@@ -27,6 +26,7 @@ from scenarios.files.writing import (
     naming,
     open_private,
 )
+from protocol.errors import UsageError
 from scenarios.wording.formatting import as_json
 
 A = TypeVar("A")

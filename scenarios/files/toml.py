@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from scenarios.files.budget import within_usual_budget
 
 T = TypeVar("T")

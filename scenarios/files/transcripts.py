@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from parties.keeping.writing import CHUNK, chunks_of, naming
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.reader import TranscriptReader
-from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
-from scenarios.files.writing import naming
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from protocol.transcript.signatures import Checks
     from protocol.transcript.verification import Verification
 
-CHUNK = 1 << 17
-"""The bytes that are read at once."""
 IN_MEMORY = 1 << 26
 """The bytes up to which a transcript without a file stays in memory."""
 
@@ -87,7 +85,7 @@ class Transcript(msgspec.Struct, frozen=True):
             UsageError: the file cannot be read.
         """
         if self.path is not None:
-            return self._read(self.path)
+            return chunks_of(self.path, self.progress)
         return () if self.unfiled is None else self.unfiled.chunks()
 
     def entries(self) -> TranscriptReader:
@@ -165,16 +163,6 @@ class Transcript(msgspec.Struct, frozen=True):
                 folds=folds,
                 checks=checks,
             )
-
-    def _read(self, path: Path) -> Iterator[bytes]:
-        try:
-            with path.open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    if self.progress is not None:
-                        self.progress(len(chunk))
-                    yield chunk
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from error
 
 
 def open_transcript(path: Path | str) -> Transcript:

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import NamedTuple
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 
 _PREFIX = "sottovoce_user_"
 _SOURCE = "__sottovoce_source__"

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from protocol.errors import UsageError
 from protocol.session.variant import Variant
-from scenarios.errors import UsageError
 from scenarios.papers.experiment import Asked, Cell, Experiment, Found, Measured, Sample
 from scenarios.papers.printed import Printed, printed_of
 from scenarios.papers.statistics import Figure, mean, median, share

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from parties.keeping.writing import prepare_output, write_whole
 from protocol.crypto.randomness import Stream
+from protocol.errors import UsageError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
 from scenarios.files.comma_separated import records_text, write_csv
-from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Finished
 

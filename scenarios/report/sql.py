@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
+from protocol.errors import UsageError
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
 from protocol.transcript.reader import TranscriptReader
-from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.report.record_tables import TABLES, Kind, rows_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 
 if TYPE_CHECKING:
     from protocol.estimators.calibration.calibrated import Method

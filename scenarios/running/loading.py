@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from protocol.errors import UsageError
 from protocol.randomizers import Randomizer
 from protocol.randomizers.vetting import is_randomizer
 from protocol.session.variant import Variant
@@ -17,7 +18,6 @@ from protocol.surveys.survey import shown
 from protocol.transcript.entries import Header
 from protocol.variants import BUILT_IN
 from protocol.variants.oracles.names import ORACLES
-from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.names import MODULES, SCENARIOS
 from scenarios.wording.hints import did_you_mean

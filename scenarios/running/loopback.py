@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.simulation.setting import Setting
-from scenarios.errors import UsageError
 from scenarios.running.credentials import issuer_of
 from transports.switch import Switch
 from transports.tcp import TcpHub, connect_tcp, open_tcp

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from protocol.errors import UsageError
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.survey import Survey
-from scenarios.errors import UsageError
 from scenarios.running.parameters import parameters_checked
 from scenarios.wording.hints import parameter_hint
 

@@ -15,9 +15,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
-from scenarios.errors import UsageError
 
 P = TypeVar("P", bound=msgspec.Struct)
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import USUAL, Intervals
@@ -18,7 +19,6 @@ from protocol.estimators.projection import Projection
 from protocol.session.variant import V, Variant
 from protocol.simulation.populations.population import Population
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.engines.engine import Engine
 from scenarios.running.engines.sweep import Sweep

@@ -14,6 +14,7 @@ from typing import Generic, Literal, ParamSpec, TypeAlias, get_args
 import trio
 
 from parties.session import Hub, run_session
+from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
@@ -27,7 +28,6 @@ from protocol.transcript.entries import WITHHELD, Entry
 from protocol.transcript.header import header_of
 from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
-from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.engines.engine import Engine
@@ -215,7 +215,7 @@ class Simulation(Generic[V]):
             unfiled, record = Unfiled(), None
             transcript = Transcript(unfiled=unfiled)
             if self.path is not None:
-                from scenarios.files.kept_records import growing
+                from parties.keeping.records import growing
 
                 transcript = Transcript(Path(self.path))
                 record = stack.enter_context(growing(Path(self.path)))

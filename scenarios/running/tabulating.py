@@ -19,6 +19,7 @@ import msgspec
 
 from protocol.accounting.accountants import Loss, maximum
 from protocol.crypto.merkle import Tree
+from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
@@ -29,7 +30,6 @@ from protocol.simulation.populations.cohorts import Counted, Job, blaming, count
 from protocol.simulation.populations.population import Population, Resampled
 from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
 from scenarios.files.cohorts_done import (
     Snapshot,
     read_snapshot,

@@ -18,7 +18,7 @@ import trio
 from parties.session import LINGER, lead_session, start_parties
 from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import Streams
-from protocol.errors import QuorumError
+from protocol.errors import QuorumError, UsageError
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
@@ -26,7 +26,6 @@ from protocol.session.roster import KEY_BYTES, Identity
 from protocol.session.run import Run, run_of
 from protocol.simulation.setting import PublicKeys, Setting, public_keys, simulated_identity
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.running.credentials import Credentials, issuer_of
 from scenarios.running.engines.engine import Engine, Lost, in_order

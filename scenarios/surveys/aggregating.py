@@ -13,9 +13,13 @@ from typing import NamedTuple, NoReturn
 import trio
 
 from parties.actor import aggregator, run_machine
+from parties.keeping.attempts import Counter, Taken, counting, hashed, unfinished
+from parties.keeping.members import Member
+from parties.keeping.record_names import partial_path
+from parties.keeping.records import DamagedError, GrowingTranscript, growing, growing_again
 from parties.session import LINGER
 from protocol.crypto.randomness import Streams
-from protocol.errors import ProtocolError, TranscriptError
+from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
@@ -27,16 +31,12 @@ from protocol.transcript.header import header_of
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder, start_of
 from protocol.transcript.resuming import Past, catch_up
-from scenarios.errors import UsageError
-from scenarios.files.kept_records import DamagedError, GrowingTranscript, growing, growing_again
-from scenarios.files.record_names import partial_path
 from scenarios.files.transcripts import Transcript
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import program
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.attempts import Counter, Taken, counting, hashed, unfinished
-from scenarios.surveys.members import Member, tls_context
+from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from transports.base import Limits
 from transports.lasting.hub import open_lasting

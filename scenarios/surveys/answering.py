@@ -13,21 +13,11 @@ import msgspec
 import trio
 
 from parties.actor import run_machine
-from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR, DONE, Envelope, Head
-from protocol.session.charter import Charter
-from protocol.session.machine import Machine
-from protocol.session.run import ending_of
-from protocol.sharing.messages import is_summed
-from protocol.surveys.records import Records
-from protocol.wire.codec import encode_envelope
-from scenarios.errors import LATE, STOPPED, StoppedError, UsageError
-from scenarios.surveys.attempts import Account, OpenAccount, nats_of, open_account
-from scenarios.surveys.members import Member, own_secret, tls_context
-from scenarios.surveys.operating.signals import heeding
-from scenarios.surveys.purse import Payers, Purse, Release, usual_purse
-from scenarios.surveys.receipts import Kept, keep_receipt, receipt_in
-from scenarios.surveys.remembered import (
+from parties.keeping.attempts import Account, OpenAccount, nats_of, open_account
+from parties.keeping.members import Member, own_secret
+from parties.keeping.purse import Payers, Purse, Release, usual_purse
+from parties.keeping.receipts import Kept, keep_receipt, receipt_in
+from parties.keeping.remembered import (
     Memory,
     SameAgain,
     memory_in,
@@ -35,7 +25,7 @@ from scenarios.surveys.remembered import (
     noting,
     remembering,
 )
-from scenarios.surveys.repeating import (
+from parties.keeping.repeating import (
     Given,
     answer_given,
     check_repeatable,
@@ -43,13 +33,24 @@ from scenarios.surveys.repeating import (
     note_given,
     noted_given,
 )
-from scenarios.surveys.respondents import coding_for, read_respondents
-from scenarios.surveys.session_keys import (
+from parties.keeping.session_keys import (
     known_session_key,
     mark_of,
     role_stream,
     session_key,
 )
+from protocol.errors import PrivacyError, UsageError
+from protocol.messages import AGGREGATOR, DONE, Envelope, Head
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.run import ending_of
+from protocol.sharing.messages import is_summed
+from protocol.surveys.records import Records
+from protocol.wire.codec import encode_envelope
+from scenarios.errors import LATE, STOPPED, StoppedError
+from scenarios.surveys.members import tls_context
+from scenarios.surveys.operating.signals import heeding
+from scenarios.surveys.respondents import coding_for, read_respondents
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
 from transports.lasting.link import PATIENCE, LastingLink, connect_lasting

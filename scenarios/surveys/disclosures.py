@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from parties.keeping.repeating import noted_given
+from parties.keeping.session_keys import known_session_key, role_stream
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from scenarios.data.own_tables.coding import Coding
-from scenarios.errors import UsageError
 from scenarios.surveys.members import read_member
-from scenarios.surveys.repeating import noted_given
 from scenarios.surveys.respondents import coding_for
-from scenarios.surveys.session_keys import known_session_key, role_stream
 
 
 def disclosures(

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
-from protocol.crypto.randomness import SECRET_BYTES
+from parties.keeping.members import Member, key_secret
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from scenarios.errors import UsageError
-from scenarios.files.writing import not_regular, write_once
 from scenarios.surveys.enrolment.agreed import CharterFile, PlaceFile, RosterFile
 
 CHARTER, AUTHORITY = "charter.json", "authority.pem"
-CERTIFICATE, KEY, SECRET = "certificate.pem", "identity.key", "secret"
+CERTIFICATE, KEY = "certificate.pem", "identity.key"
 PLACE, ROSTER = "place.json", "roster.json"
 
 INVITATION, REQUEST = "invitation.json", "request.json"
 """In a party's folder: what it was handed, and what it hands the organiser."""
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a member's folder."""
-
-    folder: Path
-    charter: Charter
-    identity: Identity
 
 
 def read_member(
@@ -121,54 +101,6 @@ def _placed(folder: Path, charter: CharterFile, secret: bytes) -> tuple[Roster, 
         raise UsageError(f"{path}: {error}") from error
 
 
-def own_secret(folder: Path, name: str = SECRET) -> bytes:
-    """A member's secret, 32 bytes, drawn on the first call.
-
-    Args:
-        folder: the member's.
-        name: of the file; by default, of the secret that a party's randomness follows from.
-
-    Raises:
-        UsageError: its file is not a secret.
-        OSError: it cannot be written.
-    """
-    path = folder / name
-    if not path.exists():
-        # Half a secret would lock the party out.
-        with contextlib.suppress(FileExistsError):
-            write_once(path, os.urandom(SECRET_BYTES))
-    return secret_in(path)
-
-
-def known_secret(folder: Path) -> bytes:
-    """The secret of a party that has answered, 32 bytes.
-
-    Raises:
-        UsageError: its file is missing, or not a secret.
-    """
-    path = folder / SECRET
-    if not path.exists():
-        raise UsageError(f"{path}: no such file; nobody has answered from this folder")
-    return secret_in(path)
-
-
-def secret_in(path: Path) -> bytes:
-    """The secret in a file, 32 bytes.
-
-    Raises:
-        UsageError: it is missing, or not a secret.
-        OSError: it cannot be read.
-    """
-    if not path.exists():
-        raise UsageError(f"{path}: no such file")
-    if not path.is_file():
-        raise not_regular(path)
-    secret = path.read_bytes()
-    if len(secret) != SECRET_BYTES:
-        raise UsageError(f"{path}: expected {SECRET_BYTES} bytes")
-    return secret
-
-
 def tls_context(
     folder: Path, make: Callable[..., ssl.SSLContext], *, key: Path | None = None
 ) -> ssl.SSLContext:
@@ -195,21 +127,6 @@ def tls_context(
     except OSError as error:
         what = ", ".join(file.name for file in files.values())
         raise UsageError(f"{folder}: {what} do not belong together: {error}") from error
-
-
-def key_secret(content: bytes, path: Path) -> bytes:
-    """The secret of a private Ed25519 key in PEM, 32 bytes.
-
-    Raises:
-        UsageError: it is not such a key; the message names the file.
-    """
-    try:
-        key = load_pem_private_key(content, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise UsageError(f"{path}: expected a private key in PEM without a password") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise UsageError(f"{path}: expected an Ed25519 key")
-    return key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
 
 
 def _content_of(path: Path) -> bytes:

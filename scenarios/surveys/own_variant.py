@@ -13,9 +13,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from protocol.errors import UsageError
 from protocol.session.variant import Variant
 from protocol.variants import BUILT_IN
-from scenarios.errors import UsageError
 from scenarios.files.user_modules import run_module, user_module
 from scenarios.running.loading import split_path, variant_in
 

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from cryptography import x509
 
-from protocol.errors import PrivacyError
+from parties.keeping.attempts import account_in
+from parties.keeping.members import Member
+from parties.keeping.purse import Payers, purse_in, usual_purse
+from parties.keeping.writing import naming
+from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
-from scenarios.files.writing import naming
-from scenarios.surveys.attempts import account_in
-from scenarios.surveys.members import CERTIFICATE, Member, read_member, tls_context
-from scenarios.surveys.purse import Payers, purse_in, usual_purse
+from scenarios.surveys.members import CERTIFICATE, read_member, tls_context
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described

@@ -15,17 +15,17 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from parties.keeping.record_names import TRANSCRIPT, partial_path
+from parties.keeping.remembered import KEY_BYTES
+from parties.keeping.writing import make_folder, write_once
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import decode_envelope
-from scenarios.errors import UsageError
-from scenarios.files.record_names import TRANSCRIPT, partial_path
-from scenarios.files.writing import make_folder, write_once
 from scenarios.streams import output_encoding
 from scenarios.surveys.enrolment.folders import make_keys
-from scenarios.surveys.remembered import KEY_BYTES
 from scenarios.surveys.survey_plan import Plan
 
 MEMBERS, RECORDS, PURSES, RESULT_FOLDER = "members", "records", "purses", "result"

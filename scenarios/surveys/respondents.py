@@ -9,11 +9,11 @@ import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
+from protocol.errors import UsageError
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.sheets import Source, tidied
-from scenarios.errors import UsageError
 from scenarios.surveys.survey_plan import read_plan
 
 MOST_ID = 200

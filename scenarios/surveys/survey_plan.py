@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -19,7 +19,6 @@ from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.data.own_tables.coding import Coding, Question
 from scenarios.data.own_tables.sheets import Format, Source
-from scenarios.errors import UsageError
 from scenarios.files.toml import misplaced, read_toml, where
 from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from protocol.errors import UsageError
 from protocol.surveys.records import Records
-from scenarios.errors import UsageError
 from scenarios.running.loading import find_scenario
 from scenarios.running.parameters import Spread
 from scenarios.running.scenario import Context, Finished, Scenario

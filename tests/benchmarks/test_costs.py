@@ -12,7 +12,7 @@ from matplotlib.lines import AxLine
 from benchmarks.costs.measuring import Taken, taken_by
 from benchmarks.costs.picture import plot_costs
 from benchmarks.costs.series import BY_LAW, Costs, command, measure_costs, missing, read_costs
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from scenarios.report.pictures.drawing import drawn
 from tests.scenarios.pictures import faults
 

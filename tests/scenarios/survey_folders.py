@@ -12,12 +12,13 @@ from typing import Any
 
 import trio
 
+from parties.keeping.attempts import counting
+from parties.keeping.members import Member
 from protocol.messages import AGGREGATOR
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered, answer_survey
-from scenarios.surveys.attempts import counting
-from scenarios.surveys.members import Member, read_member
+from scenarios.surveys.members import read_member
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
 from transports.testing import HANGS

@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
+from parties.keeping.record_names import PARTIAL, RESULT, TRANSCRIPT
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.receipt import TOO_LATE, NotCountedError, prove
 from protocol.audit.walk import steps
-from protocol.errors import ProtocolError, TranscriptError
+from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.messages import (
     AGGREGATOR,
     DONE,
@@ -35,8 +36,7 @@ from protocol.transcript.receipts import COUNTED
 from protocol.transcript.receipts import LATE as LATE_WORD
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
-from scenarios.errors import LATE, UsageError
-from scenarios.files.record_names import PARTIAL, RESULT, TRANSCRIPT
+from scenarios.errors import LATE
 from scenarios.surveys.aggregating import ABANDONED
 from scenarios.surveys.operating.operation import DRAINING
 from tests.system.disk import File

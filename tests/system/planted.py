@@ -13,6 +13,11 @@ from weakref import WeakSet
 import trio
 from msgspec.structs import replace
 
+from parties.keeping import records
+from parties.keeping.attempts import Account, Counter, OpenAccount
+from parties.keeping.purse import Purse
+from parties.keeping.records import GrowingTranscript
+from parties.keeping.remembered import Memory
 from parties.session import LINGER
 from protocol.crypto.randomness import Stream
 from protocol.messages import AGGREGATOR
@@ -20,13 +25,8 @@ from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
-from scenarios.files import kept_records
-from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys import aggregating, answering
-from scenarios.surveys.attempts import Account, Counter, OpenAccount
-from scenarios.surveys.purse import Purse
-from scenarios.surveys.remembered import Memory
 from tests.system.schedule import Crash, Cut, Late, Part, Schedule, Stop
 from tests.system.world import PATIENCE
 from transports.lasting import link
@@ -387,7 +387,7 @@ PLANTS: dict[str, Plant] = {
     "a record that a crash has torn is refused": Plant(
         "nothing_breaks",
         "rr-independent",
-        _instead(kept_records, "whole_length", lambda chunks: sum(map(len, chunks()))),
+        _instead(records, "whole_length", lambda chunks: sum(map(len, chunks()))),
         _power,
     ),
     "a summary that cannot be made": Plant(

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from parties.keeping.record_names import PARTIAL, TRANSCRIPT
 from parties.session import LINGER
 from protocol.messages import AGGREGATOR
 from protocol.variants import BUILT_IN
-from scenarios.files.record_names import PARTIAL, TRANSCRIPT
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from tests.scenarios.command import ROOT

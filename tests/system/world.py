@@ -22,7 +22,13 @@ import msgspec
 import trio
 import trio.testing
 
-from protocol.errors import ProtocolError, RemoteProtocolError
+from parties.keeping.attempts import account_in
+from parties.keeping.members import Member
+from parties.keeping.purse import Payers, purse_in
+from parties.keeping.record_names import RESULT, TRANSCRIPT
+from parties.keeping.records import make_way
+from parties.keeping.writing import write_whole
+from protocol.errors import ProtocolError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope
 from protocol.session import roster
 from protocol.session.charter import Charter
@@ -30,21 +36,16 @@ from protocol.session.variant import Variant
 from protocol.transcript import checkpoints
 from protocol.wire.codec import Kind, decode_envelope
 from scenarios.cli.options import json_text
-from scenarios.errors import StoppedError, UsageError
-from scenarios.files.kept_records import make_way
-from scenarios.files.record_names import RESULT, TRANSCRIPT
-from scenarios.files.writing import write_whole
+from scenarios.errors import StoppedError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys import aggregating, answering
 from scenarios.surveys.answering import NOT_ACKNOWLEDGED, Answered
-from scenarios.surveys.attempts import account_in
 from scenarios.surveys.enrolment.folders import make_keys
-from scenarios.surveys.members import Member, read_member
+from scenarios.surveys.members import read_member
 from scenarios.surveys.operating import operation
 from scenarios.surveys.operating.operation import Operation
-from scenarios.surveys.purse import Payers, purse_in
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching

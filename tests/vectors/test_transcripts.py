@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from parties.keeping.checkpoints import evidence_of
+from protocol.errors import UsageError
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import decode_consistency
 from protocol.transcript.consistency import problems_of as problems_of_consistency
@@ -16,8 +18,6 @@ from protocol.transcript.reader import RULES
 from protocol.transcript.receipts import decode_receipt
 from protocol.transcript.receipts import problems_of as problems_of_receipt
 from protocol.transcript.verification import Verification, verify
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import evidence_of
 from tests.vectors.transcripts import FOLDER, content_of, files
 
 Given = dict[str, Any]

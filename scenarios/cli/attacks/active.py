@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from parties.keeping.writing import make_folder, write_whole
 from protocol.crypto.randomness import WORDS
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.variants import BUILT_IN
 from scenarios.cli.engines import EngineChoice, sweeping, write_found
 from scenarios.cli.options import (
@@ -19,8 +20,6 @@ from scenarios.cli.options import (
     print_json,
     print_statement,
 )
-from scenarios.errors import UsageError
-from scenarios.files.writing import make_folder, write_whole
 from scenarios.running.loading import find_variant
 
 if TYPE_CHECKING:

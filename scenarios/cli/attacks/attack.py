@@ -13,7 +13,7 @@ import click
 import msgspec
 import numpy as np
 
-from protocol.errors import UnsupportedEventError
+from protocol.errors import UnsupportedEventError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import shown
 from scenarios.cli.attacks.active import ACTIVE, Options, attacked_actively, replayed
@@ -30,7 +30,6 @@ from scenarios.cli.options import (
     survey_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
-from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_attackable
 

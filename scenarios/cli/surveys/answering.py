@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 import trio
 
+from parties.keeping.members import Member
+from parties.keeping.receipts import Kept
 from protocol.messages import DONE
 from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
@@ -17,8 +19,7 @@ from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.errors import printable, say
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.answering import answer_survey
-from scenarios.surveys.members import CHARTER, ROSTER, Member, read_member
-from scenarios.surveys.receipts import Kept
+from scenarios.surveys.members import CHARTER, ROSTER, read_member
 from scenarios.wording.announced import described
 from scenarios.wording.withstanding import sums_sentences
 from transports.lasting.link import PATIENCE

@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 import click
 
+from parties.keeping.writing import prepare_output, write_whole
+from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant, parameters_of
 from scenarios.cli.completion import complete_variants
@@ -22,10 +24,8 @@ from scenarios.cli.options import (
     target_option,
 )
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
-from scenarios.errors import UsageError
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
-from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.engines.carrying import own_files
 from scenarios.running.engines.sweep import code_of
 

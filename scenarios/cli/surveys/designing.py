@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 import click
 
+from parties.keeping.writing import prepare_output, write_whole
+from protocol.errors import UsageError
 from protocol.estimators.inference.laws import LEVEL, About
 from protocol.session.variant import Variant
 from protocol.variants import BUILT_IN
@@ -26,9 +28,8 @@ from scenarios.designing.designing import Designed, Maker, Setup, designed
 from scenarios.designing.needing import Needed, epsilon_needed, respondents_needed, ways_of
 from scenarios.designing.simulating import RUNS
 from scenarios.designing.targets import target_of
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
-from scenarios.files.writing import prepare_output, write_whole
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.statement.designs import Values, row_values, state_designs, state_needed

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
 from scenarios.cli.options import (
@@ -17,7 +18,7 @@ from scenarios.cli.options import (
     print_facts,
 )
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.enrolment.folders import make_keys

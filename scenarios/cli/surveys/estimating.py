@@ -12,8 +12,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.audit import Audit
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
@@ -37,10 +38,9 @@ from scenarios.cli.options import (
 from scenarios.cli.paths import WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
 from scenarios.data.own_tables.sheets import tidied
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.parquet import load_pyarrow, parquet_of
-from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.beside import Beside, write_synthetic
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile

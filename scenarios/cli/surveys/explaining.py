@@ -10,8 +10,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.walk import Fold, Step
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.conclusions import Conclusion, conclusions
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.words import Intervals
@@ -27,9 +28,8 @@ from scenarios.cli.estimates import interval_options
 from scenarios.cli.options import budget_options, transcript_argument, variant_option
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.files.transcripts import Transcript
-from scenarios.files.writing import prepare_output, write_whole
 from scenarios.report.one_respondent import (
     BEGINS,
     Proof,

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import click
 
-from protocol.errors import ProtocolError
+from parties.keeping.members import Member
+from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
+from parties.keeping.writing import write_whole
+from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from protocol.messages import AGGREGATOR
@@ -35,9 +38,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
 from scenarios.cli.surveys.answering import folder_argument, member_in
-from scenarios.errors import COMPLAINT, UsageError, printable, say
-from scenarios.files.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
-from scenarios.files.writing import write_whole
+from scenarios.errors import COMPLAINT, printable, say
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import UNCALIBRATED, Calibration
 from scenarios.running.outcomes import Outcome
@@ -45,7 +46,6 @@ from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.surveys.members import Member
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from parties.keeping.writing import write_whole
+from protocol.errors import UsageError
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.data.own_tables.plan_text import plan_text
 from scenarios.data.own_tables.proposing import BINS, MOST, RARE, propose
-from scenarios.errors import UsageError, printable
-from scenarios.files.writing import write_whole
+from scenarios.errors import printable
 from scenarios.streams import lossless
 from scenarios.wording.formatting import count
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from protocol.errors import UsageError
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     address_of,
@@ -16,7 +17,6 @@ from scenarios.cli.options import (
     print_json,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH
-from scenarios.errors import UsageError
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.preflight import preflight as what_is_known
 

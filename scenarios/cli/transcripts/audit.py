@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.audit import Audit
+from protocol.errors import UsageError
 from protocol.estimators.inference.words import Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.limits import Held
@@ -30,8 +32,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of
-from scenarios.errors import CANNOT_FINISH, UsageError
-from scenarios.files.writing import prepare_output, write_whole
+from scenarios.errors import CANNOT_FINISH
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from parties.keeping.checkpoints import evidence_of, read_checkpoint, read_small
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.consistency import decode_consistency, problems_of
 from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.transcripts.proofs import consistency_shown, other_command
-from scenarios.errors import UsageError, printable
-from scenarios.files.checkpoints import evidence_of, read_checkpoint, read_small
+from scenarios.errors import printable
 from scenarios.surveys.members import read_member
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from parties.keeping.writing import check_new_folder, whole_folder
 from protocol.audit.audit import Audit
-from protocol.errors import ProtocolError, TranscriptError
+from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Header
 from protocol.transcript.header import charter_of
@@ -24,10 +25,9 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import NEW_FOLDER
-from scenarios.errors import CANNOT_FINISH, UsageError, printable
+from scenarios.errors import CANNOT_FINISH, printable
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
-from scenarios.files.writing import check_new_folder, whole_folder
 from scenarios.running.loading import variant_of
 from scenarios.surveys.watching.reading import reading
 from scenarios.wording.formatting import count

@@ -8,7 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from parties.keeping.checkpoints import read_checkpoint, read_small
+from parties.keeping.writing import write_whole
 from protocol.audit.proofs.consistency import prove_consistency
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.variant import Variant
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -31,10 +34,8 @@ from scenarios.cli.options import (
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of
 from scenarios.cli.transcripts.proofs import consistency_shown, other_command, receipt_shown
-from scenarios.errors import UsageError, printable
-from scenarios.files.checkpoints import read_checkpoint, read_small
+from scenarios.errors import printable
 from scenarios.files.transcripts import open_transcript
-from scenarios.files.writing import write_whole
 from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
 from scenarios.surveys.members import read_member

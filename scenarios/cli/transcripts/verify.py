@@ -7,6 +7,11 @@ from pathlib import Path
 
 import click
 
+from parties.keeping.checkpoints import (
+    write_checkpoints,
+    write_evidence,
+)
+from protocol.errors import UsageError
 from scenarios.cli.options import (
     budget_options,
     checkpoint_option,
@@ -19,11 +24,7 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
-from scenarios.errors import CANNOT_FINISH, UsageError
-from scenarios.files.checkpoints import (
-    write_checkpoints,
-    write_evidence,
-)
+from scenarios.errors import CANNOT_FINISH
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.surveys.watching.reading import reading
 

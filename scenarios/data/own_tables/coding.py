@@ -14,13 +14,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, number_text, text_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
 from scenarios.data.own_tables.opening import open_sheet
 from scenarios.data.own_tables.sheets import Format, Source, tidied
-from scenarios.errors import UsageError
 from scenarios.files.collecting import collector_paused
 from scenarios.wording.hints import did_you_mean
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.estimators.calibration.margins import MAX_CELLS, Margin, margins_of_rows
 from protocol.surveys.survey import Survey
 from scenarios.data.own_tables.opening import open_sheet
 from scenarios.data.own_tables.sheets import tidied_cells
-from scenarios.errors import UsageError
 from scenarios.files.budget import within_usual_budget
 
 

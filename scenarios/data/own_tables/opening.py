@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame, cells_of
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
 from scenarios.data.own_tables.text_files import text_sheet
-from scenarios.errors import UsageError
 from scenarios.files.parquet import load_pyarrow
 
 _PARQUET = b"PAR1"

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.survey import listed, shown
-from scenarios.errors import UsageError
 
 BLOCK = 1 << 11
 """How many rows are read at one time."""

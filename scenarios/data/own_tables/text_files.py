@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from protocol.errors import UsageError
 from protocol.surveys.dataframes import Cell
 from protocol.surveys.formulas import unescape_formula
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, sheet_of
-from scenarios.errors import UsageError
 from scenarios.wording.formatting import count
 
 DELIMITERS = (",", ";", "\t", "|")

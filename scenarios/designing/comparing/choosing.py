@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from protocol.errors import UsageError
 from protocol.session.variant import Variant
 from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN, Spl
 from protocol.variants.oracles.names import ORACLES
 from scenarios.designing.candidates import Candidate, Wanted, of_variant, own_candidate
-from scenarios.errors import UsageError
 from scenarios.running.loading import find_variant, split_path
 from scenarios.wording.hints import did_you_mean, name_hint
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
@@ -26,7 +27,6 @@ from scenarios.designing.trying import (
     missed_in,
     pieces_of,
 )
-from scenarios.errors import UsageError
 
 EXACT_RUNS = 3
 """How many runs there are of a variant that is predicted to have no error."""

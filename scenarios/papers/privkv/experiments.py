@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from protocol.errors import UsageError
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV
 from protocol.variants.keyvalue.em import em, table_1
 from protocol.variants.keyvalue.moments import maximum_likelihood, moment
 from protocol.variants.keyvalue.privkv import PrivKVVariant
 from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.data.ratings import movielens
-from scenarios.errors import UsageError
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import Asked, Experiment, Nothing, Sample, grid
 from scenarios.papers.privkv.shared import (

@@ -17,13 +17,13 @@ import numpy as np
 from msgspec import Meta
 
 from protocol.crypto.randomness import Streams
+from protocol.errors import UsageError
 from protocol.estimators.joint import Block
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
 from protocol.variants import RRIndependent
 from protocol.variants.clusters.clustering import Clusters, matched_blocks
-from scenarios.errors import UsageError
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import (
     Asked,

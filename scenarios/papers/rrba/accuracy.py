@@ -18,12 +18,12 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import UsageError
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance
 from protocol.estimators.projection import project_rows
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
-from scenarios.errors import UsageError
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import Asked, Experiment, Sample, grid
 from scenarios.papers.rrba.association import Scale, laplace_scale, laplace_tables

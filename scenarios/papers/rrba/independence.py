@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.errors import UsageError
 from protocol.estimators.dependence.association import (
     TestResult,
     naive_test,
@@ -22,7 +23,6 @@ from protocol.estimators.dependence.association import (
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from scenarios.errors import UsageError
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import Asked, Experiment, Sample, grid
 from scenarios.papers.rrba.association import (

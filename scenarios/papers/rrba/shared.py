@@ -16,13 +16,13 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Streams
+from protocol.errors import UsageError
 from protocol.estimators.linear import LinearEstimate
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.variants import RRBA
 from protocol.variants.rrba.grouped import GroupTables
 from scenarios.data.networks import Network, alarm_network, child_network, survey_network
-from scenarios.errors import UsageError
 from scenarios.papers.experiment import Asked
 
 NetworkName: TypeAlias = Literal["survey", "alarm", "child"]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from scenarios.errors import UsageError, install_command
+from protocol.errors import UsageError
+from scenarios.errors import install_command
 from scenarios.report.pictures.style import DPI, STYLE
 
 if TYPE_CHECKING:

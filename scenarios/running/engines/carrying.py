@@ -14,7 +14,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from scenarios.errors import EngineError, UsageError
+from protocol.errors import UsageError
+from scenarios.errors import EngineError
 from scenarios.files.user_modules import UserModule, loaded_user_module, run_module
 
 A = TypeVar("A")

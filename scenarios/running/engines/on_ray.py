@@ -19,7 +19,8 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from scenarios.errors import EngineError, UsageError
+from protocol.errors import UsageError
+from scenarios.errors import EngineError
 from scenarios.running.engines.carrying import carried_out, result_of
 from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.processes import MOST_DEATHS, processors

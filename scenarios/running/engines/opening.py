@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.errors import UsageError, install_command
+from protocol.errors import UsageError
+from scenarios.errors import install_command
 from scenarios.running.engines.engine import ENGINES, Engine, EngineName
 from scenarios.running.engines.here import Here
 

@@ -12,7 +12,7 @@ from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
-from protocol.errors import UnsupportedEventError
+from protocol.errors import UnsupportedEventError, UsageError
 from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
@@ -23,7 +23,7 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
-from scenarios.errors import UsageError, install_command
+from scenarios.errors import install_command
 from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import aggregator_alone
 from scenarios.statement.audits.judged import Judged

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from protocol.crypto.merkle import HASH_BYTES
+from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES, PartyId
 from protocol.session.charter import Charter
@@ -19,7 +20,6 @@ from protocol.session.roster import KEY_BYTES, Roster, excerpt_of
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.transcript.entries import MAX_BODY
 from protocol.wire.codec import Codec
-from scenarios.errors import UsageError
 from scenarios.running.loading import built_in_variant
 from scenarios.running.parameters import parameters_checked
 from scenarios.surveys.own_variant import Pin, own_variant

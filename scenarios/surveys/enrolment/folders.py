@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from parties.keeping.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
 from protocol.crypto.randomness import SECRET_BYTES
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
-from scenarios.errors import UsageError
-from scenarios.files.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
 from scenarios.surveys.enrolment.agreed import (
     Agreed,
     CharterFile,
@@ -26,14 +26,7 @@ from scenarios.surveys.enrolment.agreed import (
     RosterFile,
     check_parties,
 )
-from scenarios.surveys.members import (
-    AUTHORITY,
-    CERTIFICATE,
-    CHARTER,
-    KEY,
-    PLACE,
-    ROSTER,
-)
+from scenarios.surveys.members import AUTHORITY, CERTIFICATE, CHARTER, KEY, PLACE, ROSTER
 from scenarios.surveys.survey_plan import Plan
 from transports.certificates import Authority, private_pem
 

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from parties.keeping.members import Member, key_secret
+from parties.keeping.writing import make_folder, naming, sync_folder, write_once
 from protocol.crypto.randomness import SECRET_BYTES
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR
 from protocol.session.roster import Identity, is_signature
 from protocol.session.variant import Variant
-from scenarios.errors import UsageError
-from scenarios.files.writing import make_folder, naming, sync_folder, write_once
 from scenarios.surveys.enrolment.agreed import CharterFile
 from scenarios.surveys.enrolment.folders import expect_file, write_folder, write_private
 from scenarios.surveys.enrolment.letters import (
@@ -36,9 +36,7 @@ from scenarios.surveys.members import (
     PLACE,
     REQUEST,
     ROSTER,
-    Member,
     decoded,
-    key_secret,
     read_member,
     tls_context,
 )

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from parties.keeping.writing import naming, not_regular
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 from protocol.session.roster import Identity, check_keys, is_signature
-from scenarios.errors import UsageError
-from scenarios.files.writing import naming, not_regular
 from scenarios.surveys.enrolment.agreed import Agreed, Hash, PublicKey
 from scenarios.surveys.members import S, decoded
 

@@ -11,13 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocol.crypto.randomness import SECRET_BYTES
-from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.charter import Charter
-from protocol.session.roster import Identity, Roster, holder_of
-from scenarios.errors import UsageError
-from scenarios.files.writing import (
+from parties.keeping.members import key_secret
+from parties.keeping.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
     locked_growing,
@@ -25,6 +20,11 @@ from scenarios.files.writing import (
     whole_lines,
     write_whole,
 )
+from protocol.crypto.randomness import SECRET_BYTES
+from protocol.errors import SurveyError, UsageError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity, Roster, holder_of
 from scenarios.surveys.enrolment.agreed import Agreed, PublicKey, check_parties
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
@@ -45,7 +45,7 @@ from scenarios.surveys.enrolment.letters import (
     read_letter,
     written,
 )
-from scenarios.surveys.members import KEY, decoded, key_secret
+from scenarios.surveys.members import KEY, decoded
 from scenarios.surveys.survey_plan import Plan
 from transports.certificates import private_pem
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import trio
 
-from scenarios.errors import UsageError
-from scenarios.files.writing import is_named, lock, open_private
+from parties.keeping.writing import is_named, lock, open_private
+from protocol.errors import UsageError
 from transports.background import running
 
 JOINING = "joining"

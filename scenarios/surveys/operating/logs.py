@@ -14,8 +14,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from scenarios.errors import UsageError, say
-from scenarios.files.writing import open_private
+from parties.keeping.writing import open_private
+from protocol.errors import UsageError
+from scenarios.errors import say
 from scenarios.surveys.operating.progress import Field, Tell
 
 LOGGER = "sottovoce"

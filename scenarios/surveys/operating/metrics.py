@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import trio
 
-from scenarios.errors import UsageError, install_command
+from protocol.errors import UsageError
+from scenarios.errors import install_command
 from scenarios.surveys.operating.progress import Counts, Phase, Progress
 
 REQUEST_BYTES = 1 << 13

@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
+from parties.keeping.checkpoints import checkpoint_note
+from parties.keeping.record_names import checkpoint_path
+from parties.keeping.writing import write_whole
 from protocol.audit.proofs.consistency import log_hashes
 from protocol.crypto.merkle import consistency_path
-from protocol.errors import LocalProtocolError
+from protocol.errors import LocalProtocolError, UsageError
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
 from protocol.transcript.recorder import Recorder
-from scenarios.errors import UsageError, WitnessError
-from scenarios.files.checkpoints import checkpoint_note
-from scenarios.files.record_names import checkpoint_path
+from scenarios.errors import WitnessError
 from scenarios.files.transcripts import Transcript
-from scenarios.files.writing import write_whole
 from scenarios.surveys.witnessing.server import PATH
 
 WITHIN = 10.0

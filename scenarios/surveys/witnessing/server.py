@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import trio
 
+from protocol.errors import UsageError
 from protocol.transcript.witnessing import MAX_REQUEST
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.surveys.witnessing.state import Witness
 
 HEAD_BYTES = 1 << 13

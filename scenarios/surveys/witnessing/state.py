@@ -8,17 +8,17 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from parties.keeping.checkpoints import read_checkpoint, write_evidence
+from parties.keeping.members import key_secret
+from parties.keeping.writing import lock, make_folder, open_private, write_once, write_whole
 from protocol.crypto.randomness import SECRET_BYTES
+from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS, session_of
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_text, to_base64
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint, write_evidence
-from scenarios.files.writing import lock, make_folder, open_private, write_once, write_whole
-from scenarios.surveys.members import key_secret
 from transports.certificates import private_pem
 
 VERIFIER_KEY = "witness.vkey"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import UsageError
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
-from scenarios.errors import UsageError, printable
+from scenarios.errors import printable
 from scenarios.running.loading import find_variant
 from scenarios.running.loopback import allow_connections
 from scenarios.running.simulation import simulate

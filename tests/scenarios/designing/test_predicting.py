@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.crypto.randomness import Stream
+from protocol.errors import UsageError
 from protocol.estimators.inference.laws import About
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -33,7 +34,6 @@ from scenarios.designing.expected import rounded
 from scenarios.designing.predicting import NotEstimatedError, predicted
 from scenarios.designing.simulating import simulated
 from scenarios.designing.targets import mostly_one, target_of
-from scenarios.errors import UsageError
 from tests.scenarios.designing.surveys import answers, survey_of
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from protocol.errors import UsageError
 from protocol.estimators.linear import LinearEstimate
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
-from scenarios.errors import UsageError
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import Asked, Experiment, Found, Sample, grid
 from scenarios.papers.printed import Printed

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.errors import UsageError
 from protocol.estimators.independent import product_mean_squared_error
 from protocol.estimators.joint import mean_squared_error
 from protocol.randomizers import KeepUniform
 from scenarios.data.correlated import correlated_counts
-from scenarios.errors import UsageError
 from scenarios.papers.ind_joint import experiments as ind_joint
 from scenarios.papers.ind_joint.accuracy import joint_wins
 from scenarios.papers.ind_joint.experiments import CURVES, Design

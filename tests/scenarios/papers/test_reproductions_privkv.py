@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from protocol.errors import UsageError
 from protocol.randomizers.keyvalue import ABSENT, MINUS, PLUS, PrivKV, PrivKVM
 from protocol.variants.keyvalue.moments import em, moment, tally
 from protocol.variants.keyvalue.records import values_of
@@ -15,7 +16,6 @@ from scenarios.data import ratings as data
 from scenarios.data.key_populations import SYNTHETIC, KeyPopulation, synthetic
 from scenarios.data.ratings import movielens
 from scenarios.data.raw_files import VARIABLE
-from scenarios.errors import UsageError
 from scenarios.papers.printed import printed
 from scenarios.papers.privkv import experiments
 from scenarios.papers.privkv.experiments import EPSILONS, RESPONDENTS

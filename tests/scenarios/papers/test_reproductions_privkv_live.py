@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from scenarios.running.scenario import Context
 from tests.scenarios.reproduced import reproduce
 from tests.tiers import thinned

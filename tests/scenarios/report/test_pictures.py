@@ -16,13 +16,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from protocol.errors import UsageError
 from protocol.estimators.dependence.glance import glance
 from protocol.estimators.inference.words import Intervals, Shown
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
-from scenarios.errors import UsageError
 from scenarios.report.pictures.drawing import drawn, rendered
 from scenarios.report.pictures.results import plot_of
 from scenarios.report.pictures.rows import finding, plot_rows

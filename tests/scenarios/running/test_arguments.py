@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocol.errors import SurveyError
+from parties.keeping.checkpoints import read_checkpoint
+from protocol.errors import SurveyError, UsageError
 from protocol.messages import party_id
 from protocol.session.roster import Identity, Roster
 from protocol.surveys.records import Records
@@ -24,8 +25,6 @@ from scenarios.data.networks import survey_network
 from scenarios.data.ratings import clothing, movielens
 from scenarios.data.taxi import taxi_trips
 from scenarios.data.town import TOWN, town
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint
 from scenarios.files.transcripts import Transcript, open_transcript
 from scenarios.running.scenario import Context
 from scenarios.running.simulation import TRANSPORTS

@@ -16,9 +16,10 @@ import pytest
 
 import scenarios.files.budget
 import scenarios.surveys.watching.reading
+from protocol.errors import UsageError
 from scenarios.cli import CRASHED
 from scenarios.cli.options import print_json, print_report
-from scenarios.errors import CANNOT_FINISH, CannotFinishError, UsageError
+from scenarios.errors import CANNOT_FINISH, CannotFinishError
 from scenarios.files.budget import (
     BYTES_PER_BYTE,
     MEGABYTES,

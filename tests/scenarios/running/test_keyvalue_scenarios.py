@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.errors import UsageError
 from protocol.estimators.inference.words import Intervals
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.data.key_populations import synthetic
-from scenarios.errors import UsageError
 from scenarios.keyvalue import truth_of
 from scenarios.running.loading import find_scenario
 from scenarios.running.scenario import Context, Finished

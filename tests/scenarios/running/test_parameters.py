@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from protocol.errors import UsageError
 from protocol.surveys.records import Records
 from protocol.variants import RRBA, RRClusters, RRIndependent
 from scenarios.data.town import TOWN, town
-from scenarios.errors import UsageError
 from scenarios.running.loading import all_scenarios
 from scenarios.running.parameters import Positive, Spread, made, settable
 from scenarios.running.scenario import Context, Scenario

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from parties.keeping.records import growing
 from protocol.audit.walk import Fold, Step
-from protocol.errors import QuorumError, SurveyError
+from protocol.errors import QuorumError, SurveyError, UsageError
 from protocol.messages import PartyId
 from protocol.session.charter import Charter
 from protocol.session.fates import Verdict
@@ -23,8 +24,6 @@ from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRIndependent, RRJoint
 from scenarios import EXECUTORS, Outcome, simulate, simulate_async
 from scenarios.data.town import TOWN, town
-from scenarios.errors import UsageError
-from scenarios.files.kept_records import growing
 from scenarios.files.transcripts import Transcript, Unfiled
 from scenarios.running.simulation import TRANSPORTS, TransportName
 from tests.tiers import thinned

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ProtocolError, QuorumError
+from protocol.errors import ProtocolError, QuorumError, UsageError
 from protocol.messages import DONE, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
@@ -24,7 +24,6 @@ from protocol.variants import RRBA, RRIndependent
 from protocol.variants.reports.reports import Report
 from scenarios import Outcome, simulate
 from scenarios.data.town import TOWN, town
-from scenarios.errors import UsageError
 from scenarios.running.engines.engine import Engine, Lost
 from scenarios.running.engines.here import Here
 from scenarios.running.engines.processes import Processes

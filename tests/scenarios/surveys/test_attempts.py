@@ -17,19 +17,7 @@ from typing import NoReturn
 import pytest
 import trio
 
-from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR
-from protocol.session.charter import Charter
-from protocol.session.roster import Identity
-from protocol.session.terms import MOST_ATTEMPTS
-from protocol.transcript.evidence import contradiction
-from protocol.transcript.verification import Verification
-from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript
-from scenarios.files.record_names import partial_path
-from scenarios.files.transcripts import Transcript, open_transcript
-from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.surveys.attempts import (
+from parties.keeping.attempts import (
     ATTEMPTS,
     Account,
     Counter,
@@ -37,6 +25,17 @@ from scenarios.surveys.attempts import (
     open_account,
     rest_of,
 )
+from parties.keeping.record_names import partial_path
+from parties.keeping.records import GrowingTranscript
+from protocol.errors import RemoteProtocolError, UsageError
+from protocol.messages import AGGREGATOR
+from protocol.session.charter import Charter
+from protocol.session.roster import Identity
+from protocol.session.terms import MOST_ATTEMPTS
+from protocol.transcript.evidence import contradiction
+from protocol.transcript.verification import Verification
+from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program

@@ -15,7 +15,10 @@ import msgspec
 import pytest
 import trio
 
+from parties.keeping.members import Member
+from parties.keeping.remembered import DIGEST_BYTES, KEY_BYTES, remembering
 from protocol.crypto.randomness import Stream
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.variant import build, parameters_of
 from protocol.transcript.entries import Sent
@@ -24,11 +27,10 @@ from protocol.transcript.receipts import Acknowledgement
 from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.rr_independent import RRIndependent
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.errors import STOPPED, UsageError
+from scenarios.errors import STOPPED
 from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.answering import Answered
-from scenarios.surveys.members import Member, read_member
-from scenarios.surveys.remembered import DIGEST_BYTES, KEY_BYTES, remembering
+from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
@@ -315,7 +317,7 @@ def test_words_that_a_role_passes_over_do_not_make_room_for_a_second_report(
 def test_a_hub_that_goes_on_and_on_does_not_fill_the_folder(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered_to: AnswerTo
 ) -> None:
-    monkeypatch.setattr("scenarios.surveys.remembered.HEARD", 3)
+    monkeypatch.setattr("parties.keeping.remembered.HEARD", 3)
     passed_over = msgspec.structs.replace(question(keys), session=bytes(32))
     for _ in range(2):
         ended, said = answered_to(*[passed_over] * 9)

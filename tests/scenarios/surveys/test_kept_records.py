@@ -14,6 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.checkpoints import write_checkpoint
+from parties.keeping.record_names import checkpoint_path, partial_path
+from parties.keeping.records import growing, make_way
+from parties.keeping.remembered import (
+    DIGEST_BYTES,
+    KEY_BYTES,
+    memory_in,
+    noted_in,
+    remembering,
+)
+from protocol.errors import UsageError
 from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
@@ -23,18 +34,7 @@ from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
 from scenarios import simulate
 from scenarios.data.town import town
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import write_checkpoint
-from scenarios.files.kept_records import growing, make_way
-from scenarios.files.record_names import checkpoint_path, partial_path
 from scenarios.surveys.members import read_member
-from scenarios.surveys.remembered import (
-    DIGEST_BYTES,
-    KEY_BYTES,
-    memory_in,
-    noted_in,
-    remembering,
-)
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.runs import written
 from tests.recorded.signed import signed_run

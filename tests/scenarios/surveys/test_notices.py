@@ -14,6 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from parties.keeping.members import Member
+from parties.keeping.remembered import BLOCK, noting
 from protocol.messages import PartyId
 from protocol.session.roles import Me
 from protocol.session.variant import parameters_of
@@ -23,8 +25,7 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered
-from scenarios.surveys.members import Member, read_member
-from scenarios.surveys.remembered import BLOCK, noting
+from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import answer_alone, make_folders, table
 from transports.testing import HANGS

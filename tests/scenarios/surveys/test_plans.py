@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import UsageError
 from protocol.session.variant import Variant, parameters_of
 from protocol.variants import BUILT_IN
-from scenarios.errors import UsageError
 from scenarios.surveys.members import read_member
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce

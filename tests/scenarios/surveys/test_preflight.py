@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.attempts import open_account
+from parties.keeping.purse import PAID, Purse, Release
 from protocol.messages import PartyId
 from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
-from scenarios.surveys.attempts import open_account
 from scenarios.surveys.members import read_member
-from scenarios.surveys.purse import PAID, Purse, Release
 from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import (

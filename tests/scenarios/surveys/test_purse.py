@@ -17,14 +17,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import PrivacyError
-from protocol.messages import Envelope, PartyId
-from protocol.surveys.survey import Attribute, Survey
-from scenarios.data.own_tables.coding import Coding
-from scenarios.errors import UsageError
-from scenarios.surveys import answering
-from scenarios.surveys.members import own_secret
-from scenarios.surveys.purse import (
+from parties.keeping.members import own_secret
+from parties.keeping.purse import (
     PAID,
     Payers,
     Payment,
@@ -36,6 +30,11 @@ from scenarios.surveys.purse import (
     purse_in,
     usual_purse,
 )
+from protocol.errors import PrivacyError, UsageError
+from protocol.messages import Envelope, PartyId
+from protocol.surveys.survey import Attribute, Survey
+from scenarios.data.own_tables.coding import Coding
+from scenarios.surveys import answering
 from scenarios.surveys.respondents import read_respondents
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import people_table
@@ -250,7 +249,7 @@ def test_a_purse_that_was_not_made_whole_is_made_again(
 
     purse = Purse(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("scenarios.surveys.purse.write_once", killed)
+        patched.setattr("parties.keeping.purse.write_once", killed)
         for _ in range(2):
             with pytest.raises(KeyError, match="killed"):
                 purse.payers([ANN])

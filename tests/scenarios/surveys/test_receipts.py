@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from parties.keeping.receipts import Kept, keep_receipt, receipt_in
 from protocol.crypto.merkle import joint_root, leaf_hash
 from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, PartyId
 from protocol.session.charter import Charter
@@ -20,7 +21,6 @@ from protocol.transcript.recorder import Recorder
 from scenarios.surveys import answering
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.operation import Operation
-from scenarios.surveys.receipts import Kept, keep_receipt, receipt_in
 from tests.protocol.transcript.test_acknowledgements import acknowledged, head_of
 from tests.recorded.late import EVERYBODY, HEAD, LIES, LOG, OTHER, REPORT, closing, counted, named
 from tests.recorded.late import SAID as LATE_SAID

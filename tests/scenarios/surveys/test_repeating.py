@@ -8,20 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.errors import PrivacyError
+from parties.keeping.purse import Purse, purse_in
+from parties.keeping.record_names import partial_path
+from parties.keeping.records import GrowingTranscript
+from parties.keeping.repeating import check_repeatable, noted_given
+from parties.keeping.session_keys import known_session_key, role_stream
+from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
-from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript
-from scenarios.files.record_names import partial_path
 from scenarios.surveys.aggregating import abandon_survey
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.members import read_member
-from scenarios.surveys.purse import Purse, purse_in
-from scenarios.surveys.repeating import check_repeatable, noted_given
 from scenarios.surveys.respondents import read_records
-from scenarios.surveys.session_keys import known_session_key, role_stream
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import (

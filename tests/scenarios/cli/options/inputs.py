@@ -7,13 +7,13 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
+from parties.keeping.checkpoints import checkpoint_note, read_checkpoint
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import origin_of
 from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.variants import RRIndependent
 from scenarios.cli.example_variants import HABITS, respondents_of
-from scenarios.files.checkpoints import checkpoint_note, read_checkpoint
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import simulate
 from scenarios.surveys.aggregating import aggregate_survey

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from parties.keeping.members import Member
 from protocol.attack.active.active import attack_actively
 from protocol.attack.attack import attack
 from protocol.session.variant import parameters_of
@@ -19,7 +20,6 @@ from scenarios.cli.options import within_budget
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered
-from scenarios.surveys.members import Member
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, parameters_of
@@ -17,7 +18,6 @@ from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
 from scenarios.cli.conspirators import coalition_of
-from scenarios.errors import UsageError
 from scenarios.files.transcripts import Transcript
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values

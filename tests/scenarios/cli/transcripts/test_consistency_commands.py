@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from parties.keeping.checkpoints import read_checkpoint, write_checkpoints
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.transcript.header import header_of
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint, write_checkpoints
 from scenarios.surveys.members import read_member
 from tests.recorded.checkpointed import checkpoints_of, record, spoken
 from tests.recorded.forgeries import Forgery

@@ -14,11 +14,11 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
+from parties.keeping.writing import whole_folder
 from protocol.messages import AGGREGATOR
 from protocol.variants import RRIndependent
 from scenarios import open_transcript, simulate, town
 from scenarios.errors import install_command
-from scenarios.files.writing import whole_folder
 from scenarios.report import exporting
 from scenarios.report.record_tables import TABLES, rows_of
 from scenarios.running.outcomes import Outcome

@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from protocol.surveys.records import Records
-from protocol.transcript.evidence import two_checkpoints
-from protocol.transcript.receipts import Counted, encode_receipt, problems_of
-from protocol.variants import BUILT_IN
-from scenarios.cli.example_variants import example
-from scenarios.files.checkpoints import (
+from parties.keeping.checkpoints import (
     evidence_of,
     read_checkpoint,
     write_checkpoint,
     write_evidence,
 )
-from scenarios.files.record_names import checkpoint_path
+from parties.keeping.record_names import checkpoint_path
+from protocol.surveys.records import Records
+from protocol.transcript.evidence import two_checkpoints
+from protocol.transcript.receipts import Counted, encode_receipt, problems_of
+from protocol.variants import BUILT_IN
+from scenarios.cli.example_variants import example
 from scenarios.running.simulation import simulate
 from tests.recorded.forgeries import Forgery
 from tests.recorded.signed import TWO, changed_report, rewritten, run_of, setting, signed_run

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SurveyError
+from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -26,7 +26,7 @@ from scenarios.data.own_tables.coding import Coding, Question
 from scenarios.data.own_tables.plan_text import plan_text
 from scenarios.data.own_tables.proposing import propose
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet
-from scenarios.errors import UsageError, install_command
+from scenarios.errors import install_command
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 

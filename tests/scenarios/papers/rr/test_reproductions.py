@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
+from protocol.errors import UsageError
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.joint import JointReports
 from protocol.messages import Message
 from protocol.variants import RRIndependent
 from scenarios.data.town import TOWN, town
-from scenarios.errors import UsageError
 from scenarios.papers.printed import printed
 from scenarios.papers.rr import evaluation, statements
 from scenarios.papers.rr.shared import ADJUSTED, CLUSTERS, INDEPENDENT, METHODS, RANDOMIZED

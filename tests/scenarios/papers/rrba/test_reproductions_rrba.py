@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.errors import UsageError
 from protocol.randomizers import KeepUniform
 from protocol.randomizers.table import KeepElseTable
-from scenarios.errors import UsageError
 from scenarios.papers.experiment import Asked
 from scenarios.papers.printed import printed
 from scenarios.papers.rrba import accuracy as rrba_errors

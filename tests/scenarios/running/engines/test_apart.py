@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import UsageError
 from scenarios.cli import COMMANDS
 from scenarios.cli.group import Place
-from scenarios.errors import UsageError, install_command
+from scenarios.errors import install_command
 from tests.scenarios.command import ROOT, python
 from tests.tiers import thinned
 

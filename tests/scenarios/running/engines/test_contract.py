@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import QuorumError
-from scenarios.errors import EngineError, UsageError
+from protocol.errors import QuorumError, UsageError
+from scenarios.errors import EngineError
 from scenarios.running.engines.engine import Engine, Lost, completed, in_order
 from scenarios.running.engines.opening import open_engine
 from scenarios.running.loading import load_module

@@ -24,7 +24,7 @@ import json, os, sys, tempfile
 from pathlib import Path
 from scenarios.running.engines.engine import completed, in_order
 from scenarios.running.engines.opening import open_engine
-from scenarios.errors import UsageError
+from protocol.errors import UsageError
 from tests.scenarios.running.engines import kernels
 from tests.scenarios.running.engines.proc import family, listening
 """

@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from protocol.errors import UsageError
 from scenarios.cli.engines import EngineChoice, engine_options
-from scenarios.errors import UsageError
 from scenarios.running.engines.here import Here
 from scenarios.running.engines.processes import Processes
 

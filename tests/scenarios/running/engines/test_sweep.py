@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from protocol.attack.attack import Attack, attack
+from protocol.errors import UsageError
 from protocol.testing import check_under_faults
 from protocol.variants import RRIndependent, RRJoint
 from scenarios.cli.example_variants import HABITS, example
-from scenarios.errors import UsageError
 from scenarios.files.pieces import PIECES, growing_pieces
 from scenarios.running.engines.processes import Processes
 from scenarios.running.engines.sweep import Sweep, about_of

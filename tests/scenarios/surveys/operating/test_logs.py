@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
-from scenarios.errors import UsageError
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.operating import logs
 from scenarios.surveys.operating.logs import json_log

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from parties.keeping.records import GrowingTranscript
 from protocol.messages import AGGREGATOR, DONE
 from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import STOPPED, StoppedError
-from scenarios.files.kept_records import GrowingTranscript
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.operating.joining import JOINING
 from scenarios.surveys.operating.operation import Operation

@@ -20,8 +20,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from parties.keeping.record_names import RESULT, TRANSCRIPT, partial_path
 from protocol.messages import AGGREGATOR
-from scenarios.files.record_names import RESULT, TRANSCRIPT, partial_path
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.programs import Program

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import trio
 
+from parties.keeping.record_names import TRANSCRIPT, partial_path
 from protocol.errors import TranscriptError
 from protocol.messages import DONE
 from protocol.transcript.entries import Sent
 from protocol.variants.reports.reports import Report
 from protocol.wire.codec import decode_envelope
-from scenarios.files.record_names import TRANSCRIPT, partial_path
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.loopback import allow_connections
 from scenarios.surveys.answering import answer_survey

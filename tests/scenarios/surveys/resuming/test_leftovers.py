@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.attempts import counting
+from parties.keeping.record_names import partial_path
+from parties.keeping.records import make_way
 from protocol.messages import AGGREGATOR
 from protocol.transcript.recorder import start_of
-from scenarios.files.kept_records import make_way
-from scenarios.files.record_names import partial_path
 from scenarios.surveys.aggregating import make_ready
-from scenarios.surveys.attempts import counting
 from scenarios.surveys.members import read_member
 from tests.recorded.forgeries import plain
 from tests.scenarios.command import complaint, sottovoce

@@ -10,20 +10,20 @@ from typing import NoReturn
 import pytest
 import trio
 
-from protocol.errors import LocalProtocolError
+from parties.keeping.attempts import STREAM_SECRET
+from parties.keeping.members import Member
+from parties.keeping.record_names import first_checkpoint_path, partial_path
+from parties.keeping.records import GrowingTranscript
+from protocol.errors import LocalProtocolError, UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript import resuming
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.recorder import Recorder
-from scenarios.errors import UsageError
-from scenarios.files.kept_records import GrowingTranscript
-from scenarios.files.record_names import first_checkpoint_path, partial_path
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys.aggregating import aggregate_survey, attempting, hold
 from scenarios.surveys.answering import answer_survey
-from scenarios.surveys.attempts import STREAM_SECRET
-from scenarios.surveys.members import Member, read_member
+from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.survey_folders import ROWS, make_folders, table
 

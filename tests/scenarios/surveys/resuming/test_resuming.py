@@ -17,7 +17,10 @@ import pytest
 import trio
 
 from parties.actor import run_machine
+from parties.keeping.checkpoints import read_checkpoint
+from parties.keeping.record_names import checkpoint_path, partial_path
 from protocol.crypto.randomness import Streams
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, DONE, ROLE_STREAM
 from protocol.session.machine import Machine
 from protocol.session.run import ending_of
@@ -27,9 +30,6 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import SECTOR
 from protocol.transcript.wrapper import Wrapper
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint
-from scenarios.files.record_names import checkpoint_path, partial_path
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished

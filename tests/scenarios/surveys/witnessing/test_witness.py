@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.checkpoints import read_checkpoint
 from protocol.audit.proofs.consistency import log_hashes
 from protocol.crypto.merkle import consistency_path, root_of
+from protocol.errors import UsageError
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint
 from protocol.transcript.cosignatures import cosigned, read_witness_key, with_lines
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint
 from scenarios.surveys.witnessing.asking import WitnessAt, ask_witnesses, witness_at
 from scenarios.surveys.witnessing.server import HEAD_BYTES
 from scenarios.surveys.witnessing.state import make_witness, witnessing

@@ -10,8 +10,19 @@ from typing import Any
 
 import msgspec
 
+from parties.keeping.attempts import account_in
+from parties.keeping.members import Member
+from parties.keeping.purse import Release
+from parties.keeping.remembered import noted_in
+from parties.keeping.session_keys import (
+    known_session_key,
+    mark_of,
+    role_stream,
+    session_key,
+)
+from parties.keeping.writing import naming, write_once
 from protocol.crypto.randomness import Stream, expand
-from protocol.errors import PrivacyError, RemoteProtocolError
+from protocol.errors import PrivacyError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
@@ -21,18 +32,6 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants.reports.one_report import OneReport
 from protocol.wire.codec import decode_envelope, encode_envelope
-from scenarios.errors import UsageError
-from scenarios.files.writing import naming, write_once
-from scenarios.surveys.attempts import account_in
-from scenarios.surveys.members import Member
-from scenarios.surveys.purse import Release
-from scenarios.surveys.remembered import noted_in
-from scenarios.surveys.session_keys import (
-    known_session_key,
-    mark_of,
-    role_stream,
-    session_key,
-)
 
 GIVEN = "given"
 """What a party's file begins with that says which earlier answer it gives again in a session."""

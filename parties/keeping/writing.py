@@ -8,16 +8,20 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
+from protocol.errors import UsageError
 from protocol.transcript.entries import MAGIC
 from protocol.transcript.wrapper import WRAPPED
-from scenarios.errors import UsageError
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of what only its owner may read."""
+
+CHUNK = 1 << 17
+"""The bytes that are read at once."""
 
 _OTHERS = 0o077
 _START = 64
@@ -411,3 +415,29 @@ def locked_growing(
         sync_folder(path.parent)
         with growing.surfacing():
             yield content, growing
+
+
+def chunks_of(path: Path, progress: Callable[[int], object] | None = None) -> Iterator[bytes]:
+    """The bytes of a file in parts, from the start.
+
+    Args:
+        path: the file.
+        progress: is told how many bytes are read, each time some are.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            for chunk in chunks_in(file):
+                if progress is not None:
+                    progress(len(chunk))
+                yield chunk
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+
+
+def chunks_in(file: BinaryIO) -> Iterator[bytes]:
+    """The bytes of an open file in parts, from where it is."""
+    while chunk := file.read(CHUNK):
+        yield chunk

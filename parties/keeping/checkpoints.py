@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from parties.keeping.record_names import CHECKPOINT, checkpoint_path
+from parties.keeping.writing import not_regular, write_whole
+from protocol.errors import UsageError
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
-from scenarios.errors import UsageError
-from scenarios.files.record_names import CHECKPOINT, checkpoint_path
-from scenarios.files.writing import not_regular, write_whole
 
 _EVIDENCE = "sottovoce evidence 1"
 _HEX = re.compile(r"([0-9a-f]{2})*")

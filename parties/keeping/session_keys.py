@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from parties.keeping.members import known_secret, own_secret, secret_in
 from protocol.crypto.randomness import Stream, Streams, expand
 from protocol.messages import ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
-from scenarios.surveys.members import known_secret, own_secret, secret_in
 
 SINGLE_USE = "single-use"
 """What a party's file for the secret of one session begins with, if it adds up in that session."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from parties.keeping.checkpoints import read_checkpoint, read_small, write_evidence
+from parties.keeping.writing import write_whole
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
@@ -24,9 +27,6 @@ from protocol.transcript.receipts import (
     problems_of,
     receipt_for,
 )
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint, read_small, write_evidence
-from scenarios.files.writing import write_whole
 
 RECEIPT = ("receipt", "checkpoint")
 LATE_NOTE = ("late-note", "late-checkpoint")

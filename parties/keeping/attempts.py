@@ -12,17 +12,16 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from protocol.errors import RemoteProtocolError
-from protocol.session.terms import MOST_ATTEMPTS
-from scenarios.errors import UsageError
-from scenarios.files.writing import (
+from parties.keeping.members import own_secret
+from parties.keeping.writing import (
     GrowingFile,
     locked_growing,
     naming,
     sync_folder,
     whole_lines,
 )
-from scenarios.surveys.members import own_secret
+from protocol.errors import RemoteProtocolError, UsageError
+from protocol.session.terms import MOST_ATTEMPTS
 
 ATTEMPTS = "attempts"
 """The file in a member's folder, locked while the member takes part. It only ever grows."""

@@ -11,16 +11,16 @@ from pathlib import Path
 import trio
 
 from parties.actor import Channel
-from protocol.messages import SWITCH, Envelope
-from protocol.wire.codec import encode_envelope
-from scenarios.errors import UsageError
-from scenarios.files.writing import (
+from parties.keeping.writing import (
     GrowingFile,
     locked_growing,
     naming,
     open_private,
     write_whole,
 )
+from protocol.errors import UsageError
+from protocol.messages import SWITCH, Envelope
+from protocol.wire.codec import encode_envelope
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 

@@ -20,12 +20,11 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.crypto.randomness import SECRET_BYTES
-from protocol.errors import PrivacyError
-from protocol.messages import PartyId
-from scenarios.errors import UsageError
-from scenarios.files.user_folders import user_folder
-from scenarios.files.writing import (
+from parties.keeping.attempts import nats_of, rest_of
+from parties.keeping.members import secret_in
+from parties.keeping.remembered import DIGEST_BYTES
+from parties.keeping.user_folders import user_folder
+from parties.keeping.writing import (
     GrowingFile,
     locked_growing,
     make_folder,
@@ -33,9 +32,9 @@ from scenarios.files.writing import (
     whole_lines,
     write_once,
 )
-from scenarios.surveys.attempts import nats_of, rest_of
-from scenarios.surveys.members import secret_in
-from scenarios.surveys.remembered import DIGEST_BYTES
+from protocol.crypto.randomness import SECRET_BYTES
+from protocol.errors import PrivacyError, UsageError
+from protocol.messages import PartyId
 
 PAID = "paid"
 """The file in a purse's folder that says who has paid what. It only ever grows."""

@@ -11,26 +11,19 @@ from collections.abc import Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR
-from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.entries import WITHHELD
-from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.resuming import whole_length
-from protocol.transcript.wrapper import UnopenedError
-from scenarios.errors import UsageError
-from scenarios.files.checkpoints import read_checkpoint, write_checkpoint
-from scenarios.files.record_names import (
+from parties.keeping.checkpoints import read_checkpoint, write_checkpoint
+from parties.keeping.record_names import (
     RESULT,
     TRANSCRIPT,
     checkpoint_path,
     first_checkpoint_path,
     partial_path,
 )
-from scenarios.files.transcripts import CHUNK, Transcript
-from scenarios.files.writing import (
+from parties.keeping.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
+    chunks_in,
+    chunks_of,
     is_named,
     lock,
     make_folder,
@@ -39,6 +32,13 @@ from scenarios.files.writing import (
     sync_folder,
     write_whole,
 )
+from protocol.errors import TranscriptError, UsageError
+from protocol.messages import AGGREGATOR
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.entries import WITHHELD
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.resuming import whole_length
+from protocol.transcript.wrapper import UnopenedError
 
 
 class DamagedError(UsageError):
@@ -115,7 +115,7 @@ class GrowingTranscript(GrowingFile):
             UsageError: it cannot be read.
         """
         rest = math.inf if self._whole is None else self._whole
-        for chunk in Transcript(self.path).chunks():
+        for chunk in chunks_of(self.path):
             yield chunk[: int(min(rest, len(chunk)))]
             rest -= len(chunk)
             if rest <= 0:
@@ -312,7 +312,7 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
     if not os.fstat(file.fileno()).st_size:
         return None
     try:
-        header = TranscriptReader(iter(lambda: file.read(CHUNK), b"")).header
+        header = TranscriptReader(chunks_in(file)).header
     except TranscriptError:
         return f"{path}: cannot be read, and may be the record of a real survey"
     return f"{path}: is the record of a real survey" if header.seed is None else None
@@ -327,7 +327,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
     if not path.stat().st_size:
         return None
     try:
-        header = Transcript(transcript).entries().header
+        header = TranscriptReader(chunks_of(transcript)).header
         checkpoint = read_checkpoint(path)
         signed = (AGGREGATOR, checkpoint.key) in header.roster
         own = signed and checkpoint.session == header.session
