@@ -1,1 +1,1 @@
-"""Actors: code that gives a role of a protocol a life in time, over a channel."""
+"""A member: the actor that gives its role a life in time, over a channel, and what it keeps."""
