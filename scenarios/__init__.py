@@ -129,7 +129,7 @@ _HOMES = {
     "scenarios.surveys.survey_plan": ("read_plan",),
     "scenarios.running.engines.opening": ("open_engine",),
     "scenarios.files.transcripts": ("Transcript", "open_transcript"),
-    "scenarios.errors": ("UsageError",),
+    "protocol.errors": ("UsageError",),
     "scenarios.data.own_tables.plan_text": ("plan_text",),
     "scenarios.data.own_tables.proposing": ("propose",),
     "scenarios.report.audited": ("EXECUTORS", "AuditedRun"),

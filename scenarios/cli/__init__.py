@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from protocol.errors import UsageError
 from scenarios.cli.group import LazyGroup, Place
 from scenarios.data import DatasetError
 from scenarios.errors import (
@@ -137,7 +136,7 @@ def _run(arguments: Sequence[str] | None) -> None:
     if in_the_way is not None:
         _complain(in_the_way)
         sys.exit(2)
-    from protocol.errors import ProtocolError, SurveyError
+    from protocol.errors import ProtocolError, SurveyError, UsageError
     from protocol.surveys.limits import TooMuchError
 
     try:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from protocol.errors import UsageError
 from scenarios.wording.hints import did_you_mean
 
 
@@ -61,6 +60,9 @@ class LazyGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and name not in self._places and not ctx.resilient_parsing:
             hint = did_you_mean(name, self._places) or "; 'sottovoce --help' lists all"
+            # Another file may hide the package, which is said before anything of it is imported.
+            from protocol.errors import UsageError
+
             raise UsageError(f"no command {name!r}{hint}")
         return super().resolve_command(ctx, args)
 

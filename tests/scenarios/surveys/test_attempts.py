@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
+import os
 import shutil
 import socket
 import threading
@@ -12,11 +14,12 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import pytest
 import trio
 
+from parties.keeping import writing
 from parties.keeping.attempts import (
     ATTEMPTS,
     Account,
@@ -34,7 +37,7 @@ from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
-from scenarios.files.transcripts import Transcript, open_transcript
+from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
@@ -259,10 +262,10 @@ def test_an_attempt_whose_record_cannot_be_read_can_be_given_up(
 ) -> None:
     record, member = begun(), read_member(keys / AGGREGATOR)
 
-    def failing(transcript: Transcript, path: Path) -> NoReturn:
-        raise UsageError(f"{path}: Input/output error")
+    def failing(file: BinaryIO) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(Transcript, "_read", failing)
+    monkeypatch.setattr(writing, "chunks_in", failing)
     with pytest.raises(UsageError, match="Input/output error; 'sottovoce abandon --lost' gives"):
         abandon_survey(member, record.with_suffix(""))
     assert abandon_survey(member, record.with_suffix(""), lost=True) == (1, None, record)

@@ -91,7 +91,7 @@ def test_a_secret_that_cannot_be_written_is_not_used(
         raise OSError(28, "No space left on device")
 
     key_of(folders("rr-independent") / "party-1")
-    monkeypatch.setattr("scenarios.surveys.members.write_once", full)
+    monkeypatch.setattr("parties.keeping.members.write_once", full)
     with pytest.raises(OSError, match="No space left"):
         key_of(party)
 

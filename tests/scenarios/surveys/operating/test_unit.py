@@ -54,7 +54,7 @@ def test_every_event_is_in_the_guide() -> None:
     guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
     told = {
         event
-        for path in (ROOT / "scenarios" / "operation").glob("*.py")
+        for path in (ROOT / "scenarios" / "surveys" / "operating").glob("*.py")
         for event in re.findall(
             r'(?:tell\(\s*|"msg": )"([a-z ]+)"', path.read_text(encoding="utf-8")
         )
