@@ -29,8 +29,8 @@ from scenarios.report.pictures.shares import conditions, draw_intervals
 from scenarios.report.pictures.style import GREY, frame, literal
 from scenarios.running.parameters import Positive, made, settable
 from scenarios.running.scenario import Context, Finished, Scenario
+from scenarios.wording.decimals import decimals
 from scenarios.wording.formatting import cut
-from scenarios.wording.intervals import decimals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

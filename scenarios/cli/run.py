@@ -47,7 +47,7 @@ from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
 from scenarios.surveys.trial import cost_of, scenario_or_trial
 from scenarios.surveys.watching.bars import ongoing
-from scenarios.surveys.watching.live import following
+from scenarios.surveys.watching.run_line import following
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

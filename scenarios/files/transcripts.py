@@ -123,7 +123,7 @@ class Transcript(msgspec.Struct, frozen=True):
         Args:
             checkpoint: of this transcript; by default the last one in it.
         """
-        from protocol.audit.proofs.receipt import prove
+        from protocol.audit.proofs.making_receipts import prove
 
         return prove(self.chunks, variant, party, checkpoint)
 

@@ -28,8 +28,8 @@ from protocol.estimators.tables import Table
 from protocol.surveys.records import Records
 from scenarios.statement.statement import Grid, Panel, Place, Section
 from scenarios.wording.announced import title_of
+from scenarios.wording.decimals import in_percent
 from scenarios.wording.formatting import NONE, count, cut, rest
-from scenarios.wording.intervals import in_percent
 
 ATTRIBUTES, KEYS = 60, 300
 """How many attributes have a panel, and how many keys have the truth beside them."""

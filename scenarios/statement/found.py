@@ -13,8 +13,8 @@ from protocol.estimators.inference.words import Shown, bracketed
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.surveys.watching.rounds import waits_of
+from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, count, cut, rest, some
-from scenarios.wording.intervals import decimal, in_percent
 
 ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
 """How many attributes, of each how many of the largest shares, and how many waits are listed."""

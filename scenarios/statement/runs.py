@@ -21,7 +21,8 @@ from scenarios.statement.estimates import (
     reported_values,
 )
 from scenarios.statement.found import coverage
-from scenarios.statement.losses import claims_values, privacy_values
+from scenarios.statement.privacy_values import claims_values, privacy_values
+from scenarios.statement.privacy_verdict import PrivacyVerdict, has_exact_sums, on_privacy
 from scenarios.statement.sampling import (
     design_sentences,
     design_values,
@@ -29,7 +30,6 @@ from scenarios.statement.sampling import (
     response_values,
 )
 from scenarios.statement.statement import Grid, Section, Statement
-from scenarios.statement.verdicts import PrivacyVerdict, has_exact_sums, on_privacy
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed
 from scenarios.wording.withstanding import withstood_in

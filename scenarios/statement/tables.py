@@ -18,8 +18,8 @@ from protocol.estimators.inference.words import (
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES
 from scenarios.statement.statement import Grid, Section, Statement
+from scenarios.wording.decimals import decimals
 from scenarios.wording.formatting import rest
-from scenarios.wording.intervals import decimals
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Arrays of one length: of texts, None where there is none, or numbers, NaN where unknown."""

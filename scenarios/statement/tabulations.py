@@ -13,7 +13,7 @@ from protocol.transcript.entries import WITHHELD
 from scenarios.running.tabulating import ABOUT_POPULATION, Tabulated
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.estimates import estimated, reported_values
-from scenarios.statement.losses import claims_values
+from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
 from scenarios.statement.statement import Section, Statement
 from scenarios.wording.formatting import as_json, count, nats

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.audit.proofs.receipt import prove
+from protocol.audit.proofs.making_receipts import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, levels_of
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.transcript.checkpoints import SignedCheckpoint, sign_checkpoint

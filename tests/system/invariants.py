@@ -14,7 +14,7 @@ import msgspec
 from parties.keeping.record_names import PARTIAL, RESULT, TRANSCRIPT
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
-from protocol.audit.proofs.receipt import TOO_LATE, NotCountedError, prove
+from protocol.audit.proofs.making_receipts import TOO_LATE, NotCountedError, prove
 from protocol.audit.walk import steps
 from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.messages import (

@@ -8,7 +8,6 @@ equation 4 as corrected). What is released is its mean over all reports.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,9 +25,6 @@ estimate (Algorithm 1); or the ``average`` of that and of what the last table wa
 5, step 4)."""
 
 _MANTISSA = 53
-
-_STEEPEST = 300.0
-"""Of the logarithm of a factor of odds, so that none overflows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,14 +130,14 @@ class Running:
         self.blocks = 0
         self.counts = np.zeros(len(cells.group), np.int64)
         self.reports = np.zeros(len(cells.sizes), np.int64)
-        self._keeps = keeps[cells.group]
+        self.keeps = keeps[cells.group]
         self._kept = np.zeros(len(cells.group))
         self._fakes = np.zeros(len(cells.group))
         self._fakes_squared = np.zeros(len(cells.group))
         self._recent: list[Floats] = []
         self._recent_law: list[tuple[Floats, Floats]] = []
         self._update: Update = update
-        self._compared: list[Floats] = []
+        self.compared: list[Floats] = []
 
     def add(self, counts: NDArray[np.int64], tables: Floats) -> None:
         """Take a block's counts of reports.
@@ -153,7 +149,7 @@ class Running:
         cells = self.cells
         reports = cells.summed(counts.astype(np.float64))
         n = reports[cells.group]
-        kept = (counts - n * (1 - self._keeps) * tables) / self._keeps
+        kept = (counts - n * (1 - self.keeps) * tables) / self.keeps
         self.blocks += 1
         self.counts += counts
         self.reports += reports.astype(np.int64)
@@ -163,9 +159,9 @@ class Running:
         raw = np.divide(kept, n, out=cells.uniform(), where=n > 0)
         self._recent = [*self._recent[-1:], raw]
         self._recent_law = [*self._recent_law[-1:], (n, tables)]
-        if self._update == "average" and self._compared:
-            raw = (self._compared[-1] + raw) / 2
-        self._compared = [*self._compared[-1:], raw]
+        if self._update == "average" and self.compared:
+            raw = (self.compared[-1] + raw) / 2
+        self.compared = [*self.compared[-1:], raw]
 
     def raw(self, release: Release = "pooled") -> Floats:
         """The raw estimate of every cell, signed; uniform where nobody has reported."""
@@ -202,7 +198,7 @@ class Running:
 
     def _variance(self, n: Floats, fakes: Floats, fakes_squared: Floats) -> Floats:
         """``sum_b n_b l_b (1 - l_b) / p**2``, with ``l_b = p pi + (1 - p) T_b``, by moments."""
-        p, shares = self._keeps, np.clip(self.raw(), 0.0, 1.0)
+        p, shares = self.keeps, np.clip(self.raw(), 0.0, 1.0)
         first = p * shares * n + (1 - p) * fakes
         second = (p * shares) ** 2 * n + 2 * p * (1 - p) * shares * fakes
         second += (1 - p) ** 2 * fakes_squared
@@ -214,55 +210,8 @@ class Running:
         uniform: Floats = self.cells.uniform()
         if mix == 1.0:
             return uniform
-        known = self.raw() if self._update == "pooled" or not self._compared else self._compared[-1]
+        known = self.raw() if self._update == "pooled" or not self.compared else self.compared[-1]
         return (1 - mix) * self.cells.projected(known) + mix * uniform
-
-    def settled(self, alpha: float, *, widened: bool = False) -> bool:
-        """Whether two estimates in a row differ by less than an interval everywhere (section 5).
-
-        The estimates are those of two blocks, or under the update ``average`` the averages after
-        them; v is the mean of the two.
-
-        Args:
-            alpha: 1 less the level of the interval, with z its normal quantile.
-            widened: take the share r of reports for v and divide by the keep probability, as an
-                estimate from reports is. Else as printed: ``2 z sqrt(v (1 - v) / n)`` for a block
-                of n reports where n v is above 5, and else by the log odds.
-        """
-        if len(self._compared) < 2:
-            return False
-        z = quantile(alpha)
-        n = np.maximum(self.reports[self.cells.group] / self.blocks, 1.0)
-        shares = np.clip(np.mean(self._compared, axis=0), 0.0, 1.0)
-        if widened:
-            reported = self._keeps * shares + (1 - self._keeps) * self.cells.uniform()
-            width = 2 * z * np.sqrt(reported * (1 - reported) / n) / self._keeps
-        else:
-            width = printed_width(shares, n, alpha)
-        return bool((np.abs(self._compared[1] - self._compared[0]) < width).all())
-
-
-def quantile(alpha: float) -> float:
-    """How many standard errors on either side an interval of level ``1 - alpha`` has."""
-    return NormalDist().inv_cdf(1 - alpha / 2)
-
-
-def printed_width(shares: Floats, n: Floats | float, alpha: float) -> Floats:
-    """The width of the interval of a share of n true answers (section 5).
-
-    ``2 z sqrt(v (1 - v) / n)`` where n v is above 5. Else that of the interval of the log odds,
-    whose standard error is ``1 / sqrt(n v (1 - v))``; of a share of 0 or 1 it has none, and 0 is
-    returned.
-    """
-    z = quantile(alpha)
-    variance = shares * (1 - shares)
-    width: Floats = 2 * z * np.sqrt(variance / n)
-    rare = (n * shares <= 5) & (variance > 0)
-    # The odds times and over exp(z / sqrt(n v (1 - v))), as shares.
-    factor = np.exp(np.minimum(z / np.sqrt(np.where(rare, n * variance, 1.0)), _STEEPEST))
-    odds = shares / np.where(rare, 1 - shares, 1.0)
-    high, low = odds * factor, odds / factor
-    return np.where(rare, high / (1 + high) - low / (1 + low), width)
 
 
 class ReportLaw(NamedTuple):

@@ -31,10 +31,6 @@ Mode: TypeAlias = Literal["blocked", "sequential"]
 Tail: TypeAlias = Literal["keep", "drop"]
 """Whether a last block that is not full is asked."""
 
-Stopping: TypeAlias = Literal["never", "pooled", "printed", "widened"]
-"""When no further block is asked: never; by the pooled half-width; by the printed rule on two
-blocks; or by that with its interval widened by 1/p, as an estimate from reports is."""
-
 
 _FEW = 16
 """Of parties of so many respondents the lots are remembered for a while."""

@@ -36,12 +36,12 @@ from protocol.variants.rrba.blocks import (
     ReportLaw,
     Running,
     Update,
-    quantile,
     steepest,
     weights_of,
 )
 from protocol.variants.rrba.grouped import Group, GroupTables
-from protocol.variants.rrba.plan import Extent, Mode, Plan, Stopping, Tail
+from protocol.variants.rrba.plan import Extent, Mode, Plan, Tail
+from protocol.variants.rrba.stopping import Stopping, enough
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -308,7 +308,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             answered += respondents
             heard += fit
             await me.note(Block(number, counts.astype(np.uint32)))
-            if self._enough(running):
+            if enough(running, self.stopping, alpha=self.alpha, width=self.width):
                 break
         nothing = np.zeros(0, self._group_dtype), np.zeros(0, np.uint64)
         await me.broadcast(parties[asked:], Question(running.blocks, True, *nothing))
@@ -341,7 +341,7 @@ class RRBA(Variant, frozen=True, kw_only=True):
             totals = yield Stage((number, weights), asked, group=number, rest=rest)
             running.add(totals, weights / WORDS)
             answered += asked
-            if self._enough(running):
+            if enough(running, self.stopping, alpha=self.alpha, width=self.width):
                 break
         return self.released(running, answered, np.dtype(np.int64))
 
@@ -379,13 +379,6 @@ class RRBA(Variant, frozen=True, kw_only=True):
             np.where(np.isfinite(errors), errors, 0.0),
             running.counts.astype(dtype),
         )
-
-    def _enough(self, running: Running) -> bool:
-        if self.stopping == "pooled":
-            return bool((quantile(self.alpha) * running.errors() <= self.width).all())
-        if self.stopping == "never":
-            return False
-        return running.settled(self.alpha, widened=self.stopping == "widened")
 
     def counted(
         self, session: bytes, answers: dict[PartyId, Answers]

@@ -17,7 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.randomizers.exact import Floats
-from protocol.variants.rrba.blocks import printed_width
+from protocol.variants.rrba.stopping import printed_width
 from scenarios.data.networks import Network
 from scenarios.papers.driver import scenarios_of
 from scenarios.papers.experiment import Asked, Experiment, Found, Reading, Sample, grid

@@ -26,8 +26,8 @@ from protocol.randomizers.exact import Floats
 from scenarios.report.page.svg import element, picture, text, width_of
 from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.statement.statement import Grid, Section
+from scenarios.wording.decimals import in_percent
 from scenarios.wording.formatting import NONE, count, cut, signed
-from scenarios.wording.intervals import in_percent
 
 PAIRS, CELLS = 6, 100
 """So many pairs at most are opened, of at most so many cells each."""

@@ -12,8 +12,8 @@ from protocol.estimators.inference.words import bracketed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.statement.statement import Grid, Panel, Section
+from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, cut, rest
-from scenarios.wording.intervals import decimal, in_percent
 
 PANELS = 24
 """The most panels of a section that are drawn."""

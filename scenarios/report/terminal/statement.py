@@ -167,7 +167,7 @@ def _panels(panels: Sequence[Panel]) -> RenderableType:
     """Figures beside the truth, the largest of those that are many."""
     # Imported late: verifying prints no estimate.
     from protocol.estimators.inference.words import bracketed
-    from scenarios.wording.intervals import decimals
+    from scenarios.wording.decimals import decimals
 
     (name, label, head), intervals = panels[0].heads, panels[0].intervals
     labelled = any(len(panel.labels) > 1 for panel in panels)

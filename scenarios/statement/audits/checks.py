@@ -15,8 +15,8 @@ from protocol.messages import AGGREGATOR, RECORD
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import LENGTH, NAMES, Answer, checks_of_file
 from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums
 from scenarios.statement.statement import SO_FAR, Check
-from scenarios.statement.verdicts import beside_sums, has_exact_sums
 from scenarios.wording.announced import described, title_of
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
 

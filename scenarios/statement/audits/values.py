@@ -19,7 +19,7 @@ from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.audits.verified import verification_values
 from scenarios.statement.calibration import calibration_values
 from scenarios.statement.estimates import announced_values, interval_values, means_values
-from scenarios.statement.losses import claims_values, privacy_values, unsigned_values
+from scenarios.statement.privacy_values import claims_values, privacy_values, unsigned_values
 from scenarios.statement.sampling import design_values, response_values
 
 EXAMPLES = 5

@@ -6,8 +6,8 @@ import math
 
 from protocol.estimators.inference.words import Intervals, Shown, bracketed
 from scenarios.surveys.watching.standings import Line, Standing
+from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, count, cut, epsilon
-from scenarios.wording.intervals import decimal, in_percent
 
 
 def event(standing: Standing) -> str:

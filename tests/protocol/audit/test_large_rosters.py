@@ -12,7 +12,7 @@ from protocol.audit import audit as judging
 from protocol.audit.audit import audit
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.disclosure import Disclosure
-from protocol.audit.proofs.receipt import prove
+from protocol.audit.proofs.making_receipts import prove
 from protocol.audit.walk import steps
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.limits import FREE_BYTES, Held

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from protocol.audit.proofs.consistency import prove_consistency
-from protocol.audit.proofs.receipt import prove
+from protocol.audit.proofs.making_receipts import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, root_of
 from protocol.messages import PartyId
 from protocol.session.roster import Identity

@@ -26,7 +26,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
-from scenarios.statement.verdicts import SIMULATED
+from scenarios.statement.privacy_verdict import SIMULATED
 from scenarios.surveys.watching.rounds import Flow, Round
 from scenarios.wording.formatting import cut, epsilon, odds, percent, signed
 from tests.pages import (

@@ -37,10 +37,10 @@ from scenarios.statement.audits.checks import bounded_beside_sums
 from scenarios.statement.audits.of_file import changed, signed_by_aggregator
 from scenarios.statement.estimates import estimated
 from scenarios.statement.found import LARGEST, _share, coverage, found
+from scenarios.statement.privacy_verdict import SCALE, PrivacyVerdict, on_privacy, sure
 from scenarios.statement.runs import run_values
-from scenarios.statement.verdicts import SCALE, PrivacyVerdict, on_privacy, sure
+from scenarios.wording.decimals import in_percent
 from scenarios.wording.formatting import as_json, epsilon
-from scenarios.wording.intervals import in_percent
 from scenarios.wording.plain import line, plain, printed, wrapped
 from tests.pages import Page, audited, independent, judged_of, summed
 from tests.recorded.forgeries import Forgery

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from protocol.estimators.inference.words import Shown
-from scenarios.wording.intervals import decimals
+from scenarios.wording.decimals import decimals
 
 
 @pytest.mark.parametrize(

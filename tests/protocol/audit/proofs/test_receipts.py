@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.audit.proofs.receipt import NotCountedError, prove
+from protocol.audit.proofs.making_receipts import NotCountedError, prove
 from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
 from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import RECORD, Envelope, PartyId

@@ -15,9 +15,9 @@ from protocol.variants.rrba.blocks import (
     Running,
     Update,
     least_weight,
-    printed_width,
     weights_of,
 )
+from protocol.variants.rrba.stopping import printed_width, settled
 from tests.statistical import ALPHA, WRONG, mean_p_value
 from tests.tiers import slow
 
@@ -131,16 +131,16 @@ def test_the_printed_rule_takes_two_blocks_that_agree() -> None:
     running = Running(Cells.of((2,)), np.array([0.5]))
     uniform = np.array([0.5, 0.5])
     running.add(np.array([500, 500]), uniform)
-    assert not running.settled(0.05)
+    assert not settled(running, 0.05)
     running.add(np.array([505, 495]), uniform)
-    assert running.settled(0.05)
+    assert settled(running, 0.05)
     # The estimates are now 0.51 and 0.6, and the interval has a width of 0.062 as printed.
     running.add(np.array([550, 450]), uniform)
-    assert not running.settled(0.05)
-    assert running.settled(0.05, widened=True)
-    assert running.settled(0.001)
+    assert not settled(running, 0.05)
+    assert settled(running, 0.05, widened=True)
+    assert settled(running, 0.001)
     running.add(np.array([750, 250]), uniform)
-    assert not running.settled(0.05, widened=True)
+    assert not settled(running, 0.05, widened=True)
 
 
 def test_the_printed_width_goes_by_the_log_odds_where_few_have_the_answer() -> None:

@@ -19,7 +19,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import Fault, crash, simulate
 from scenarios.surveys.watching.bars import Ongoing
-from scenarios.surveys.watching.live import Drawing, _Runs, following, whiskers
+from scenarios.surveys.watching.run_line import Drawing, _Runs, following, whiskers
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
 from scenarios.surveys.watching.words import sentence
 from tests.protocol.sessions import answers

@@ -1,4 +1,4 @@
-"""The two verdicts of a statement: on the record, and on how well people are protected."""
+"""The verdict on privacy: how well people are protected, in a word and a sentence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some,
 from scenarios.wording.withstanding import conspiracy_sentences
 
 if TYPE_CHECKING:
-    from protocol.audit.audit import Audit
-    from protocol.audit.audit import Verdict as Soundness
     from protocol.audit.claims import ClaimCheck
     from protocol.audit.coalition.coalition import Coalition
     from protocol.audit.coalition.finding import CoalitionFinding
@@ -70,9 +68,6 @@ _LEADS: Mapping[Protection, str] = MappingProxyType(
 )
 _STATES: Mapping[Protection, State] = MappingProxyType(
     {"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"}
-)
-_OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
-    {"sound": "good", "broken": "bad", "unfinished": "open"}
 )
 SIMULATED = (
     "A simulation: whoever has this file can undo its protection. The verdict is on a real survey "
@@ -149,14 +144,6 @@ class PrivacyVerdict(Verdict):
             "withstands": self.withstands,
             "scale": [step._asdict() for step in SCALE],
         }
-
-
-def on_record(audit: Audit, says: str, reasons: tuple[str, ...]) -> Verdict:
-    """The verdict on the record."""
-    word = audit.verdict
-    return Verdict(
-        about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons
-    )
 
 
 def on_privacy(
