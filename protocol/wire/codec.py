@@ -322,11 +322,6 @@ def encode_envelope(envelope: Envelope) -> bytes:
     return _encode_envelope(envelope)
 
 
-def encode_envelopes(envelopes: Iterable[Envelope]) -> list[bytes]:
-    """The encodings of several envelopes."""
-    return [*map(_encode_envelope, envelopes)]
-
-
 def decode_envelopes(
     encoded: list[bytes],
 ) -> tuple[list[Envelope], RemoteProtocolError | None]:

@@ -52,7 +52,10 @@ from scenarios.surveys.watching.run_line import following
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The scenario and the options of ``sottovoce run``, each under the name of its parameter."""
+    """The scenario and the options of ``sottovoce run``, each under the name of its parameter.
+
+    ``--csv`` is in ``beside``, with the other files that a run writes.
+    """
 
     scenario: Scenario[Any]
     settings: Mapping[str, str]

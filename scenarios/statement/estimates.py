@@ -112,7 +112,7 @@ def estimated(
         panels, what, total = tuple(_keys(found.keyed, asked)), "key", 2
     else:
         panels = tuple(_means(asked)) or tuple(_shares(asked, projection))
-        what, total = "attribute", len(found.survey.names)
+        what, total = "attribute", len(panels) + max(0, len(found.survey.names) - ATTRIBUTES)
     said = " ".join(sentences(intervals, asked.figures, projection, asked.fits))
     return Section(
         key="estimate",
@@ -209,13 +209,14 @@ def announced(analysis: Analysis | None, tables: Sequence[AnnouncedTable], lead:
             sentences(intervals, cells, analysis.projection, [table.fit for table in tables])
         )
         name = f"#{intervals.name}"
+    more = rest(len(tables), TABLES, "tables in the JSON report")
     return Section(
         key="analysis",
         title="The announced analysis",
         lead=lead,
-        notes=said,
+        notes=(*said, *([more] if more else [])),
         reasons=tuple(
-            f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 160)}"
+            f"{title_of(table.names)}: the result cannot give it: {cut(table.why, 400)}"
             for table in tables
             if not table.cells
         ),

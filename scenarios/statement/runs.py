@@ -217,7 +217,7 @@ def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, An
             "digest": outcome.digest.hex(),
         },
         "privacy": {
-            "verdict": on_privacy(ledger, alone=outcome.alone, checks=()).word,
+            "verdict": protection(outcome).word,
             **privacy_values(ledger),
             "claims": claims_values(outcome.variant.claims()),
         },

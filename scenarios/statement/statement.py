@@ -125,7 +125,8 @@ class Section:
     Args:
         key: its id.
         title: the heading.
-        lead: the answer, if there is one.
+        lead: the answer, if there is one. Of a ``result`` it stands on a page alone: in a terminal
+            the tables are the answer.
         notes: further sentences.
         code: lines to be copied as they are.
         reasons: why the answer is what it is, as a list.

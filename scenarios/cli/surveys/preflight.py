@@ -17,6 +17,7 @@ from scenarios.cli.options import (
     print_json,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH
+from scenarios.cli.transcripts.proofs import check_command
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.preflight import preflight as what_is_known
 
@@ -82,6 +83,7 @@ def preflight(
         raise UsageError(
             f"{more[0]}: expected one plan or folder to check; is it --records {more[0]}?"
         )
+    check_command(subject, "preflight")
     facts = [
         *what_is_known(
             subject,

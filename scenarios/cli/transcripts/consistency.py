@@ -12,7 +12,7 @@ from protocol.messages import AGGREGATOR
 from protocol.transcript.consistency import decode_consistency, problems_of
 from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
-from scenarios.cli.transcripts.proofs import consistency_shown, other_command
+from scenarios.cli.transcripts.proofs import check_command, consistency_shown
 from scenarios.errors import printable
 from scenarios.surveys.members import read_member
 
@@ -49,12 +49,13 @@ def consistency(
     """
     if variant is not None and member is None:
         raise UsageError("--variant: expected --member too")
+    check_command(proof, "consistency")
     content = read_small(proof)
     later, earlier = read_checkpoint(checkpoint), read_checkpoint(since)
     try:
         found = decode_consistency(content)
     except ValueError as error:
-        raise UsageError(f"{proof}: {error}{other_command(content, 'consistency')}") from error
+        raise UsageError(f"{proof}: {error}") from error
     problems = [*problems_of(found, earlier)]
     if found.later.signed != later.signed:
         problems.append("the proof leads to another checkpoint than the one given")
@@ -78,11 +79,8 @@ def evidence(file: Path, as_json: bool) -> int:
     'sottovoce verify --evidence', witnesses and parties write such files. Exit 0 if it is evidence,
     1 if not.
     """
-    content = read_small(file)
-    try:
-        found = evidence_of(content, file)
-    except UsageError as error:
-        raise UsageError(f"{error}{other_command(content, 'evidence')}") from error
+    check_command(file, "evidence")
+    found = evidence_of(read_small(file), file)
     twice = found.check()
     if as_json:
         print_json({"holds": twice is not None, "twice": twice, "key": found.key.hex()})

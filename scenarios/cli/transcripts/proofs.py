@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from protocol.errors import UsageError
 from protocol.messages import NO_ROUND
 from protocol.session.roles import Topic
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -51,11 +53,23 @@ class Shown(NamedTuple):
         return 1 if problems else 0
 
 
-def other_command(content: bytes, command: str) -> str:
-    """The end of an error about a file: the command that it is for, if that is not this one."""
+def check_command(path: Path, command: str) -> None:
+    """Refuse a file or folder that another command checks.
+
+    Raises:
+        UsageError: it is for another command, which is named.
+    """
+    if (found := _checked_by(path)) not in (None, command):
+        raise UsageError(f"{path}: it is for 'sottovoce {found}'")
+
+
+def _checked_by(path: Path) -> str | None:
+    if path.is_dir() or path.suffix == ".toml":
+        return "preflight"
+    with path.open("rb") as file:
+        content = file.read(64)
     takers = ((MAGIC, "check"), (CONSISTENCY, "consistency"), (b"{", "evidence"))
-    found = next((taker for start, taker in takers if content.startswith(start)), command)
-    return "" if found == command else f"; it is for 'sottovoce {found}'"
+    return next((taker for start, taker in takers if content.startswith(start)), None)
 
 
 def receipt_shown(receipt: Receipt, checkpoint: SignedCheckpoint) -> Shown:

@@ -31,12 +31,11 @@ from scenarios.cli.options import (
     transcript_argument,
     variant_option,
 )
-from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of
-from scenarios.cli.transcripts.proofs import consistency_shown, other_command, receipt_shown
+from scenarios.cli.transcripts.proofs import check_command, consistency_shown, receipt_shown
 from scenarios.errors import printable
 from scenarios.files.transcripts import open_transcript
-from scenarios.report.page.respondent import respondent_page
 from scenarios.running.loading import find_variant, variant_of
 from scenarios.surveys.members import read_member
 
@@ -111,12 +110,11 @@ def prove(
 
 
 @click.command()
-@click.argument("receipt", type=READ_FILE)
+@click.argument("receipt", type=READ_PATH)
 @click.option(
     "--checkpoint",
     type=READ_FILE,
-    required=True,
-    help="The published checkpoint of the receipt.",
+    help="The published checkpoint of the receipt, which must be given.",
 )
 @click.option(
     "--report",
@@ -138,7 +136,7 @@ def prove(
 @budget_options
 def check(
     receipt: Path,
-    checkpoint: Path,
+    checkpoint: Path | None,
     report: Path | None,
     variant: str | None,
     member: Path | None,
@@ -149,12 +147,15 @@ def check(
     It needs the published checkpoint, and not the transcript. Exit 0 if it holds, 1 with every
     reason why not. The last line for a receipt that holds is 'counted', 'late' or 'not yet known'.
     """
+    check_command(receipt, "check")
+    if checkpoint is None:
+        raise UsageError("expected --checkpoint too, the published one")
     content, published = read_small(receipt), read_checkpoint(checkpoint)
     cls = None if variant is None else find_variant(variant)
     try:
         found = decode_receipt(content)
     except ValueError as error:
-        raise UsageError(f"{receipt}: {error}{other_command(content, 'check')}") from error
+        raise UsageError(f"{receipt}: {error}") from error
     problems = [*problems_of(found, published), *_wrong_rounds(found, cls)]
     shown = receipt_shown(found, published)
     if not all(_rounds(each.envelope, cls) for each in found.reports):
@@ -172,6 +173,8 @@ def check(
 @click.argument("file", type=WRITTEN_FILE)
 def page(file: Path) -> None:
     """Write FILE, a web page on which respondents check receipts in their own browser, offline."""
+    from scenarios.report.page.respondent import respondent_page
+
     write_whole(file, respondent_page())
     click.echo(printable(f"written: {file}"))
 

@@ -25,16 +25,13 @@ _PALE = 0.3
 """How opaque a mark is of which it is unknown whether it agrees."""
 
 
-def plot_ratios(
-    rows: Sequence[Row], picture: Picture, *, runs: int | None = None, level: float = LEVEL
-) -> Plot:
+def plot_ratios(rows: Sequence[Row], picture: Picture, *, runs: int | None = None) -> Plot:
     """Every printed figure as measured divided by printed, with its interval and a line at 1.
 
     Args:
         rows: of a reproduction.
         picture: what its figures are called.
         runs: how often the experiment was repeated.
-        level: of the intervals.
 
     Raises:
         ValueError: nothing is printed, or only 0.
@@ -45,7 +42,7 @@ def plot_ratios(
         raise ValueError("expected at least one printed figure that is not 0")
     names = list(dict.fromkeys(found.name for found, _ in drawn))
     coloured = 1 < len(names) <= len(COLOURS)
-    z = critical(level)
+    z = critical(LEVEL)
 
     def plot(figure: Figure) -> None:
         from matplotlib.lines import Line2D
@@ -83,7 +80,7 @@ def plot_ratios(
         frame(
             figure,
             finding(rows),
-            _notes(compared, len(drawn), runs, level),
+            _notes(compared, len(drawn), runs, LEVEL),
             size=(7.0, 2.6),
             handles=[Line2D([], [], linestyle="", **mark) for mark in handles],
             labels=labels,

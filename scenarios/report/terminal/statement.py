@@ -130,6 +130,14 @@ def _result(section: Section, *, titled: bool) -> Iterator[RenderableType]:
             yield plain(grid.more)
     yield from map(plain, section.notes)
     yield from _code(section)
+    yield from _reasons(section)
+
+
+def _reasons(section: Section) -> Iterator[RenderableType]:
+    for reason in section.reasons:
+        yield plain(f"  - {reason}")
+    for name, value in section.facts:
+        yield plain(f"  {name}: {value}")
 
 
 def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
@@ -141,10 +149,7 @@ def _section(section: Section, *, answered: bool) -> Iterator[RenderableType]:
     for line in (*(() if answered or not section.lead else (section.lead,)), *section.notes):
         yield plain(f"  {line}")
     yield from _code(section)
-    for reason in section.reasons:
-        yield plain(f"  - {reason}")
-    for name, value in section.facts:
-        yield plain(f"  {name}: {value}")
+    yield from _reasons(section)
     yield from panels_report(section)
     for grid in section.grids:
         yield plain(f"  {grid.caption}:")

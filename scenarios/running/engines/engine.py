@@ -126,23 +126,10 @@ def completed(
         yield from engine.drain()
 
 
-def in_order(
-    engine: Engine,
-    kernel: Callable[[A], R],
-    arguments: Sequence[A],
-    *,
-    progress: Callable[[int, int], object] | None = None,
-) -> list[R]:
+def in_order(engine: Engine, kernel: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
     """What a kernel returns for each argument, in their order.
-
-    Args:
-        progress: told how many are done, and of how many.
 
     Raises: as ``Engine.drain``.
     """
-    found: dict[int, R] = {}
-    for key, result in completed(engine, kernel, enumerate(arguments)):
-        found[key] = result
-        if progress is not None:
-            progress(len(found), len(arguments))
+    found = dict(completed(engine, kernel, enumerate(arguments)))
     return [found[key] for key in range(len(arguments))]

@@ -16,7 +16,6 @@ from scenarios.statement.audits.learned import claims, ledger, trail
 from scenarios.statement.audits.of_file import changed
 from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.values import audit_values
-from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
@@ -118,13 +117,7 @@ def _estimates(judged: Judged) -> Section:
             lead="There is none to show.",
             place="aside",
         )
-    calibrated = judged.calibrated
-    return estimated(
-        judged.estimate,
-        judged.intervals,
-        notes=() if calibrated is None else calibration_sentences(calibrated),
-        place="aside",
-    )
+    return estimated(judged.estimate, judged.intervals, place="aside")
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:

@@ -143,15 +143,10 @@ def remove_unfinished(out: Path) -> None:
             shutil.rmtree(entry)
 
 
-def new_authority(days: int, secret: bytes | None = None) -> Authority:
-    """The certificate authority of a survey, valid from now on.
-
-    Args:
-        days: how long its certificates are valid.
-        secret: of its key, 32 bytes; drawn by default.
-    """
+def new_authority(days: int) -> Authority:
+    """The certificate authority of a survey, with a new key, valid from now on for some days."""
     now = datetime.datetime.now(datetime.UTC)
-    key = Ed25519PrivateKey.from_private_bytes(secret or os.urandom(SECRET_BYTES))
+    key = Ed25519PrivateKey.generate()
     return Authority(key, now=now, days=days)
 
 

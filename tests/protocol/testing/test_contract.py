@@ -31,8 +31,7 @@ from protocol.variants.oracles.attributes import Spl
 from protocol.variants.reports.oracle import FrequencyOracle
 from protocol.variants.reports.reports import Ask, Pooled, Report
 from protocol.wire.codec import Kind
-from scenarios import EXECUTORS
-from scenarios.running.outcomes import Outcome
+from scenarios import EXECUTORS, AuditedRun
 from tests.protocol.sessions import SURVEY, answers
 from tests.scenarios.own_variants import PlainAnswers, RollCall
 from tests.tiers import thinned
@@ -287,7 +286,7 @@ class Executed(msgspec.Struct):
         ),
     ],
 )
-def test_an_executor_that_differs(change: Callable[[Outcome], Executed], says: str) -> None:
+def test_an_executor_that_differs(change: Callable[[AuditedRun], Executed], says: str) -> None:
     def odd(*arguments: Any, **options: Any) -> Executed:
         return change(EXECUTORS["local"](*arguments, **options))
 
@@ -447,18 +446,18 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_an_audit_that_goes_wrong(change: Callable[[Any, Any], object], says: str) -> None:
     class Changed(msgspec.Struct):
-        outcome: Outcome
+        run: AuditedRun
 
         @property
         def digest(self) -> bytes:
-            return self.outcome.digest
+            return self.run.digest
 
         @property
         def result(self) -> Message:
-            return self.outcome.result
+            return self.run.result
 
         def audit_reports(self, **asked: Any) -> dict[str, str]:
-            said = self.outcome.audit_reports(**asked)
+            said = self.run.audit_reports(**asked)
             change(said, asked)
             return said
 

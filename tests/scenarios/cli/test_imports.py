@@ -75,6 +75,13 @@ def test_a_list_imports_no_scenario() -> None:
     assert len(ours(found)) <= 30
 
 
+def test_what_a_party_runs_judges_and_draws_nothing() -> None:
+    for command in ("answer", "check", "evidence", "preflight"):
+        found = imported(command, "--help")
+        assert not found & {"matplotlib", "ray", "rich.table", *MODULES}
+        assert not {name for name in found if name.startswith("scenarios.report.")}
+
+
 def test_modules_are_counted() -> None:
     assert lines({"protocol", "scenarios.streams", "sys"}) == sum(
         len((PROJECT / file).read_text(encoding="utf-8").splitlines())

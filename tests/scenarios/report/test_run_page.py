@@ -100,7 +100,7 @@ def test_a_trial_is_stamped(tmp_path: Path) -> None:
     assert "A trial Own Variant" in read.said
     assert "Plan plan File not kept" in read.said
     assert "A trial: one program held all answers." in read.said
-    assert "so this page tells about them" in read.said
+    assert "so it tells about them" in read.said
     assert "The announced analysis" in read.texts["h2"]
 
 

@@ -262,9 +262,9 @@ def test_of_bad_arguments(survey: Survey, tmp_path: Path) -> None:
     says = complaint(sottovoce("consistency", survey.transcript, *since, *last))
     assert says.startswith(f"{survey.transcript}: ")
     says = complaint(sottovoce("check", survey.proof, *last))
-    assert says == f"{survey.proof}: not a receipt; it is for 'sottovoce consistency'"
+    assert says == f"{survey.proof}: it is for 'sottovoce consistency'"
     says = complaint(sottovoce("evidence", survey.proof))
-    assert says.endswith("; it is for 'sottovoce consistency'")
+    assert says.endswith(": it is for 'sottovoce consistency'")
 
 
 @pytest.mark.parametrize("content", [b"", b"1", b"1\n\n", b"\xff\n\n\n", b"x" * 50_000])
