@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from protocol.estimators.calibration.calibrated import Method
 from protocol.messages import AGGREGATOR
+from scenarios.running.calibrating import METHODS
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import ROWS, make_folders, plan_file, table
 from tests.tiers import thinned
@@ -243,3 +246,7 @@ def test_what_cannot_be_known_is_said() -> None:
     alone = sottovoce("run", "quickstart", "--set", "residents=60", "--transport", "local")
     assert "design effect" not in alone.out
     assert "Parties hold several records" not in alone.out
+
+
+def test_every_method_can_be_named() -> None:
+    assert get_args(Method) == METHODS
