@@ -25,7 +25,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
-from scenarios.running.outcomes import Outcome
+from scenarios.statement import runs
 from scenarios.surveys import aggregating, answering
 from tests.system.schedule import Crash, Cut, Late, Part, Schedule, Stop
 from tests.system.world import PATIENCE
@@ -287,7 +287,7 @@ def _unheard() -> Generator[None]:
         yield
 
 
-def _failing(self: Outcome) -> dict[str, object]:
+def _failing(*given: object, **named: object) -> dict[str, object]:
     raise KeyError("no such table")
 
 
@@ -391,7 +391,7 @@ PLANTS: dict[str, Plant] = {
         _power,
     ),
     "a summary that cannot be made": Plant(
-        "the_summary_can_be_made", "rr-independent", _instead(Outcome, "summary", _failing)
+        "the_summary_can_be_made", "rr-independent", _instead(runs, "reported_values", _failing)
     ),
 }
 """What each is called."""
