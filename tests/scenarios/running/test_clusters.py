@@ -135,8 +135,8 @@ def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_pat
     ]
     words = " ".join(said.out.split())
     assert f"estimated from 50 of 50 parties, {RESPONDENTS:,} respondents" in words
-    assert "PilotReport: 50 of 50 counted" in words
-    assert f" Report: {50 - gone} of 50 counted" in words
+    assert "PilotReport: 50 of 50 parties" in words
+    assert f" Report: {50 - gone} of 50 parties" in words
     transcript, page = tmp_path / "transcript.svt", tmp_path / "audit.html"
     audited = sottovoce("audit", transcript, "--html", page).out
     assert "50 of 50 parties were counted for the estimate" in audited
