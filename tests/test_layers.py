@@ -7,7 +7,7 @@ import functools
 import graphlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -110,15 +110,16 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imported(tree: ast.AST) -> Sequence[tuple[str, int]]:
     """The full names that a module imports, wherever it does, and how many dots are before them."""
+    found: list[tuple[str, int]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, 0
+            found += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield f"{node.module or ''}.{alias.name}", node.level
+            found += [(f"{node.module or ''}.{alias.name}", node.level) for alias in node.names]
+    return found
 
 
 def breaches(package: str, source: str) -> list[str]:
