@@ -1,1 +1,1 @@
-"""Files: records, checkpoints and results that are kept, and Python files that a person named."""
+"""Files that people give and get: transcripts, settings, tables, pieces of work, Python files."""
