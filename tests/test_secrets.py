@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,8 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
+from parties.keeping.attempts import OpenAccount, _Lines
 from parties.keeping.members import Member
+from parties.keeping.purse import Payers, People, Purse, Release
 from parties.keeping.remembered import Memory
+from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
 from protocol.audit.disclosure import Disclosure
 from protocol.crypto.key_agreement import AgreementKey
@@ -39,6 +43,7 @@ from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import SecureSumVariant
+from scenarios.surveys.answering import Sitting, _Attempt
 from scenarios.surveys.enrolment.agreed import Agreed
 from scenarios.surveys.enrolment.joining import Accepted, Joined
 from scenarios.surveys.enrolment.letters import Invitation
@@ -49,6 +54,7 @@ MODULES = (
     "protocol.audit.disclosure",
     "protocol.simulation.setting",
     "protocol.surveys.records",
+    "scenarios.surveys.answering",
     "scenarios.surveys.enrolment.agreed",
     "scenarios.surveys.enrolment.joining",
     "scenarios.surveys.enrolment.letters",
@@ -86,8 +92,17 @@ PUBLIC = {
     "Summed": "a total, as every party is told it",
     "_Planned": "a survey's plan",
     "_Tail": "a law",
+    "Answered": "how an answer went, and what it cost",
+    "Kept": "files of a receipt, and its word",
+    "Opened": "a hash",
+    "Payment": "hashes and an epsilon",
+    "Release": "hashes",
+    "Spent": "epsilons",
+    "Taken": "a hash",
+    "_There": "files of a receipt, and its word",
 }
-"""Classes of which everything is known to the aggregator anyway; messages are too."""
+"""Classes of which everything is known to the aggregator anyway, as messages are, or is a hash or
+the cost of an answer."""
 
 MARK = 0xA7
 SECRET = bytes([MARK]) * 32
@@ -96,7 +111,7 @@ ADDRESS = re.compile(r" object at 0x[0-9a-f]+>")
 
 def modules() -> Iterator[ModuleType]:
     for package in (protocol.sharing, parties):
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(found.name)
     yield from map(importlib.import_module, MODULES)
 
@@ -180,6 +195,35 @@ def machine() -> Machine:
     )
 
 
+def memory() -> Memory:
+    return Memory(GrowingFile(0, Path("heard")), SECRET)
+
+
+def payers() -> Payers:
+    return Payers(np.full(2, MARK, np.uint64))
+
+
+def given() -> Given:
+    return Given(
+        survey=bytes(32),
+        session=bytes(16),
+        party=ANNA,
+        drawn=SECRET,
+        masked=SECRET,
+        place=0,
+        asked=bytes(32),
+        report=SECRET,
+        epsilon=1.0,
+    )
+
+
+def attempt() -> _Attempt:
+    release = Release(survey=bytes(32), session=bytes(32), party=ANNA, drawn=SECRET)
+    return _Attempt(
+        machine(), release, payers(), 1.0, memory(), memory(), print, print, given(), {0: SECRET}
+    )
+
+
 MADE: dict[str, Callable[[], object]] = {
     "Received": lambda: Received(*(np.ones(3, np.bool_),) * 2, OCTETS, OCTETS[:, :, :16]),
     "Hood": hood,
@@ -205,7 +249,24 @@ MADE: dict[str, Callable[[], object]] = {
         identity=Identity(ANNA, SECRET),
     ),
     "Machine": machine,
-    "Memory": lambda: Memory(GrowingFile(0, Path("heard")), SECRET),
+    "Memory": memory,
+    "Payers": payers,
+    "People": lambda: People(SECRET.hex()),
+    "Given": given,
+    "_Attempt": attempt,
+    "Sitting": lambda: Sitting(
+        member=member_named(ANNA),
+        records=RECORDS,
+        account=OpenAccount(_Lines(GrowingFile(0, Path("attempts")), [])),
+        purse=Purse(Path("purse")),
+        payers=payers(),
+        repeat=given(),
+        withstand=0,
+        crowd=0,
+        kept=ExitStack(),
+        attempt=attempt(),
+        paid=(1.0, SECRET),
+    ),
 }
 
 

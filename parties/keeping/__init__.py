@@ -1,1 +1,1 @@
-"""What a member keeps in its folder: secrets, attempts, receipts, answers, and what it spends."""
+"""Keeping in a member's folder: secrets, attempts, receipts, answers, and what it spends."""

@@ -27,7 +27,7 @@ SECRET = "secret"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a member's folder."""
+    """Content of a member's folder."""
 
     folder: Path
     charter: Charter

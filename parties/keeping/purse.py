@@ -81,6 +81,9 @@ class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="peopl
 
     marks: str
 
+    def __repr__(self) -> str:
+        return "<People>"  # A mark is the same wherever a person pays.
+
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paid"):
     """What each of a group has paid for a release, or was about to when the party died.
@@ -108,9 +111,9 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 Line = Opened | People | Payment
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Payers:
-    """Who pays for an answer, and how much at most.
+    """Payers of an answer, and the most that each may spend.
 
     Args:
         marks: of people, (k,) sorted and distinct; None for all who pay from a purse as one.
@@ -125,6 +128,9 @@ class Payers:
 
     def __len__(self) -> int:
         return 1 if self.marks is None else len(self.marks)
+
+    def __repr__(self) -> str:
+        return f"<Payers: {len(self)}>"
 
     def up_to(self, budget: float | None, most: float) -> Payers:
         """The same people, with a budget for a survey."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Protocol, Self
 
@@ -50,7 +51,7 @@ class Keyed(Protocol):
 
 
 class Answers(ABC):
-    """What is asked of an estimate and of what it is made from, with what most answer.
+    """Questions to an estimate and to what it is made from, with the answers of most.
 
     Attributes:
         survey: what was asked.
@@ -106,7 +107,7 @@ class Answers(ABC):
 
     @property
     def calibration(self) -> Calibrated | None:
-        """How it was made to agree with known margins; None if it was not."""
+        """Its calibration to known margins; None if it was not calibrated."""
         return None
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
@@ -374,12 +375,12 @@ def _error_of_mean(cells: Cells, weights: Floats, about: About) -> float | None:
     errors = cells.standard_errors if about == "respondents" else cells.population_errors
     if errors is not None and not errors.any():
         return 0.0
-    flat = weights.reshape(-1)
-    try:
-        if cells.law is None:
-            raise ValueError("without a law there is no covariance")
-        variance = float(flat @ cells.law.covariance(about) @ flat)
-    except ValueError:
+    flat, variance = weights.reshape(-1), None
+    if cells.law is not None:
+        # It may not be known, or have too many cells.
+        with suppress(ValueError):
+            variance = float(flat @ cells.law.covariance(about) @ flat)
+    if variance is None:
         if errors is None or np.count_nonzero(flat) > 1:
             return None
         variance = float(np.sum(np.square(flat * errors.reshape(-1)), where=flat != 0))

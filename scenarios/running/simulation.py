@@ -240,7 +240,7 @@ class Simulation(Generic[V]):
                 record.finish(recorder.checkpoint)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Recorded(Generic[V]):
     """A run on its way, with its record."""
 

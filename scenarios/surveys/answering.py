@@ -310,13 +310,16 @@ class _Attempt(NamedTuple):
     given: Given | None
     words: dict[int, bytes]
 
+    def __repr__(self) -> str:
+        return f"<attempt {self.machine.charter.attempt}>"
+
     @property
     def spent(self) -> float:
         """The epsilon of this answer so far, per respondent; 0 if it was given before."""
         return 0.0 if self.given is not None else self.machine.spent.record
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class Sitting:
     """A party's part in a survey: it opens the attempt that is begun, speaks in it, and settles.
 
@@ -358,6 +361,8 @@ class Sitting:
         Raises:
             PrivacyError, UsageError, OSError: as ``answer_survey``.
         """
+        if self.attempt is not None:
+            raise RuntimeError("an attempt was opened already")
         self.account.check(attempt)
         folder, name = self.member.folder, self.member.identity.name
         charter = self.member.charter.again(attempt)

@@ -1,4 +1,4 @@
-"""How an estimate was made to agree with known margins."""
+"""Calibration of an estimate as a value: its method, margins and fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.estimators.calibration.margins import Margin
 from protocol.randomizers.exact import Floats
 
 Method: TypeAlias = Literal["linear", "post-stratified", "raking"]
-"""How an estimate is made to agree with known margins."""
+"""Methods of calibration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +58,7 @@ class FarShare(NamedTuple):
 
 
 class Calibrated(NamedTuple):
-    """How an estimate was made to agree with known margins.
+    """Calibration of an estimate to known margins.
 
     Attributes:
         method: which of the three.

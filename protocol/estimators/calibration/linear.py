@@ -56,7 +56,7 @@ class LinearCalibration(Residual):
 
     Every table t becomes ``t + C V^-1 (M - m)``: m are the margins as they are estimated and V
     their covariance, C is that of the table with them, and M is what is known. Of reports it is the
-    linear calibration of Deville and Sarndal (Calibrated Estimators in Survey Sampling, JASA 87,
+    linear calibration of Deville and Sarndal (Calibration Estimators in Survey Sampling, JASA 87,
     1992, section 1) with unmixed reports for auxiliary variables: report y has the weight
     ``(1 + (M - m)' V^-1 (h(y) - m)) / n`` with h(y) its scores of the margins' cells. All tables
     agree with the margins and with each other, and are signed.

@@ -288,10 +288,8 @@ def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
     Raises:
         ValueError: how its tables vary together is not known.
     """
-    given, source = (
-        tuple(margins),
-        estimate.source if isinstance(estimate, LinearEstimate) else None,
-    )
+    given = tuple(margins)
+    source = estimate.source if isinstance(estimate, LinearEstimate) else None
     match source:
         case JointReports():
             return VaryingReports(source, given)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import cast
 
 from protocol.audit.audit import Audit
-from protocol.audit.audit import Verdict as Soundness
 from protocol.audit.coalition.finding import CoalitionFinding
 from scenarios.statement.audits.checks import checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.learned import claims, ledger, trail
-from scenarios.statement.audits.of_file import changed
+from scenarios.statement.audits.of_file import changed, on_record
 from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
-from scenarios.statement.statement import Section, State, Statement, Verdict
+from scenarios.statement.statement import Section, Statement, Verdict
 from scenarios.wording.formatting import count, cut, rest
 
 _REASONS = 3
-
-_OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
-    {"sound": "good", "broken": "bad", "unfinished": "open"}
-)
 
 
 class AuditStatement(Statement):
@@ -89,7 +82,7 @@ def statement(judged: Judged) -> AuditStatement:
     return AuditStatement(
         found=found(judged.estimate, estimates),
         verdicts=(
-            _on_record(audit),
+            on_record(audit.verdict, *_of_the_record(audit)),
             on_privacy(
                 audit.passed,
                 alone=judged.alone,
@@ -133,14 +126,6 @@ def _doubt(audit: Audit) -> str:
     if audit.verdict == "broken":
         return "the record is broken, so more may have been told than it holds"
     return "" if audit.finished else "not all of the record could be judged"
-
-
-def _on_record(audit: Audit) -> Verdict:
-    """The verdict on the record."""
-    word, (says, reasons) = audit.verdict, _of_the_record(audit)
-    return Verdict(
-        about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons
-    )
 
 
 def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from scenarios.statement.statement import SO_FAR, Check, State
+from scenarios.statement.statement import SO_FAR, Check, State, Verdict
 from scenarios.wording.formatting import count, cut, moment, some
 
 if TYPE_CHECKING:
-    from protocol.audit.audit import Verdict
+    from protocol.audit.audit import Verdict as Soundness
     from protocol.transcript.verification import Published, Verification
 
 Answer: TypeAlias = tuple[State, str]
@@ -71,7 +71,25 @@ def changed(verification: Verification) -> str | None:
     return f"The file was changed after it was recorded, or recorded wrongly{first}."
 
 
-def verdict_of_file(verification: Verification) -> tuple[Verdict, str]:
+_OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
+    {"sound": "good", "broken": "bad", "unfinished": "open"}
+)
+
+
+def on_record(word: Soundness, says: str, reasons: tuple[str, ...]) -> Verdict:
+    """The verdict on the record, by the file alone or by an audit.
+
+    Args:
+        word: the verdict.
+        says: why, in a sentence.
+        reasons: what a reader has to know beside it, in sentences.
+    """
+    return Verdict(
+        about="Record", word=word, state=_OF_THE_RECORD[word], says=says, reasons=reasons
+    )
+
+
+def verdict_of_file(verification: Verification) -> tuple[Soundness, str]:
     """What verifying comes to: the verdict on the file alone, and why in a sentence."""
     if verification.intact:
         if verification.compared:

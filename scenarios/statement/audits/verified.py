@@ -6,8 +6,8 @@ from typing import Any
 
 from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
-from scenarios.statement.audits.of_file import checks_of_file, verdict_of_file
-from scenarios.statement.statement import Fact, State, Statement, Verdict
+from scenarios.statement.audits.of_file import checks_of_file, on_record, verdict_of_file
+from scenarios.statement.statement import Fact, Statement
 from scenarios.wording.formatting import count
 
 FAULTS = 50
@@ -17,7 +17,6 @@ FAULTS = 50
 def state_verified(verification: Verification) -> Statement:
     """The verdict on a file, and every fault."""
     word, says = verdict_of_file(verification)
-    state: State = "good" if word == "sound" else "bad" if word == "broken" else "open"
     faults = [f"fault: {fault}" for fault in verification.faults[:FAULTS]]
     more = len(verification.faults) - FAULTS + verification.faults_left_out
     if more > 0:
@@ -36,9 +35,7 @@ def state_verified(verification: Verification) -> Statement:
             Fact("digest" if whole else "digest of what was read", digest),
         )
     return Statement(
-        verdicts=(
-            Verdict(about="Record", word=word, state=state, says=says, reasons=tuple(faults)),
-        ),
+        verdicts=(on_record(word, says, tuple(faults)),),
         facts=facts,
         checks=checks_of_file(verification),
         values=verification_values(verification),
