@@ -114,3 +114,7 @@ class TranscriptError(ProtocolError):
 
 class UsageError(Exception):
     """Bad input from a person: the message says what was wrong, where, and what was expected."""
+
+
+class UnopenedError(TranscriptError):
+    """A file cannot be unpacked, so nobody can tell what is in it."""

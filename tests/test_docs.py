@@ -20,12 +20,13 @@ import click
 import numpy as np
 import pytest
 
+from parties.keeping import packing
 from protocol.estimators.analysis import Analysis
 from protocol.randomizers import matrix
 from protocol.session.terms import MOST_ATTEMPTS
 from protocol.surveys import limits
 from protocol.testing import check_variant
-from protocol.transcript import entries, reader, wrapper
+from protocol.transcript import entries, reader
 from protocol.transcript.entries import Header
 from protocol.variants.reports.oracle import Tallied
 from scenarios import EXECUTORS, Outcome
@@ -383,11 +384,11 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
         [matrix.MAX_SIZE],
         [limits.MAX_RECORDS],
         [limits.MAX_RESPONDENTS],
-        [reader.HEADER_BYTES, reader.HEADER_RATIO],
+        [reader.MAX_HEADER],
         [limits.FREE_VALUES, limits.STORED_PER_VALUE],
         [entries.MAX_BODY],
-        [wrapper.MAX_CONTENT],
-        [limits.FREE_ENTRIES, limits.STORED_PER_ENTRY],
+        [packing.MAX_CONTENT],
+        [packing.FREE_CONTENT, packing.MOST_RATIO],
         [limits.FREE_BYTES, limits.BYTES_PER_STORED],
         [LOADED_BYTES, limits.BYTES_PER_STORED],
     ]

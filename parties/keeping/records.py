@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from parties.keeping.checkpoints import read_checkpoint, write_checkpoint
+from parties.keeping.packing import Packer, Unpacked, whole_length
 from parties.keeping.record_names import (
     RESULT,
     TRANSCRIPT,
@@ -32,13 +33,11 @@ from parties.keeping.writing import (
     sync_folder,
     write_whole,
 )
-from protocol.errors import TranscriptError, UsageError
+from protocol.errors import TranscriptError, UnopenedError, UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import WITHHELD
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.resuming import whole_length
-from protocol.transcript.wrapper import UnopenedError
 
 
 class DamagedError(UsageError):
@@ -62,6 +61,11 @@ class GrowingTranscript(GrowingFile):
         self._final = path
         self._own: tuple[Path, ...] = ()
         self._whole: int | None = None
+        self._packer = Packer()
+
+    def write(self, content: bytes) -> None:
+        """Write what comes next of the transcript."""
+        super().write(self._packer.pack(content))
 
     def keep(self, first: str | None = None) -> None:
         """Keep what is recorded from now on, to be audited if the run fails.
@@ -113,7 +117,11 @@ class GrowingTranscript(GrowingFile):
 
         Raises:
             UsageError: it cannot be read.
+            UnopenedError: it cannot be unpacked.
         """
+        return iter(Unpacked(self._stored()))
+
+    def _stored(self) -> Iterator[bytes]:
         rest = math.inf if self._whole is None else self._whole
         for chunk in chunks_of(self.path):
             yield chunk[: int(min(rest, len(chunk)))]
@@ -128,7 +136,7 @@ class GrowingTranscript(GrowingFile):
             DamagedError: it is damaged, or cannot be read.
         """
         try:
-            self._whole = whole_length(self.chunks)
+            self._whole = whole_length(self._stored)
         except UnopenedError as error:
             raise DamagedError(
                 f"{self.path}: damaged, not cut short: {error}", self.path
@@ -312,7 +320,7 @@ def _why_kept(path: Path, held: ExitStack) -> str | None:
     if not os.fstat(file.fileno()).st_size:
         return None
     try:
-        header = TranscriptReader(chunks_in(file)).header
+        header = TranscriptReader(Unpacked(chunks_in(file))).header
     except TranscriptError:
         return f"{path}: cannot be read, and may be the record of a real survey"
     return f"{path}: is the record of a real survey" if header.seed is None else None
@@ -327,7 +335,7 @@ def _why_checkpoint_kept(path: Path, transcript: Path) -> str | None:
     if not path.stat().st_size:
         return None
     try:
-        header = TranscriptReader(chunks_of(transcript)).header
+        header = TranscriptReader(Unpacked(chunks_of(transcript))).header
         checkpoint = read_checkpoint(path)
         signed = (AGGREGATOR, checkpoint.key) in header.roster
         own = signed and checkpoint.session == header.session

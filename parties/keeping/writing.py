@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from parties.keeping.packing import PACKED
 from protocol.errors import UsageError
 from protocol.transcript.entries import MAGIC
-from protocol.transcript.wrapper import WRAPPED
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of what only its owner may read."""
@@ -156,7 +156,7 @@ def _may_be_transcript(path: Path) -> bool:
     if MAGIC in start:
         return True
     # As much of one as there may be after a crash.
-    short = MAGIC.startswith(start) or WRAPPED.startswith(start) or start.startswith(WRAPPED)
+    short = MAGIC.startswith(start) or PACKED.startswith(start) or start.startswith(PACKED)
     return 0 < len(start) < _START and short
 
 

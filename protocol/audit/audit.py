@@ -109,6 +109,7 @@ def audit(
     chunks: Chunks,
     variant: type[Variant],
     *,
+    code: bytes | None = None,
     observer: PartyId = AGGREGATOR,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
@@ -123,6 +124,7 @@ def audit(
     Args:
         chunks: opens the transcript; it is read twice.
         variant: the variant's class, chosen by the auditor and never by the transcript.
+        code: the SHA-256 of the file that it is in; None for a built-in one.
         observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
         digest: the canonical digest as published elsewhere.
         checkpoint: the aggregator's, as published elsewhere.
@@ -153,6 +155,12 @@ def audit(
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
+    if header.code not in (None, code):
+        found = "no file" if code is None else f"SHA-256 {code.hex()}"
+        agreed = f"the session binds a file with SHA-256 {(header.code or b'').hex()}"
+        findings.append(
+            Finding(f"the variant is of another file than was agreed: {agreed}; {found}")
+        )
     if reading.unread is not None:
         findings.append(reading.unread)
     completeness = reading.completeness.completeness()
@@ -220,6 +228,14 @@ def _disclosed(
     return {own.member: own, **{known.member: known for known in disclosed}}
 
 
+def _of_code(agreed: bytes, given: bytes | None) -> str:
+    found = "in no file" if given is None else f"in one with SHA-256 {given.hex()}"
+    return (
+        "the variant is not the one that was agreed, which is in a file with SHA-256 "
+        f"{agreed.hex()}; this one is {found}"
+    )
+
+
 def _of_record(verification: Verification) -> list[Finding]:
     findings = [
         Finding(str(fault), () if fault.entry is None else (fault.entry,))
@@ -229,9 +245,11 @@ def _of_record(verification: Verification) -> list[Finding]:
         findings.append(Finding(f"could not finish: {verification.unopened}"))
     elif verification.torn or verification.ending is None:
         findings.append(Finding("the record is incomplete: it has no end"))
-    elif not verification.complete:
+    elif not verification.ending.complete:
         reason = verification.ending.reason
         findings.append(Finding(f"the run did not come to its end: {reason}"))
+    elif not verification.complete:
+        findings.append(Finding("the record is incomplete: no checkpoint is of all of it"))
     return findings
 
 

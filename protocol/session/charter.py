@@ -11,7 +11,15 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.estimators.analysis import Analysis
 from protocol.messages import NONCE_BYTES
 from protocol.session.roster import Roster
-from protocol.session.terms import MOST_ATTEMPTS, check_attempt, session_of, survey_id_of, terms_of
+from protocol.session.terms import (
+    NEIGHBOURS,
+    Enrolled,
+    Terms,
+    attempt_at,
+    check_attempt,
+    is_attempt,
+    session_of,
+)
 from protocol.session.variant import Variant, parameters_of
 from protocol.surveys.limits import check_respondents
 from protocol.wire.codec import Codec
@@ -28,6 +36,10 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         nonce: 16 bytes that set this session apart from others of the same terms.
         analysis: what was announced of the analysis; None if nothing was.
         attempt: how many times the aggregator has begun the survey, this time included.
+        code: the SHA-256 of the file that the variant is in; None for a built-in one, or where no
+            file is known.
+        enrolled: how the parties came by their keys, in the roster's order; None if nothing is
+            known of that.
 
     Raises:
         ValueError: more respondents than can be counted, a nonce of another length, an analysis
@@ -39,6 +51,8 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     nonce: bytes = bytes(NONCE_BYTES)
     analysis: Analysis | None = None
     attempt: int = 1
+    code: bytes | None = None
+    enrolled: Enrolled | None = None
 
     def __post_init__(self) -> None:
         if len(self.nonce) != NONCE_BYTES:
@@ -59,24 +73,33 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def terms(self) -> bytes:
         """The hash of all that was agreed but the roster, 32 bytes."""
-        return terms_of(
+        return self.agreed.digest()
+
+    @property
+    def agreed(self) -> Terms:
+        """All that was agreed but the roster, as plain values."""
+        return Terms(
             variant=self.variant.name,
+            code=self.code,
             parameters=parameters_of(self.variant),
             survey=msgspec.to_builtins(self.variant.survey),
             analysis=self.announced,
+            neighbours=NEIGHBOURS,
             nonce=self.nonce,
+            roles=None,
+            enrolled=self.enrolled,
             kinds=self.codec.schemas,
         )
 
     @functools.cached_property
     def survey_id(self) -> bytes:
-        """The survey's id, 32 bytes: it is that of no other terms and no other roster."""
-        return survey_id_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
+        """The survey's id, 32 bytes: that of the session which is its first attempt."""
+        return session_of(terms=self.terms, roster=self.roster.root, members=len(self.roster))
 
     @functools.cached_property
     def session(self) -> bytes:
         """The session's id, 32 bytes: it is that of no other survey and no other attempt."""
-        return session_of(self.survey_id, self.attempt)
+        return attempt_at(self.survey_id, self.attempt)
 
     def again(self, attempt: int) -> Charter:
         """The charter of another attempt at this survey.
@@ -88,8 +111,10 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def attempt_of(self, session: bytes) -> int | None:
         """Which attempt at this survey has this session's id; None if none has."""
-        attempts = range(1, MOST_ATTEMPTS + 1)
-        return next((n for n in attempts if session_of(self.survey_id, n) == session), None)
+        attempt = session[-1] if session else 0
+        if is_attempt(attempt) and attempt_at(self.survey_id, attempt) == session:
+            return attempt
+        return None
 
     @functools.cached_property
     def codec(self) -> Codec:

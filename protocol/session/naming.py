@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -10,7 +10,6 @@ import msgspec
 from protocol.messages import KERNEL_KINDS, NO_ROUND, Closed, Envelope, PartyId
 from protocol.session.closings import counts, leaves_out
 from protocol.session.roles import Topic
-from protocol.wire.schemas import KindSchema
 
 C = TypeVar("C")
 """A checkpoint of the record."""
@@ -52,19 +51,15 @@ class Naming(Generic[C]):
     """What parties have said to the aggregator, and the closings of the waits for it.
 
     Args:
-        kinds: what messages look like: where their round is.
+        rounds: of every kind that has a round, where it is in a body.
         members: how many the roster has.
     """
 
     __slots__ = ("_closings", "_members", "_new", "_rounds", "_said")
 
-    def __init__(self, kinds: Iterable[KindSchema], members: int) -> None:
+    def __init__(self, rounds: Mapping[str, int], members: int) -> None:
         self._members = members
-        self._rounds = {
-            kind.name: [field.name for field in kind.fields].index("round")
-            for kind in kinds
-            if any(field.name == "round" for field in kind.fields)
-        }
+        self._rounds = rounds
         # Of one topic and party the first is what a wait returns.
         self._said: dict[PartyId, dict[Topic, Entered]] = {}
         # By topic: a wait is closed range by range, and others may be awaited later.

@@ -272,6 +272,10 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
             over=self.root,
         )
 
+    def path_of(self, place: int) -> tuple[bytes, ...]:
+        """The inclusion path of the member at a place."""
+        return joint_path(self.levels, [place])
+
     def proof_of(self, place: int) -> tuple[bytes, ...]:
         """What proves the aggregator and the member at a place to be on the roster."""
         return joint_path(self.levels, (0, place))

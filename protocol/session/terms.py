@@ -4,64 +4,91 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from protocol.wire.schemas import KindSchema
-
-SESSION_PURPOSE = b"sottovoce session 2\0"
-"""What is hashed to the id of a survey's first attempt begins with it."""
-
-ATTEMPT_PURPOSE = b"sottovoce attempt 1\0"
-"""What is hashed to the id of a later attempt begins with it."""
+SESSION_PURPOSE = b"sottovoce session 3\0"
+"""What is hashed to a session's id begins with it."""
 
 MOST_ATTEMPTS = 100
 """The most attempts at one survey: folders of parties and witnesses hold something of each."""
 
+NEIGHBOURS = (
+    "one respondent's whole record is replaced; who takes part, how many respondents each party "
+    "has, and when anybody speaks are public"
+)
+"""What epsilon is about, in every survey."""
+
+Enrolled = tuple[tuple[str, int], ...]
+"""How parties came by their keys, in the roster's order: so many in this way, then in that."""
+
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-def terms_of(
-    *,
-    variant: str,
-    parameters: Mapping[str, Any],
-    survey: Mapping[str, Any],
-    analysis: Mapping[str, Any] | None,
-    nonce: bytes,
-    kinds: Sequence[KindSchema],
-) -> bytes:
-    """The hash of what was agreed, 32 bytes: all that a header says of it but the roster.
+class Terms(NamedTuple):
+    """All that was agreed but the roster, as plain values.
 
-    Raises:
-        TypeError, ValueError, OverflowError, RecursionError, MsgspecError: a value that msgpack
-            cannot carry.
+    Args:
+        variant: the protocol's name.
+        code: the SHA-256 of the file that the protocol is in; None for a built-in one.
+        parameters: its public parameters.
+        survey: what is asked.
+        analysis: what was announced of it; None if nothing was.
+        neighbours: what epsilon is about.
+        nonce: sets the survey apart from others of the same terms.
+        roles: the services at the first places after the aggregator; None without any.
+        enrolled: how the others came by their keys; None if nothing shows it.
+        kinds: what messages look like.
     """
-    terms = (variant, parameters, survey, analysis, nonce, kinds)
-    return hashlib.sha256(_encode(terms)).digest()
+
+    variant: str
+    code: bytes | None
+    parameters: Mapping[str, Any]
+    survey: Mapping[str, Any]
+    analysis: Mapping[str, Any] | None
+    neighbours: str
+    nonce: bytes
+    roles: tuple[str, ...] | None
+    enrolled: Enrolled | None
+    kinds: Sequence[Any]
+
+    def digest(self) -> bytes:
+        """Their hash, 32 bytes.
+
+        Raises:
+            TypeError, ValueError, OverflowError, RecursionError, MsgspecError: a value that
+                msgpack cannot carry.
+        """
+        return hashlib.sha256(_encode(tuple(self))).digest()
 
 
-def survey_id_of(*, terms: bytes, roster: bytes, members: int) -> bytes:
-    """The id of a survey, 32 bytes: that of the session which is its first attempt.
+def session_of(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:
+    """The id of the session that is an attempt at a survey, 32 bytes.
+
+    The first attempt's stands for the survey itself.
 
     Args:
         terms: their hash.
         roster: the root of the roster's tree.
         members: how many the roster has, the aggregator included.
+        attempt: how many times the aggregator has begun the survey, this time included.
+
+    Raises:
+        ValueError: the attempt is not from 1 to ``MOST_ATTEMPTS``.
     """
-    return hashlib.sha256(SESSION_PURPOSE + _encode((terms, roster, members))).digest()
+    first = hashlib.sha256(SESSION_PURPOSE + _encode((terms, roster, members))).digest()
+    return attempt_at(first, attempt)
 
 
-def session_of(survey_id: bytes, attempt: int) -> bytes:
-    """The id of the session that is an attempt at a survey, 32 bytes.
+def attempt_at(session: bytes, attempt: int) -> bytes:
+    """The session that is another attempt at a session's survey.
 
     Raises:
         ValueError: the attempt is not from 1 to ``MOST_ATTEMPTS``.
     """
     check_attempt(attempt)
-    if attempt == 1:
-        return survey_id
-    return hashlib.sha256(ATTEMPT_PURPOSE + _encode((survey_id, attempt))).digest()
+    return session[:-1] + bytes([attempt])
 
 
 def is_attempt(number: int) -> bool:

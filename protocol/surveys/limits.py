@@ -40,13 +40,6 @@ BYTES_PER_STORED = 4
 OVERHEAD = 512
 """The bytes that a held message takes beside its content."""
 
-FREE_ENTRIES = 2**16
-"""The number of entries that any file may have, however short it is."""
-
-STORED_PER_ENTRY = 2
-"""The bytes of the file that allow one further entry."""
-
-
 FREE_VALUES = 2**20 + 2**17
 """The number of values that any header may have, those inside others counted too."""
 

@@ -15,8 +15,6 @@ from protocol.messages import (
     KERNEL_KINDS,
     NAME_CHARACTERS,
     NONCE_BYTES,
-    RECORD,
-    Closed,
     Count,
     Envelope,
     Name,
@@ -26,15 +24,16 @@ from protocol.messages import (
 from protocol.session.roster import check_keys, roster_leaf
 from protocol.session.terms import (
     MOST_ATTEMPTS,
+    NEIGHBOURS,
+    Enrolled,
+    Terms,
     is_attempt,
     session_of,
-    survey_id_of,
-    terms_of,
 )
 from protocol.wire.canonical import canonical
-from protocol.wire.schemas import KindSchema, problem_of, schema_of
+from protocol.wire.schemas import KindSchema
 
-MAGIC = b"sottovoce transcript 2\n"
+MAGIC = b"sottovoce transcript 3\n"
 """What every transcript begins with: name and version of the format."""
 
 EXCERPT_BYTES = 256
@@ -53,9 +52,6 @@ MAX_KINDS = 1024
 MAX_DEPTH = 64
 """How deep the parameters and the survey of a header may be nested."""
 
-_CLOSED = Closed.kind()
-_KERNEL = {kind.kind(): schema_of(kind, {}, max_bytes=MAX_BODY).fields for kind in KERNEL_KINDS}
-_DIGEST_VERSION = 2
 _MALFORMED = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
@@ -66,20 +62,48 @@ WITHHELD: Literal["withheld"] = "withheld"
 """In the place of a seed that is kept out of the record."""
 
 
+class DeclaredKind(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A kind of message that may occur.
+
+    Args:
+        name: the kind's.
+        max_bytes: the most bytes of a body.
+        fields: what is in one, in plain values (``protocol.wire.schemas``).
+    """
+
+    name: str
+    max_bytes: int
+    fields: list[Any]
+
+    @property
+    def round(self) -> int | None:
+        """Where the round is in a body; None in a kind without rounds."""
+        names = [field[0] if isinstance(field, list) and field else None for field in self.fields]
+        return names.index("round") if "round" in names else None
+
+    @classmethod
+    def of(cls, schema: KindSchema) -> DeclaredKind:
+        """A kind as a header declares it."""
+        return msgspec.msgpack.decode(_encode(schema), type=cls)
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a transcript is about.
 
     Args:
         variant: the variant's name.
+        code: the SHA-256 of the file that it is in; None for a built-in one.
         parameters: its public parameters, as plain values.
         survey: the survey, as plain values.
         analysis: what was announced of the analysis, as plain values; None if nothing was.
+        neighbours: what epsilon is about; ``NEIGHBOURS``.
         nonce: 16 bytes that set the survey apart from others of the same terms.
+        roles: the services at the first places after the aggregator; None without any.
+        enrolled: how the others came by their keys; None if nothing shows it.
         attempt: how many times the aggregator has begun the survey, this time included.
         session: the session's id, which follows from the above, the roster and the kinds.
         roster: (id, public key of 32 bytes) of each member, the aggregator first.
-        kinds: every kind of message that may occur, the kernel's included, and what it looks like.
-        recording: what is recorded; ``"full"`` is everything.
+        kinds: every kind of message that may occur, the kernel's included.
         seed: the simulation's, below 2**64; a transcript with a seed protects nobody. ``WITHHELD``
             where it is kept out: whoever has it can undo every randomization.
         transport: what carried the messages.
@@ -87,15 +111,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     variant: str
+    code: Hash | None
     parameters: dict[str, Any]
     survey: dict[str, Any]
     analysis: dict[str, Any] | None
+    neighbours: str
     nonce: bytes
+    roles: tuple[str, ...] | None
+    enrolled: Enrolled | None
     attempt: int
     session: bytes
     roster: tuple[tuple[PartyId, bytes], ...]
-    kinds: Annotated[tuple[KindSchema, ...], msgspec.Meta(max_length=MAX_KINDS)]
-    recording: str
+    kinds: Annotated[tuple[DeclaredKind, ...], msgspec.Meta(max_length=MAX_KINDS)]
     seed: int | Literal["withheld"] | None
     transport: str | None
     program: str
@@ -103,19 +130,17 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def terms(self) -> bytes:
         """The hash of what was agreed, 32 bytes (``protocol.session.terms``)."""
-        return terms_of(
-            variant=self.variant,
-            parameters=self.parameters,
-            survey=self.survey,
-            analysis=self.analysis,
-            nonce=self.nonce,
-            kinds=self.kinds,
-        )
+        return Terms(*(getattr(self, name) for name in Terms._fields)).digest()
 
     @property
     def longest(self) -> Mapping[str, int]:
         """The most bytes of a body of each kind."""
         return {kind.name: kind.max_bytes for kind in self.kinds}
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """Where the round is in a body, of every kind that has one."""
+        return {kind.name: kind.round for kind in self.kinds if kind.round is not None}
 
     def __repr__(self) -> str:
         return (
@@ -183,15 +208,11 @@ class Ending(
 
     Args:
         log: the root of the log before this entry.
-        digest: the canonical digest.
-        result: the leaf hash of the envelope that published the result; None if nothing was.
         complete: whether the run came to its end.
         reason: if not, why.
     """
 
     log: Hash
-    digest: Hash
-    result: Hash | None
     complete: bool
     reason: Reason
 
@@ -248,8 +269,8 @@ def decode_header(content: bytes) -> Header:
     # Before re-encoding: keys of mixed types cannot be sorted.
     if not _plain(header):
         raise TranscriptError(
-            "malformed header: parameters, survey or analysis hold more than plain values, "
-            "or are nested too deeply"
+            "malformed header: parameters, survey, analysis or kinds hold more than plain "
+            "values, or are nested too deeply"
         )
     if encode_header(header) != content:
         raise TranscriptError("the header's encoding is not canonical")
@@ -273,11 +294,13 @@ def problems_of(header: Header) -> tuple[str, ...]:
         (all(map(_is_party_id, names)), "a member of the roster has an invalid id"),
         *_keys_problem(header.roster),
         *_kinds_problems(header.kinds),
-        (header.recording == "full", f"unknown recording profile {header.recording!r:.40}"),
+        *_parties_problems(header),
+        (header.neighbours == NEIGHBOURS, f"unknown neighbours {header.neighbours!r:.40}"),
         (not isinstance(header.seed, int) or header.seed >= 0, "a negative seed"),
         (
             _plain(header),
-            "parameters, survey or analysis hold more than plain values, or are nested too deeply",
+            "parameters, survey, analysis or kinds hold more than plain values, or are nested too "
+            "deeply",
         ),
     )
     problems = tuple(problem for sound, problem in checks if not sound)
@@ -293,12 +316,24 @@ def expected_session(header: Header) -> bytes:
         ValueError: the attempt is out of range.
     """
     root = root_of(roster_leaf(name, key) for name, key in header.roster)
-    survey = survey_id_of(terms=header.terms, roster=root, members=len(header.roster))
-    return session_of(survey, header.attempt)
+    return session_of(
+        terms=header.terms, roster=root, members=len(header.roster), attempt=header.attempt
+    )
 
 
 def _plain(header: Header) -> bool:
-    return all(map(_is_plain, (header.parameters, header.survey, header.analysis)))
+    described = (kind.fields for kind in header.kinds)
+    return all(map(_is_plain, (header.parameters, header.survey, header.analysis, *described)))
+
+
+def _parties_problems(header: Header) -> Iterator[tuple[bool, str]]:
+    parties, roles, enrolled = len(header.roster) - 1, header.roles, header.enrolled
+    if roles is not None:
+        yield 0 < len(roles) <= parties, f"{len(roles)} roles for {parties} members"
+    if enrolled is not None:
+        numbers = [number for _, number in enrolled]
+        fits = all(number > 0 for number in numbers) and sum(numbers) == parties
+        yield fits, f"it is said of {sum(numbers)} of {parties} members how they were enrolled"
 
 
 def _keys_problem(members: tuple[tuple[PartyId, bytes], ...]) -> Iterator[tuple[bool, str]]:
@@ -308,18 +343,14 @@ def _keys_problem(members: tuple[tuple[PartyId, bytes], ...]) -> Iterator[tuple[
         yield False, str(error)
 
 
-def _kinds_problems(kinds: tuple[KindSchema, ...]) -> Iterator[tuple[bool, str]]:
-    found = {kind.name: kind for kind in kinds}
-    yield len(found) == len(kinds), "a kind occurs twice"
-    for name, fields in _KERNEL.items():
-        fits = name in found and found[name].fields == fields
-        yield fits, f"kind {name!r} is missing or has other fields than it must have"
+def _kinds_problems(kinds: tuple[DeclaredKind, ...]) -> Iterator[tuple[bool, str]]:
+    names = {kind.name for kind in kinds}
+    yield len(names) == len(kinds), "a kind occurs twice"
+    for message in KERNEL_KINDS:
+        yield message.kind() in names, f"kind {message.kind()!r} is missing"
     for kind in kinds:
         cap = f"kind {kind.name!r:.80} of at most {kind.max_bytes} bytes: out of range"
         yield 0 < kind.max_bytes <= MAX_BODY, cap
-        problem = problem_of(kind)
-        if problem is not None:
-            yield False, problem
 
 
 def _is_party_id(name: str) -> bool:
@@ -366,29 +397,22 @@ class CanonicalDigest:
     It is the RFC 9162 root over the header's leaf and, in roster order, (sender, count, root) of
     every member, where root is that of the member's own tree of encoded envelopes in order of seq.
     The header's leaf binds the session, and with it all that was agreed, and the seed (so that a
-    simulation cannot pass for a survey); not the transport, the program or the recording.
+    simulation cannot pass for a survey); not the transport or the program.
 
     Attributes:
         trees: each member's tree of its encoded envelopes.
-        result: the leaf hash of the aggregator's last envelope, if that goes to the record and is
-            not a closing: it publishes the result.
     """
 
-    __slots__ = ("_leaf", "_order", "result", "trees")
+    __slots__ = ("_leaf", "_order", "trees")
 
     def __init__(self, header: Header) -> None:
-        self._leaf = _encode((_DIGEST_VERSION, header.session, header.seed))
+        self._leaf = _encode((header.session, header.seed))
         self._order = tuple(name for name, _ in header.roster)
         self.trees: dict[str, Tree] = {name: Tree() for name in self._order}
-        self.result: bytes | None = None
 
     def add(self, envelope: Envelope, encoded: bytes) -> bytes:
         """Take a member's next envelope; returns its leaf hash."""
-        hashed = self.trees[envelope.sender].append(encoded)
-        if envelope.sender == AGGREGATOR:
-            result = envelope.recipient == RECORD and envelope.kind != _CLOSED
-            self.result = hashed if result else None
-        return hashed
+        return self.trees[envelope.sender].append(encoded)
 
     def digest(self) -> bytes:
         """The digest of what has been appended so far, 32 bytes."""

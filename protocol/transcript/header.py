@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections import Counter
+from typing import Literal
 
 import msgspec
 
@@ -10,8 +11,9 @@ from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.analysis import Analysis
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
-from protocol.session.variant import Variant, build, parameters_of
-from protocol.transcript.entries import Header
+from protocol.session.terms import NEIGHBOURS
+from protocol.session.variant import Variant, build
+from protocol.transcript.entries import DeclaredKind, Header
 
 
 def charter_of(header: Header, variant: type[Variant]) -> Charter:
@@ -37,9 +39,11 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
             nonce=header.nonce,
             analysis=_analysis_of(header),
             attempt=header.attempt,
+            code=header.code,
+            enrolled=header.enrolled,
         )
         # Made here, for hostile parameters may not fit together.
-        codec = charter.codec
+        kinds = declared_kinds(charter)
         charter.variant.claims()
     except SurveyError:
         raise
@@ -49,8 +53,12 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         # A variant of a user's own may not have reckoned with anybody's parameters.
         why = f"{type(error).__name__}: {error}"
         raise SurveyError(f"invalid header: variant {variant.name!r} fails: {why}") from error
-    if codec.schemas != header.kinds:
-        different = sorted({kind.name for kind in {*codec.schemas} ^ {*header.kinds}})
+    if header.roles is not None or header.neighbours != NEIGHBOURS:
+        raise SurveyError("the header has roles or neighbours that this program does not know")
+    if kinds != header.kinds:
+        pairs = ((kind.name, str(kind)) for kind in (*kinds, *header.kinds))
+        counts = Counter(pairs)
+        different = sorted({name for (name, _), times in counts.items() if times == 1})
         raise SurveyError(
             f"the header describes other kinds of message than variant {variant.name!r} has: "
             f"{', '.join(different) or 'another order'}"
@@ -67,6 +75,11 @@ def _analysis_of(header: Header) -> Analysis | None:
     return None if header.analysis is None else msgspec.convert(header.analysis, Analysis)
 
 
+def declared_kinds(charter: Charter) -> tuple[DeclaredKind, ...]:
+    """The kinds of message of a survey, as a header declares them."""
+    return tuple(map(DeclaredKind.of, charter.codec.schemas))
+
+
 def header_of(
     charter: Charter,
     *,
@@ -75,18 +88,12 @@ def header_of(
     program: str = "",
 ) -> Header:
     """The header of a transcript of this survey."""
-    survey: dict[str, Any] = msgspec.to_builtins(charter.variant.survey)
+    agreed = charter.agreed._replace(kinds=declared_kinds(charter))
     return Header(
-        variant=charter.variant.name,
-        parameters=parameters_of(charter.variant),
-        survey=survey,
-        analysis=charter.announced,
-        nonce=charter.nonce,
+        **agreed._asdict(),
         attempt=charter.attempt,
         session=charter.session,
         roster=charter.roster.members,
-        kinds=charter.codec.schemas,
-        recording="full",
         seed=seed,
         transport=transport,
         program=program,

@@ -6,11 +6,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from protocol.errors import TranscriptError
+from protocol.errors import TranscriptError, UnopenedError
 from protocol.surveys.limits import (
-    FREE_ENTRIES,
     FREE_VALUES,
-    STORED_PER_ENTRY,
     STORED_PER_VALUE,
     TooMuchError,
 )
@@ -25,7 +23,6 @@ from protocol.transcript.entries import (
     decode_item,
 )
 from protocol.transcript.log import LOG_SECRET_BYTES
-from protocol.transcript.wrapper import UnopenedError, Unwrapped
 from protocol.wire.msgpack_values import has_more_values
 
 RULES = (
@@ -55,13 +52,6 @@ RULES = (
 ENTRY_SLACK = 1 << 16
 """Maximum size of an entry beyond its body, in bytes."""
 
-HEADER_BYTES = 1 << 22
-"""The size that any header may have, in bytes, however short the file is."""
-
-HEADER_RATIO = 8
-"""How many times the bytes of the file so far a longer header may have: keys cannot be compressed,
-so a roster hardly shrinks."""
-
 MAX_HEADER = 1 << 26
 """Maximum size of a header, in bytes."""
 
@@ -73,8 +63,11 @@ _START_BYTES = len(MAGIC) + LOG_SECRET_BYTES
 class Fault:
     """Where a transcript breaks a rule.
 
-    ``rule`` is one of ``RULES``, ``offset`` the byte of the unwrapped file at which the record
-    begins, ``entry`` the index of the entry, from 0; None where there is no such place.
+    Args:
+        rule: one of ``RULES``.
+        message: what is wrong.
+        offset: the byte of the file at which the record begins, if there is such a place.
+        entry: the index of the entry, from 0, if there is one.
     """
 
     rule: str
@@ -103,9 +96,10 @@ class Records:
     Attributes:
         secret: the secret of the log's salts, once the first record has been read.
         limit: the longest record allowed, in bytes.
-        offset: where in the unwrapped file the last record begins.
-        torn: the file ends inside a frame, or inside a record or what comes before the first one.
-        unopened: why the wrapper could not be opened.
+        offset: where in the file the last record begins.
+        stored: how many bytes of the file have been read.
+        torn: the file ends inside a record or before the first one.
+        unopened: why what is in the file could not be had.
         fault: the damage at which reading stopped.
     """
 
@@ -116,28 +110,13 @@ class Records:
         self.torn = False
         self.unopened: UnopenedError | None = None
         self.fault: Fault | None = None
-        self._file = Unwrapped(chunks)
-        self._parts = iter(self._file)
+        self.stored = 0
+        self._parts = iter([chunks] if isinstance(chunks, bytes) else chunks)
         self._held = b""
-        self._opened = 0
-        self._headed = False
         self._records = self._read()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._records
-
-    @property
-    def stored(self) -> int:
-        """How many bytes of the file have been read."""
-        return self._file.stored
-
-    @property
-    def most_entries(self) -> int:
-        """How many entries a file may have up to here; an honest one has far fewer.
-
-        Entries that are all alike take no room in a file, but somebody who counts them does.
-        """
-        return FREE_ENTRIES + self.stored // STORED_PER_ENTRY
 
     def header(self, content: bytes) -> Header:
         """The header that the first record holds; the next ones may be as long as it allows.
@@ -163,8 +142,7 @@ class Records:
         before = -1
         while before < len(self._held) < _START_BYTES:
             before = len(self._held)
-            if not self._fill(before + 1):
-                return
+            self._fill(before + 1)
             found = self._held[: len(MAGIC)]
             if not MAGIC.startswith(found):
                 message = f"the file begins with {found!r}, expected {MAGIC!r}"
@@ -179,8 +157,7 @@ class Records:
             held = self._held
             if len(held) - at < _U32.size:
                 self._held, at = held[at:], 0
-                if not self._fill(_U32.size):
-                    return
+                self._fill(_U32.size)
                 held = self._held
                 if len(held) < _U32.size:
                     break
@@ -192,19 +169,17 @@ class Records:
                 return
             if end > len(held):
                 self._held, end, at = held[at:], end - at, 0
-                if not self._fill(end):
-                    return
+                self._fill(end)
                 held = self._held
                 if end > len(held):
                     break
-            self._headed = True
             yield held[at + _U32.size : end]
             place += end - at
             at = end
-        self.torn = self._file.torn or bool(self._held)
+        self.torn = bool(self._held)
 
-    def _fill(self, size: int) -> bool:
-        """Hold at least so many bytes, if there are; False if a header takes more than it may."""
+    def _fill(self, size: int) -> None:
+        """Hold at least so many bytes, if there are."""
         parts, held = [self._held], len(self._held)
         while held < size:
             part = next(self._parts, None)
@@ -212,14 +187,8 @@ class Records:
                 break
             parts.append(part)
             held += len(part)
-            self._opened += len(part)
-            most = max(HEADER_BYTES, HEADER_RATIO * self.stored)
-            if self._opened > most and not self._headed:
-                message = f"a header of more than {most} B in a file of {self.stored} B so far"
-                self.fault = Fault("length", message, self.offset)
-                return False
+            self.stored += len(part)
         self._held = b"".join(parts)
-        return True
 
 
 def longest_entry(header: Header) -> int:
@@ -238,7 +207,7 @@ class TranscriptReader:
 
     Attributes:
         header: what the transcript is about.
-        fault: the damage, or the wrapper, at which reading stopped.
+        fault: the damage at which reading stopped.
         ending: the last entry, once all before have been read.
         notes: the checkpoints read so far.
 
@@ -276,7 +245,7 @@ class TranscriptReader:
 
     @property
     def unopened(self) -> UnopenedError | None:
-        """Why the wrapper could not be opened, as far as has been read."""
+        """Why what is in the file could not be had, as far as has been read."""
         return self._records.unopened
 
     def _read_header(self) -> Header:
@@ -290,16 +259,12 @@ class TranscriptReader:
         raise TranscriptError("the file ends before its header does", offset=records.stored)
 
     def _read_entries(self) -> Iterator[Entry]:
-        records, index, most = self._records, 0, 0
+        records, index = self._records, 0
         for content in self._items:
             try:
                 item = decode_item(content)
                 if self.ending is not None and not isinstance(item, Checkpoint):
                     raise TranscriptError("an entry after the last one")
-                if (taken := index + len(self.notes)) >= most:
-                    most = records.most_entries
-                if taken >= most:
-                    raise TranscriptError("more entries than allowed for a file of this length")
             except TranscriptError as error:
                 self.fault = Fault("entries", str(error), records.offset, index)
                 return
@@ -313,5 +278,5 @@ class TranscriptReader:
                     index += 1
         self.fault = records.fault
         if records.unopened is not None:
-            message = f"the wrapper cannot be opened: {records.unopened}"
+            message = f"it cannot be unpacked: {records.unopened}"
             self.fault = Fault("entries", message, records.offset)

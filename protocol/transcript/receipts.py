@@ -36,14 +36,14 @@ from protocol.session.closings import counts, leaves_out
 from protocol.session.heads import SaidHead, head_of, head_statement
 from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
-from protocol.session.terms import is_attempt, session_of, survey_id_of
+from protocol.session.terms import is_attempt, session_of
 from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Sent, decode_item, encode_item
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope, encode_envelope
 
-MAGIC = b"sottovoce receipt 3\n"
+MAGIC = b"sottovoce receipt 4\n"
 """The first line of every receipt: name and version of the format."""
 
 Word: TypeAlias = Literal["counted", "late", "not yet known"]
@@ -117,19 +117,6 @@ class Shown(
         return self.item.envelope if isinstance(self.item, Sent) else b""
 
 
-class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A report, and the closing of the aggregator that counted its sender."""
-
-    report: Shown
-    closing: Shown
-
-    @property
-    def topic(self) -> Topic | None:
-        """The kind and round that the closing is of; None if it is not a closing."""
-        closed = closed_of(self.closing.envelope)
-        return None if closed is None else (closed.of, closed.round)
-
-
 ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]
 """A proof in a tree whose leaves can be numbered."""
 
@@ -160,37 +147,52 @@ class EarlierCheckpoint(msgspec.Struct, frozen=True, array_like=True, forbid_unk
         )
 
 
-class Late(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A report that came after the wait for it was over.
+class Counted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A report, and the closing of the aggregator that names its sender.
 
     Args:
         report: the report.
-        closing: the closing that awaited its sender and left it out, in the log of ``before``.
-        before: a checkpoint with the closing and without the report.
+        closing: the closing that counted its sender.
+        path: with a head, the inclusion path of the report's envelope in the tree that it signs.
     """
 
     report: Shown
     closing: Shown
-    before: EarlierCheckpoint
+    path: ProofPath
 
     @property
     def topic(self) -> Topic | None:
         """The kind and round that the closing is of; None if it is not a closing."""
-        return Counted(self.report, self.closing).topic
+        closed = closed_of(self.closing.envelope)
+        return None if closed is None else (closed.of, closed.round)
+
+
+class Late(Counted, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A report that came after the wait for it was over.
+
+    The closing awaited its sender and left it out; it is in the log of ``before``.
+
+    Args:
+        before: a checkpoint with the closing and without the report.
+    """
+
+    before: EarlierCheckpoint
 
 
 class SignedHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A party's signature of all it has said and heard; the root of what it said is computed.
+    """A party's signature of all it has said and heard.
 
     Args:
         count: how many envelopes it has said.
+        said: the root of their tree.
         heard: the root of what it has heard.
         signature: its own (``protocol.session.heads``).
     """
 
     count: Count
+    said: Hash
     heard: Hash
-    signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+    signature: Signature
 
 
 class Receipt(
@@ -214,8 +216,6 @@ class Receipt(
         waiting: how many more reports it has made, by the receipt's maker; ``counted`` and
             ``late`` say nothing of them.
         head: its signature of all it said; None without one.
-        path: with a head, the joint path of the reports' envelopes in the tree that it signs;
-            without reports, the root of that tree.
         ended: the entry of the head; None in a receipt that shows reports alone.
     """
 
@@ -230,7 +230,6 @@ class Receipt(
     late: tuple[Late, ...]
     waiting: Count
     head: SignedHead | None
-    path: tuple[Hash, ...]
     ended: Shown | None = None
 
     def __repr__(self) -> str:
@@ -255,8 +254,7 @@ class Receipt(
         root = joint_root({self.place: leaf}, count=self.members, path=self.roster)
         if root is None or not is_attempt(self.attempt):
             return b""
-        survey = survey_id_of(terms=self.terms, roster=root, members=self.members)
-        return session_of(survey, self.attempt)
+        return session_of(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -373,6 +371,8 @@ def receipt_for(
     ]
     # Each once: one that is named twice is not a problem less.
     known = {named.seq for named, _ in shown}
+    levels = levels_of([*map(leaf_hash, said)])
+    paths = {seq: joint_path(levels, [seq]) for seq in known}
     sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
     receipt = Receipt(
         party=envelope.sender,
@@ -383,16 +383,17 @@ def receipt_for(
         terms=charter.terms,
         attempt=charter.attempt,
         counted=tuple(
-            Counted(report, named.closing) for named, report in shown if named.before is None
+            Counted(report, named.closing, paths[named.seq])
+            for named, report in shown
+            if named.before is None
         ),
         late=tuple(
-            Late(report, named.closing, named.before)
+            Late(report, named.closing, paths[named.seq], named.before)
             for named, report in shown
             if named.before is not None
         ),
         waiting=len(own.keys() - known),
-        head=SignedHead(envelope.seq, head.heard, head.signature),
-        path=joint_path(levels_of([*map(leaf_hash, said)]), known) if known else (head.said,),
+        head=SignedHead(envelope.seq, head.said, head.heard, head.signature),
         ended=Shown(index=given.index, salt=given.salt, content=sent, path=given.path),
     )
     checkpoint = SignedCheckpoint(
@@ -472,7 +473,7 @@ def _is_counted(receipt: Receipt, counted: Counted) -> bool:
     )
 
 
-def _closed_for(receipt: Receipt, shown: Counted | Late) -> Closed | None:
+def _closed_for(receipt: Receipt, shown: Counted) -> Closed | None:
     """What a closing says, if it is of the kind of a report that is the party's; else None."""
     report, closed = shown.report.envelope, closed_of(shown.closing.envelope)
     if (
@@ -528,21 +529,24 @@ def _late_checks(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[tuple[
 
 def _head_holds(receipt: Receipt, session: bytes) -> bool:
     """The party's signature, and that the reports are among what it has signed."""
-    head, reports = receipt.head, receipt.reports
+    head, shown = receipt.head, (*receipt.counted, *receipt.late)
     if head is None:
-        return not receipt.path
-    leaves = {r.envelope.seq: leaf_hash(r.encoded) for r in reports if r.envelope is not None}
-    if leaves:
-        said = joint_root(leaves, count=head.count, path=receipt.path)
-    else:
-        said = receipt.path[0] if len(receipt.path) == 1 else None
-    if said is None or len(leaves) != len(reports):
-        return False
+        return not any(each.path for each in shown)
+    for each in shown:
+        envelope = each.report.envelope
+        if envelope is None or not is_included(
+            each.report.encoded,
+            index=envelope.seq,
+            count=head.count,
+            path=each.path,
+            root=head.said,
+        ):
+            return False
     statement = head_statement(
         session=session,
         sender=receipt.party,
         count=head.count,
-        said=said,
+        said=head.said,
         heard=head.heard,
     )
     return is_signature(head.signature, statement, key=receipt.key)

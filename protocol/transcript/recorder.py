@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from protocol.crypto.merkle import joint_path
 from protocol.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from protocol.messages import (
     AGGREGATOR,
@@ -51,7 +50,6 @@ from protocol.transcript.receipts import (
     closed_of,
 )
 from protocol.transcript.spoken import NOBODY, Spoken, Words
-from protocol.transcript.wrapper import Wrapper
 from protocol.wire.codec import decode_envelope, encode_envelope
 
 BLOCK_ENTRIES = 4096
@@ -148,23 +146,20 @@ class Recorder:
         self._acknowledging = acknowledging
         # Of parties whose heads have come since the last acknowledgement: the leaf, and when.
         self._heads: dict[PartyId, tuple[int, int]] = {}
-        self._naming: Naming[SignedCheckpoint] = Naming(header.kinds, len(header.roster))
-        self._wrapper = Wrapper()
+        self._naming: Naming[SignedCheckpoint] = Naming(header.rounds, len(header.roster))
         # What waits to be written, and its bytes.
         self._held: list[bytes] = []
         self._bytes = 0
         self._open = not resumed
         self.ended = False
-        self._digest: bytes | None = None
         # Whether what was recorded last is to be followed by a checkpoint: the header is.
         self._unsigned = True
         self.checkpoint: SignedCheckpoint | None = None
         self._log.add(encoded)
         if resumed:
             return
-        # By itself, so that it stands at the start of the file as it is.
-        start = start_of(secret)
-        self._write(start + self._wrapper.wrap(_U32.pack(len(encoded)) + encoded))
+        self._write(MAGIC + secret)
+        self._write(_U32.pack(len(encoded)) + encoded)
         if signer is not None:
             self._check_in(signer)
             self.flush()
@@ -312,7 +307,7 @@ class Recorder:
             framed = [part for held in self._held for part in (_U32.pack(len(held)), held)]
             self._held.clear()
             self._bytes = 0
-            self._write(self._wrapper.wrap(b"".join(framed)))
+            self._write(b"".join(framed))
 
     def acknowledge(self) -> dict[PartyId, Acknowledgement]:
         """Acknowledge the heads that have come since the last time, under one checkpoint.
@@ -340,7 +335,7 @@ class Recorder:
                     at=at,
                     salt=salt,
                     path=path,
-                    roster=joint_path(self._roster.levels, [place]),
+                    roster=self._roster.path_of(place),
                     named=self._named(party, place),
                 )
         return made
@@ -399,7 +394,7 @@ class Recorder:
 
     def digest(self) -> bytes:
         """The canonical digest of what has been sent so far, 32 bytes."""
-        return self._canonical.digest() if self._digest is None else self._digest
+        return self._canonical.digest()
 
     def close(self, complete: bool = True, reason: str = "") -> bytes:
         """Write the last entry and its checkpoint; nothing can be recorded afterwards.
@@ -416,11 +411,8 @@ class Recorder:
         """
         self._check_open()
         self.flush()
-        digest = self.digest()
         ending = Ending(
             log=self._log.root(),
-            digest=digest,
-            result=self._canonical.result,
             complete=complete,
             reason=_clean(reason)[:REASON_CHARACTERS],
         )
@@ -432,8 +424,7 @@ class Recorder:
         self.flush()
         self._open = False
         self.ended = True
-        self._digest = digest
-        return digest
+        return self._canonical.digest()
 
     def _check_sent(self, envelope: Envelope) -> None:
         sender = envelope.sender
@@ -515,7 +506,7 @@ class Recorder:
             case Hindered():
                 self._check_hindered(item)
             case Ending():
-                if (item.log, item.digest) != (self._log.root(), self.digest()):
+                if item.log != self._log.root():
                     raise TranscriptError("the last entry is not of what is on record")
                 self.ended = True
         self._unsigned = isinstance(item, Ending)
@@ -548,18 +539,13 @@ class Recorder:
         self._held.append(encoded)
         self._bytes += _U32.size + len(encoded)
 
-    def _write(self, wrapped: bytes) -> None:
+    def _write(self, content: bytes) -> None:
         try:
-            self._sink(wrapped)
+            self._sink(content)
         except BaseException:
             # Nobody knows how much of it was written: nothing may follow.
             self._open = False
             raise
-
-
-def start_of(secret: bytes) -> bytes:
-    """What the file of a record begins with whose log has this secret, of 32 bytes."""
-    return Wrapper().wrap(MAGIC + secret)
 
 
 def _is_closing(envelope: Envelope) -> bool:

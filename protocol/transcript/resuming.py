@@ -7,8 +7,7 @@ left, and may come out otherwise.
 from __future__ import annotations
 
 import itertools
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from protocol.crypto.merkle import Tree
@@ -27,7 +26,6 @@ from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Topic, topic_of
 from protocol.transcript.entries import (
-    MAGIC,
     Checkpoint,
     Delivered,
     Departed,
@@ -35,81 +33,12 @@ from protocol.transcript.entries import (
     Refused,
     Sent,
 )
-from protocol.transcript.log import LOG_SECRET_BYTES
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
-from protocol.transcript.wrapper import UnopenedError, Unwrapped
 from protocol.wire.codec import decode_envelope, encode_envelope
-
-SECTOR = 512
-"""The least that a disk writes at once, in bytes: in a frame, zeros begin at a multiple of it."""
 
 _CLOSED = Closed.kind()
 _SECONDS = 1e-6
-_U32 = struct.Struct(">I")
-
-
-def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
-    """How many bytes of a file, from its start, are whole frames that end with a whole record.
-
-    What comes after them is what a crash has left of a write: the beginning of it, and perhaps
-    zeros up to the end of the file in the place of the rest.
-
-    Args:
-        chunks: gives the file's bytes in parts, from the start.
-
-    Raises:
-        UnopenedError: a frame is malformed otherwise, which no crash does.
-    """
-    try:
-        return _whole_length(chunks())
-    except UnopenedError as error:
-        zeros = _zeros_in(chunks(), error.offset or 0)
-        if zeros is None:
-            raise
-    return _whole_length(_beginning(chunks(), zeros))
-
-
-def _zeros_in(chunks: Iterable[bytes], frame: int) -> int | None:
-    """Where the zeros begin that a file ends with, if a crash can have left them.
-
-    Args:
-        frame: where the frame begins that is malformed. They begin there, or at a sector in it.
-    """
-    length = written = 0
-    for chunk in chunks:
-        nonzero = len(chunk.rstrip(b"\0"))
-        written = length + nonzero if nonzero else written
-        length += len(chunk)
-    begin = frame if written <= frame else -(-written // SECTOR) * SECTOR
-    return begin if begin < length else None
-
-
-def _beginning(chunks: Iterable[bytes], length: int) -> Iterator[bytes]:
-    for chunk in chunks:
-        yield chunk[:length]
-        length -= len(chunk)
-        if length <= 0:
-            return
-
-
-def _whole_length(chunks: Iterable[bytes]) -> int:
-    file = Unwrapped(chunks)
-    whole, missing, length = 0, len(MAGIC) + LOG_SECRET_BYTES, b""
-    for part in file:
-        at = 0
-        while at < len(part):
-            step = min(missing, len(part) - at)
-            at, missing = at + step, missing - step
-            if not missing and at < len(part):
-                more = part[at : at + _U32.size - len(length)]
-                length, at = length + more, at + len(more)
-                if len(length) == _U32.size:
-                    (missing,) = _U32.unpack(length)
-                    length = b""
-        if not (missing or length):
-            whole = file.stored
-    return whole
 
 
 class Closing(NamedTuple):

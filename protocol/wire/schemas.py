@@ -260,19 +260,3 @@ def types_in(fields: Iterable[Field]) -> Iterator[tuple[Type, int]]:
                 waiting += [(field.type, depth + 1) for field in kind.fields]
             case Union():
                 waiting += [(one, depth + 1) for one in kind.types]
-
-
-def problem_of(kind: KindSchema) -> str | None:
-    """What is wrong with a description that could be decoded; None if it is sound."""
-    for found, depth in types_in(kind.fields):
-        if depth > MAX_NESTING:
-            return f"kind {kind.name!r:.40}: types nested more than {MAX_NESTING} deep"
-        if not isinstance(found, Float | Numbers):
-            continue
-        highs = found.high if isinstance(found.high, tuple) else (found.high,)
-        if any(bound != bound for bound in (found.low, *highs)):
-            return f"kind {kind.name!r:.40}: a bound that is NaN"
-        n = len(highs)
-        if isinstance(found.high, tuple) and found.shape[-1:] != ((n, n),):
-            return f"kind {kind.name!r:.40}: {n} bounds for the last axis of an array"
-    return None

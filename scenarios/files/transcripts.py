@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from parties.keeping.packing import Unpacked
 from parties.keeping.writing import CHUNK, chunks_of, naming
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.reader import TranscriptReader
 from scenarios.files.collecting import collector_paused
+from scenarios.files.user_modules import code_of
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
@@ -79,13 +81,13 @@ class Transcript(msgspec.Struct, frozen=True):
         return f"Transcript({str(self.path) if self.path else f'{length} B, in no file'})"
 
     def chunks(self) -> Iterable[bytes]:
-        """The bytes in parts, from the start; each call starts anew.
+        """What is in it in parts, from the start; each call starts anew.
 
         Raises:
             UsageError: the file cannot be read.
         """
         if self.path is not None:
-            return chunks_of(self.path, self.progress)
+            return Unpacked(chunks_of(self.path, self.progress))
         return () if self.unfiled is None else self.unfiled.chunks()
 
     def entries(self) -> TranscriptReader:
@@ -154,6 +156,7 @@ class Transcript(msgspec.Struct, frozen=True):
             return audit(
                 self.chunks,
                 variant,
+                code=code_of(variant),
                 observer=observer,
                 digest=digest,
                 checkpoint=checkpoint,

@@ -189,7 +189,8 @@ def rows_of(
         "transport": header.transport,
         "seed": header.seed,
         "program": header.program,
-        "recording": header.recording,
+        "code": None if header.code is None else header.code.hex(),
+        "neighbours": header.neighbours,
     }
     for key, value in values.items():
         yield "header", (key, None if value is None else str(value))

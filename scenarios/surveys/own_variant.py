@@ -36,10 +36,10 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: Digest
     name: str
 
-    def bind(self, nonce: bytes) -> bytes:
-        """A session's nonce that is of this file alone, as long as the one that was drawn."""
-        pinned = b"sottovoce pin 1\0" + nonce + bytes.fromhex(self.digest) + self.name.encode()
-        return hashlib.sha256(pinned).digest()[: len(nonce)]
+    @property
+    def code(self) -> bytes:
+        """What the session binds of it, 32 bytes."""
+        return bytes.fromhex(self.digest)
 
 
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
@@ -75,6 +75,16 @@ def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
         raise UsageError(
             f"{path}: {name} has the name {cls.name!r}; expected one that is not a built-in "
             "variant's, which transcripts and audits tell it by"
+        )
+    twins = [
+        other
+        for other in vars(module).values()
+        if isinstance(other, type) and issubclass(other, Variant) and other.name == cls.name
+    ]
+    if set(twins) != {cls}:
+        raise UsageError(
+            f"{path}: several variants are called {cls.name!r}; expected one, which transcripts "
+            "and audits tell it by"
         )
     return cls, found
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import zstandard
 
+from parties.keeping.packing import MAX_CONTENT
 from protocol.crypto.merkle import Tree
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, MAX_NUMBER, RECORD, Envelope, PartyId
@@ -29,7 +30,6 @@ from protocol.transcript.entries import (
     encode_item,
 )
 from protocol.transcript.header import header_of
-from protocol.transcript.wrapper import MAX_CONTENT
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import encode_envelope
 from tests.every_variant import examples
@@ -441,7 +441,7 @@ def _texts() -> Iterator[Case]:
     """Receipts, notes, evidence, charters, plans, surveys and records of 10 MB."""
     true = "@/../true"
     big = _BIG
-    receipt = b"sottovoce receipt 3\n"
+    receipt = b"sottovoce receipt 4\n"
     checked = "--checkpoint", f"{true}/last"
     for what, content in (
         (

@@ -17,7 +17,7 @@ from protocol.transcript.checkpoints import sign_checkpoint
 from protocol.transcript.entries import decode_header, expected_session
 from protocol.transcript.log import Log
 from protocol.transcript.reader import Records
-from tests.recorded.forgeries import plain, wrapped
+from tests.recorded.forgeries import packed, plain
 from tests.recorded.runs import Run
 
 Value = Any
@@ -116,8 +116,8 @@ def sealed(draft: Draft, *, heads: bool = True, signed: bool = True) -> list[byt
                 ).note
                 records.append(pack([CHECKPOINT, note]))
             continue
-        elif isinstance(item, list) and item[:1] == [ENDING] and len(item) == 6:
-            content = pack([ENDING, log.root(), said.digest(), said.result, *item[4:]])
+        elif isinstance(item, list) and item[:1] == [ENDING] and len(item) == 4:
+            content = pack([ENDING, log.root(), *item[2:]])
         else:
             content = pack(item)
         log.add(content)
@@ -136,7 +136,7 @@ def unsealed(draft: Draft) -> list[bytes]:
 def file_of(records: list[bytes], secret: bytes, *, wrap: bool) -> bytes:
     """The file of these records."""
     content = plain(records, secret)
-    return wrapped([content], _FRAME) if wrap else content
+    return packed([content], _FRAME) if wrap else content
 
 
 _FRAME = zstandard.ZstdCompressor(level=1, write_checksum=True).compress

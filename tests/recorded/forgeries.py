@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import zstandard
 
+from parties.keeping.packing import Unpacked
 from protocol.transcript.reader import RULES, TranscriptReader
 from protocol.transcript.verification import Verification
 from tests.recorded.transcripts import sample
@@ -34,11 +35,12 @@ class Forgery:
     def __init__(self, file: bytes | None = None) -> None:
         if file is None:
             file = sample().content
-        reader = TranscriptReader(file)
+        reader = TranscriptReader(Unpacked(file))
         self.secret = reader.secret
         self.header: dict[str, Any] = msgspec.to_builtins(reader.header, builtin_types=(bytes,))
         self.header["roster"] = [list(member) for member in self.header["roster"]]
-        self.header["kinds"] = list(self.header["kinds"])
+        for name in ("kinds", "roles", "enrolled"):
+            self.header[name] = msgspec.msgpack.decode(pack(self.header[name]))
         self.entries: list[Any] = [msgspec.msgpack.decode(pack(entry)) for entry in reader]
         for entry in self.entries:
             if entry[0] == "Sent":
@@ -61,16 +63,11 @@ class Forgery:
         )
 
     def digest(self) -> bytes:
-        leaves = [pack([2, self.header["session"], self.header["seed"]])]
+        leaves = [pack([self.header["session"], self.header["seed"]])]
         for name, _ in self.header["roster"]:
             said = [pack(e[2]) for e in self.entries if e[0] == "Sent" and e[2][1] == name]
             leaves.append(pack([name, len(said), tree_hash(said)]))
         return tree_hash(leaves)
-
-    def result(self) -> bytes | None:
-        said = [e[2] for e in self.entries if e[0] == "Sent" and e[2][1] == "aggregator"]
-        published = said and said[-1][2] == "record" and said[-1][4] != "Closed"
-        return tree_hash([pack(said[-1])]) if published else None
 
     @property
     def size(self) -> int:
@@ -79,18 +76,12 @@ class Forgery:
     def contents(self) -> list[bytes]:
         """All leaves of the log, the last entry's included."""
         # The fields of the header come in their order, the keys inside them sorted.
-        header = bytes([0x80 | len(self.header)]) + b"".join(
+        header = _map_head(len(self.header)) + b"".join(
             pack(name) + pack(value, order="deterministic") for name, value in self.header.items()
         )
         entries = [pack([*e[:2], pack(e[2])]) if e[0] == "Sent" else pack(e) for e in self.entries]
         contents = [header, *entries, *self.records]
-        right = {
-            "log": self.root(contents),
-            "digest": self.digest(),
-            "result": self.result(),
-            "complete": True,
-            "reason": "",
-        }
+        right = {"log": self.root(contents), "complete": True, "reason": ""}
         return [*contents, pack(["Ending", *(right | self.ending).values()])]
 
     def root(self, contents: Sequence[bytes]) -> bytes:
@@ -108,12 +99,13 @@ class Forgery:
             records.append(pack(["Checkpoint", self.notes[self.size]]))
         return [*records, *self.after]
 
-    def plain(self) -> bytes:
-        """The file without a wrapper."""
+    def write(self) -> bytes:
         return plain(self.written(), self.secret)
 
-    def write(self) -> bytes:
-        return wrapped([self.plain()])
+
+def _map_head(length: int) -> bytes:
+    """How a map of so many fields begins."""
+    return bytes([0x80 | length]) if length < 16 else b"\xde" + length.to_bytes(2, "big")
 
 
 def record_of(content: bytes) -> bytes:
@@ -122,15 +114,15 @@ def record_of(content: bytes) -> bytes:
 
 
 def plain(records: Iterable[bytes], secret: bytes = SECRET) -> bytes:
-    """The file of these records, without a wrapper."""
-    return b"sottovoce transcript 2\n" + secret + b"".join(map(record_of, records))
+    """The file of these records."""
+    return b"sottovoce transcript 3\n" + secret + b"".join(map(record_of, records))
 
 
-def wrapped(
+def packed(
     parts: Iterable[bytes],
     frame: Callable[[bytes], bytes] = compress,
 ) -> bytes:
-    """These bytes in frames, each of a part or a piece of it."""
+    """These bytes packed into frames, each of a part or a piece of it."""
     return b"".join(frame(part[i : i + PART]) for part in parts for i in range(0, len(part), PART))
 
 
@@ -140,13 +132,13 @@ def rules(found: Verification) -> set[str]:
 
 
 def header_of_file(file: bytes, records: int = 1) -> bytes:
-    """A file cut after its header, or after so many records, in a wrapper."""
+    """A file cut after its header, or after so many records."""
     forgery = Forgery(file)
-    return wrapped([plain(forgery.written()[:records], forgery.secret)])
+    return plain(forgery.written()[:records], forgery.secret)
 
 
 def unreadable_after_header(file: bytes) -> bytes:
     """A file of which the header and the first checkpoint can be unpacked, and nothing else."""
-    rest = bytearray(wrapped([bytes(1000)]))
+    rest = bytearray(packed([bytes(1000)]))
     rest[-1] ^= 1
-    return header_of_file(file, 2) + rest
+    return packed([header_of_file(file, 2)]) + rest

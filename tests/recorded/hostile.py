@@ -15,12 +15,13 @@ import zstandard
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
+from protocol.session.terms import NEIGHBOURS
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.entries import Entry, Header, encode_header, encode_item
 from protocol.transcript.header import header_of
 from protocol.variants import RRIndependent
-from tests.recorded.forgeries import plain, record_of, wrapped
+from tests.recorded.forgeries import packed, plain, record_of
 from tests.recorded.transcripts import agreed, described
 from tests.scenarios.command import Said, environment
 
@@ -63,15 +64,18 @@ def header(
     return agreed(
         Header(
             variant=variant,
+            code=None,
             parameters=dict(parameters),
             survey=dict(survey),
             analysis=None,
+            neighbours=NEIGHBOURS,
             nonce=bytes(16),
+            roles=None,
+            enrolled=None,
             attempt=1,
             session=b"",
             roster=roster,
             kinds=described(max_bytes=4096),
-            recording="full",
             seed=None,
             transport=None,
             program="",
@@ -123,7 +127,7 @@ def write(
         encoded = encoded.replace(old, new)
     frame = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
     parts = chain([plain([encoded])], _parts(entries, each))
-    path.write_bytes(wrapped(parts, frame))
+    path.write_bytes(packed(parts, frame))
     return path
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from parties.keeping.packing import Unpacked
 from protocol.audit.proofs.making_receipts import prove
 from protocol.crypto.merkle import inclusion_path, leaf_hash, levels_of
 from protocol.messages import AGGREGATOR, RECORD, PartyId
@@ -22,7 +23,7 @@ AGGREGATORS = setting().identities[AGGREGATOR]
 
 
 def receipt_of(run: Any, party: PartyId = ONE, variant: type[Any] = RRIndependent) -> Receipt:
-    return prove(lambda: (run.content,), variant, party)[0]
+    return prove(lambda: Unpacked(run.content), variant, party)[0]
 
 
 def with_envelope(shown: Shown, **changes: Any) -> Shown:
@@ -32,6 +33,10 @@ def with_envelope(shown: Shown, **changes: Any) -> Shown:
     envelope = msgspec.structs.replace(decode_envelope(item.envelope), **changes)
     sent = msgspec.structs.replace(item, envelope=encode_envelope(envelope))
     return msgspec.structs.replace(shown, content=encode_item(sent))
+
+
+LONG = (bytes(32),)
+"""A path of one vertex."""
 
 
 def variations(receipt: Receipt) -> dict[str, Receipt]:
@@ -46,7 +51,8 @@ def variations(receipt: Receipt) -> dict[str, Receipt]:
     other = receipt_of(signed_run(), TWO)
 
     def reported(**changes: Any) -> Receipt:
-        return replaced(counted=(Counted(msgspec.structs.replace(report, **changes), closing),))
+        changed = msgspec.structs.replace(report, **changes)
+        return replaced(counted=(Counted(changed, closing, counted.path),))
 
     return {
         "party": replaced(party=TWO),
@@ -69,16 +75,21 @@ def variations(receipt: Receipt) -> dict[str, Receipt]:
         "report": reported(content=closing.content),
         "malformed": reported(content=b"\xc1"),
         "body": reported(content=with_envelope(report, body=b"\x91").content),
-        "closing": replaced(counted=(Counted(report, with_envelope(closing, body=b"\x94")),)),
-        "report for closing": replaced(counted=(Counted(report, report),)),
+        "closing": replaced(
+            counted=(Counted(report, with_envelope(closing, body=b"\x94"), counted.path),)
+        ),
+        "report for closing": replaced(counted=(Counted(report, report, counted.path),)),
         "another's head": replaced(head=other.head),
         "count": replaced(head=msgspec.structs.replace(head, count=2)),
         "heard": replaced(head=msgspec.structs.replace(head, heard=bytes(32))),
         "signature": replaced(head=msgspec.structs.replace(head, signature=bytes(64))),
-        "path without head": replaced(head=None, path=(bytes(32),)),
-        "path of the head": replaced(path=(bytes(32),)),
+        "said": replaced(head=msgspec.structs.replace(head, said=bytes(32))),
+        "path without head": replaced(head=None, counted=(Counted(report, closing, LONG),)),
+        "path of the head": replaced(counted=(Counted(report, closing, LONG),)),
         "salt of the closing": replaced(
-            counted=(Counted(report, msgspec.structs.replace(closing, salt=bytes(16))),)
+            counted=(
+                Counted(report, msgspec.structs.replace(closing, salt=bytes(16)), counted.path),
+            )
         ),
     }
 
@@ -99,7 +110,7 @@ def made_up(change: Change = list) -> tuple[Receipt, SignedCheckpoint]:
         Shown(index=i, salt=leaf[:16], content=contents[i], path=inclusion_path(hashes, i))
         for i, leaf in enumerate(leaves)
     )
-    forged = msgspec.structs.replace(receipt, counted=(Counted(report, closing),))
+    forged = msgspec.structs.replace(receipt, counted=(Counted(report, closing, counted.path),))
     root, session = levels_of(hashes)[-1][0], setting().charter.session
     return forged, sign_checkpoint(AGGREGATORS, session=session, size=2, root=root)
 

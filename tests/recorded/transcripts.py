@@ -11,7 +11,9 @@ from protocol.crypto.merkle import Tree, leaf_hash
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.heads import Heard, sign_head
 from protocol.session.roster import Identity
+from protocol.session.terms import NEIGHBOURS
 from protocol.transcript.entries import (
+    DeclaredKind,
     Delivered,
     Departed,
     Entry,
@@ -21,18 +23,18 @@ from protocol.transcript.entries import (
     expected_session,
 )
 from protocol.wire.codec import encode_envelope
-from protocol.wire.schemas import Field, KindSchema, Text, schema_of
+from protocol.wire.schemas import schema_of
 from tests.recorded.runs import Written, written
 
 ANNA, BERT = PartyId("anna"), PartyId("bert")
 ROSTER = ((AGGREGATOR, b"\xaa" * 32), (ANNA, b"\x01" * 32), (BERT, b"\x02" * 32))
 
 
-def described(*names: str, max_bytes: int = 64) -> tuple[KindSchema, ...]:
+def described(*names: str, max_bytes: int = 64) -> tuple[DeclaredKind, ...]:
     """Kinds of one text each, and the kernel's."""
-    text = (Field("text", Text(0, None)),)
-    own = (KindSchema(name, max_bytes, text) for name in names)
-    return *own, *(schema_of(kind, {}, max_bytes=max_bytes) for kind in KERNEL_KINDS)
+    own = (DeclaredKind(name, max_bytes, [["text", ["str", 0, None]]]) for name in names)
+    kernel = (schema_of(kind, {}, max_bytes=max_bytes) for kind in KERNEL_KINDS)
+    return *own, *map(DeclaredKind.of, kernel)
 
 
 def agreed(header: Header) -> Header:
@@ -43,15 +45,18 @@ def agreed(header: Header) -> Header:
 HEADER = agreed(
     Header(
         variant="rr-independent",
+        code=None,
         parameters={"epsilon": 1.5, "quorum": 2},
         survey={"attributes": [{"name": "smokes", "categories": ["no", "yes"]}]},
         analysis=None,
+        neighbours=NEIGHBOURS,
         nonce=bytes(range(16)),
+        roles=None,
+        enrolled=None,
         attempt=1,
         session=b"",
         roster=ROSTER,
         kinds=described("Ask", "Report"),
-        recording="full",
         seed=7,
         transport="memory",
         program="golden",

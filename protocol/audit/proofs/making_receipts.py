@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import islice
 
 from protocol.accounting.events import Derived, Public
@@ -9,7 +10,14 @@ from protocol.audit.audit import Chunks
 from protocol.audit.hearing import Hearing
 from protocol.audit.proofs.logged import Logged
 from protocol.audit.walk import Step, steps
-from protocol.crypto.merkle import inclusion_path, joint_path, leaf_hash, levels_of, root_of
+from protocol.crypto.merkle import (
+    inclusion_path,
+    joint_path,
+    leaf_hash,
+    levels_of,
+    root_of,
+    root_of_hashes,
+)
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
     AGGREGATOR,
@@ -171,7 +179,9 @@ class _Reading:
                 heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
                 for w in message.waits
             )
-            self._head = SignedHead(envelope.seq, heard, message.signature)
+            self._head = SignedHead(
+                envelope.seq, root_of_hashes(self._said), heard, message.signature
+            )
             return
         self._said.append(leaf_hash(encoded))
         if isinstance(message, Declined):
@@ -217,7 +227,6 @@ class _Reading:
         if not counted:
             raise NotCountedError(self._party, self._reason(late=bool(late)))
         shown = self._logged.shown
-        reports = [*counted.values(), *(report for report, _ in late.values())]
         return Receipt(
             party=self._party,
             key=roster.key(self._party),
@@ -227,19 +236,33 @@ class _Reading:
             terms=terms,
             attempt=self._charter.attempt,
             counted=tuple(
-                Counted(shown(*report[1:], size), shown(*self._closed[topic], size))
+                Counted(
+                    shown(*report[1:], size),
+                    shown(*self._closed[topic], size),
+                    self._path(report[0]),
+                )
                 for topic, report in counted.items()
             ),
             late=tuple(
-                Late(shown(*report[1:], size), shown(*self._missed[topic], early.size), early)
+                Late(
+                    shown(*report[1:], size),
+                    shown(*self._missed[topic], early.size),
+                    self._path(report[0]),
+                    early,
+                )
                 for topic, (report, early) in late.items()
             ),
             waiting=len(made) - len(counted) - len(late),
             head=self._head,
-            path=()
-            if self._head is None
-            else joint_path(levels_of(self._said), [report[0] for report in reports]),
         )
+
+    def _path(self, seq: int) -> tuple[bytes, ...]:
+        """What proves an envelope in the tree that the party's head signs, if there is one."""
+        return () if self._head is None else joint_path(self._levels, [seq])
+
+    @functools.cached_property
+    def _levels(self) -> tuple[tuple[bytes, ...], ...]:
+        return levels_of(self._said)
 
     def _early(self, topic: Topic, leaf: int) -> EarlierCheckpoint | None:
         """A checkpoint with the closing that left out a report, and without the report."""

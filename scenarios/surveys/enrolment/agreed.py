@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -43,6 +43,8 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         survey: what is asked.
         analysis: what was announced of it; None if nothing was.
         nonce: sets the survey apart from others of the same plan.
+        enrolled: how parties come by their keys: ``request`` if they make them, ``folder`` if
+            whoever prepares the survey does.
     """
 
     variant: str
@@ -51,9 +53,10 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     survey: dict[str, Any]
     analysis: Analysis | None
     nonce: Nonce
+    enrolled: Literal["request", "folder"]
 
     @classmethod
-    def planned(cls, plan: Plan) -> Agreed:
+    def planned(cls, plan: Plan, enrolled: Literal["request", "folder"]) -> Agreed:
         """What a plan says, with a nonce that is drawn."""
         return cls(
             plan.variant.name,
@@ -62,6 +65,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             msgspec.to_builtins(plan.variant.survey),
             plan.analysis,
             os.urandom(NONCE_BYTES),
+            enrolled,
         )
 
     def digest(self) -> bytes:
@@ -93,8 +97,10 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Charter(
             variant=variant,
             roster=roster,
-            nonce=self.nonce if self.pin is None else self.pin.bind(self.nonce),
+            nonce=self.nonce,
             analysis=self.analysis,
+            code=None if self.pin is None else self.pin.code,
+            enrolled=((self.enrolled, len(roster) - 1),),
         )
 
     def _class(self, own: str | None, path: Path) -> type[Variant]:

@@ -176,7 +176,7 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
     identities = {name: Identity(name, os.urandom(SECRET_BYTES)) for name in (AGGREGATOR, *names)}
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
-    agreed, authority = Agreed.planned(plan), new_authority(days)
+    agreed, authority = Agreed.planned(plan, "folder"), new_authority(days)
     with appearing_in(out) as new:
         for name, files in files_of(
             agreed, roster, authority, whole_roster=plan.variant.whole_roster

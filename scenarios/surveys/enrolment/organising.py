@@ -85,7 +85,7 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
     check_parties(plan.variant, names)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: exists and is not empty; invitations are never overwritten")
-    agreed = Agreed.planned(plan)
+    agreed = Agreed.planned(plan, "request")
     organiser = Identity(AGGREGATOR, os.urandom(SECRET_BYTES))
     with appearing_in(folder, sync=True) as new:
         (new / INVITATIONS).mkdir(PRIVATE_FOLDER)

@@ -15,7 +15,7 @@ from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
-from protocol.session.terms import MOST_ATTEMPTS, session_of
+from protocol.session.terms import MOST_ATTEMPTS, attempt_at
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_text, to_base64
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
@@ -166,7 +166,7 @@ def _attempts(origin: str) -> Iterator[str]:
     """The origins of all attempts at a survey, by that of the first."""
     survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        yield origin_of(session_of(survey_id, attempt), key)
+        yield origin_of(attempt_at(survey_id, attempt), key)
 
 
 def _last_of(folder: Path, origin: str) -> SignedCheckpoint | None:

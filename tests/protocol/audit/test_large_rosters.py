@@ -123,7 +123,9 @@ def test_a_receipt_shows_the_range_of_its_party(run: Run) -> None:
     assert early.closing.index != late.closing.index
     assert early.topic == late.topic
     for receipt, own, others in ((found[0], early, late), (found[1], late, early)):
-        forged = msgspec.structs.replace(receipt, counted=(Counted(own.report, others.closing),))
+        forged = msgspec.structs.replace(
+            receipt, counted=(Counted(own.report, others.closing, own.path),)
+        )
         assert problems_of(forged, run.checkpoint) == ("a report was not counted",)
 
 

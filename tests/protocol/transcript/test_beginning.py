@@ -45,7 +45,7 @@ def announcing(analysis: Analysis | None = ONCE) -> Charter:
 def without_one(charter: Charter) -> Charter:
     """The same with one party left out."""
     members = tuple(member for member in charter.roster.members if member[0] != ONE)
-    return msgspec.structs.replace(charter, roster=Roster(members))
+    return msgspec.structs.replace(charter, roster=Roster(members), enrolled=None)
 
 
 def noted(checkpoint: SignedCheckpoint, *times: int) -> str:

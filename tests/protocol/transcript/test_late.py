@@ -84,11 +84,13 @@ def test_what_cannot_be_shown_is_a_finding(what: str) -> None:
     assert problem in problems_of(*made(lie))
 
 
-def test_a_receipt_that_drops_a_late_report_does_not_fit_its_path() -> None:
-    """What is taken out of a receipt is missing under the party's signature."""
+def test_a_receipt_that_drops_a_late_report_says_nothing_of_it() -> None:
+    """What is left still shows the head, and does not call the report counted."""
     receipt, checkpoint = made(given(LOG, named()))
-    dropped = msgspec.structs.replace(receipt, late=(), waiting=1)
-    assert problems_of(dropped, checkpoint)
+    for waiting in (0, 1):
+        dropped = msgspec.structs.replace(receipt, late=(), waiting=waiting)
+        assert problems_of(dropped, checkpoint) == ()
+        assert dropped.word == NOT_YET_KNOWN
 
 
 def late_record(every: int, *, resumed: int | None = None) -> tuple[bytes, Acknowledgement]:

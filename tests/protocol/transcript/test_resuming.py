@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Callable, Sequence
-from random import Random
 
 import msgspec
 import pytest
@@ -37,17 +35,16 @@ from protocol.transcript.entries import (
     encode_item,
 )
 from protocol.transcript.header import header_of
-from protocol.transcript.log import LOG_SECRET_BYTES, log_secret_of
+from protocol.transcript.log import log_secret_of
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
-from protocol.transcript.resuming import SECTOR, Past, catch_up, whole_length
-from protocol.transcript.wrapper import MAX_FRAME, UnopenedError, Wrapper
+from protocol.transcript.resuming import Past, catch_up
 from protocol.variants import RRBA, RRJoint
 from protocol.variants.reports.reports import Ask
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
 from tests.recorded.runs import Run, answers
-from tests.tiers import slow, thinned
+from tests.tiers import slow
 
 EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 pack = msgspec.msgpack.encode
@@ -63,7 +60,7 @@ def recorded(example: Example, fate: Schedule | None = None) -> tuple[Run, list[
 
 
 def file_of(run: Run, records: list[bytes]) -> bytes:
-    """These records as a file, not wrapped."""
+    """These records as a file."""
     start = MAGIC + log_secret_of(run.setting.seed)
     return start + b"".join(struct.pack(">I", len(record)) + record for record in records)
 
@@ -292,75 +289,6 @@ def test_the_open_wait_goes_on_with_the_patience_that_was_left() -> None:
     assert resumed.past.began is not None
     passed = resumed.past.at - resumed.past.began
     assert resumed.machine.deadline == pytest.approx(500.0 + patience - passed)
-
-
-def test_what_a_crash_leaves_of_a_write_is_cut_off() -> None:
-    wrapper = Wrapper()
-    records = [bytes([i]) * (i * 37) for i in range(1, 6)]
-    lengths = [struct.pack(">I", len(record)) for record in records]
-    start = wrapper.wrap(MAGIC + bytes(LOG_SECRET_BYTES))
-    first = wrapper.wrap(lengths[0] + records[0])
-    # The second record is in two frames, as a long one is.
-    half = wrapper.wrap(lengths[1][:2])
-    rest = wrapper.wrap(lengths[1][2:] + records[1] + lengths[2] + records[2])
-    file = start + first + half + rest
-    ends = {len(start), len(start + first), len(file)}
-    for length in range(len(file) + 1):
-        whole = max((end for end in ends if end <= length), default=0)
-        assert length_of(file[:length], 7) == whole
-
-
-def long_file() -> tuple[bytes, list[int]]:
-    """A file of three frames, of which only the first ends within a sector, and their ends."""
-    wrapper, random = Wrapper(), Random(5)
-    contents = [MAGIC + bytes(LOG_SECRET_BYTES)]
-    contents += [struct.pack(">I", size) + random.randbytes(size) for size in (2000, 3000)]
-    frames = [*map(wrapper.wrap, contents)]
-    return b"".join(frames), [*itertools.accumulate(map(len, frames))]
-
-
-def length_of(content: bytes, size: int = 700) -> int:
-    """The same in one part and in parts of this size."""
-    parts = [content[i : i + size] for i in range(0, len(content), size)]
-    found = whole_length(lambda: [content])
-    assert whole_length(lambda: parts) == found
-    return found
-
-
-@pytest.mark.parametrize("zeros", thinned([1, 2, 3, 4, 5, 40, 512, 6000, MAX_FRAME + 1000], 7))
-def test_zeros_in_the_place_of_a_write_are_cut_off(zeros: int) -> None:
-    file, ends = long_file()
-    for end in ends:
-        assert length_of(file[:end] + bytes(zeros)) == end
-    first, second, third = ends
-    for cut in range(SECTOR, third, SECTOR):
-        whole = first if cut < second else second
-        assert length_of(file[:cut] + bytes(zeros)) == whole
-        assert length_of(file[:cut] + bytes(third - cut)) == whole
-
-
-def test_what_no_crash_leaves_is_refused() -> None:
-    file, (first, second, third) = long_file()
-    inside = second - 40
-    flipped = file[:inside] + bytes([file[inside] ^ 1]) + file[inside + 1 :]
-    last = third - 40
-    damaged = {
-        "other bytes after the end": file + bytes(40) + b"?",
-        "other bytes and zeros after the end": file + b"?" + bytes(4000),
-        "a bit, and zeros after the end": flipped + bytes(4000),
-        "a bit, and the last frame cut short by zeros": flipped[:4608] + bytes(4000),
-        "a bit of the last frame, and zeros after it": (
-            file[:last] + bytes([file[last] ^ 1]) + file[last + 1 :] + bytes(4000)
-        ),
-        "zeros in the middle": file[:512] + bytes(512) + file[1024:],
-        "a frame of zeros before another": file[:first] + bytes(second - first) + file[second:],
-        "zeros that begin within a sector": file[: third - 4] + bytes(4),
-    }
-    assert second < 4608 < third
-    assert (third - 4) // SECTOR == (third - 1) // SECTOR
-    for what, content in damaged.items():
-        with pytest.raises(UnopenedError):
-            pytest.fail(f"{what}: {length_of(content)}")
 
 
 def test_a_wait_opens_when_the_one_before_went_on_record() -> None:

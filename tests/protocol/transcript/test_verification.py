@@ -18,7 +18,6 @@ from protocol.transcript import verification
 from protocol.transcript.reader import RULES
 from protocol.transcript.spoken import Handed, Words
 from protocol.transcript.verification import verify
-from protocol.transcript.wrapper import Unwrapped
 from tests.recorded.forgeries import Forgery, rules
 from tests.recorded.runs import written
 from tests.recorded.transcripts import HEADER, SESSION, agreed, delivered, envelope, sample, sent
@@ -43,7 +42,7 @@ PLANTED: dict[str, Plant] = {
     "sent after departing": insert(
         "Sent", 9, [SESSION, "bert", "aggregator", 1, "Report", b"x"], at=13
     ),
-    "wrong digest": lambda f: f.ending.update(digest=bytes(32)),
+    "wrong log": lambda f: f.ending.update(log=bytes(32)),
 }
 
 
@@ -52,7 +51,7 @@ def test_the_sound_forgery_is_what_the_recorder_writes() -> None:
     forgery = Forgery()
     assert forgery.digest() == digest
     assert verify(forgery.write(), digest=digest).intact
-    assert b"".join(Unwrapped(file)) == forgery.plain()
+    assert file == forgery.write()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_faults_say_where(name: str, entry: int) -> None:
 
 def test_faults_of_one_file_are_all_found() -> None:
     forgery = Forgery()
-    for name in ("wrong session", "oversize body", "sent after departing", "wrong digest"):
+    for name in ("wrong session", "oversize body", "sent after departing", "wrong log"):
         PLANTED[name](forgery)
     expected = {"session", "body-size", "departed", "ending"}
     assert rules(verify(forgery.write())) == expected

@@ -56,7 +56,7 @@ def pages() -> Iterator[str]:
 
 
 def flipped() -> bytes:
-    file = bytearray(Forgery(independent()).plain())
+    file = bytearray(Forgery(independent()).write())
     # The name of an entry that is not one.
     file[file.index(b"Delivered", len(file) * 2 // 3)] ^= 1
     return bytes(file)

@@ -89,7 +89,7 @@ def test_of_a_ledger_that_may_lack_something_only_none_is_said() -> None:
 def test_of_a_broken_record_nobody_knows_how_well_people_are_protected() -> None:
     forgery = Forgery(independent())
     forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Report"]
-    judged = judged_of(forgery.plain())
+    judged = judged_of(forgery.write())
     assert not judged.audit.partial
     said = statement(judged)
     assert (said.record.word, said.privacy.word) == ("broken", "unknown")
@@ -320,7 +320,7 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
 
 
 def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:
-    plain_file = bytearray(Forgery(independent()).plain())
+    plain_file = bytearray(Forgery(independent()).write())
     plain_file[len(plain_file) // 2] ^= 1
     judged = judged_of(bytes(plain_file))
     assert len(judged.audit.findings) > 1

@@ -30,7 +30,7 @@ from scenarios.files.budget import (
     within_usual_budget,
 )
 from scenarios.files.toml import read_toml
-from tests.recorded.forgeries import Forgery, wrapped
+from tests.recorded.forgeries import Forgery, packed
 from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample
 from tests.scenarios.command import complaint, python, sottovoce
@@ -206,7 +206,7 @@ def test_what_cannot_be_unpacked_has_no_verdict_after_a_fault_either(tmp_path: P
     forged = Forgery(signed_run().content)
     forged.entries.insert(1, forged.entries[0])
     path = tmp_path / "transcript.svt"
-    path.write_bytes(wrapped([forged.plain()]) + b"not a frame")
+    path.write_bytes(packed([forged.write()]) + b"not a frame")
     for command in ("verify", "audit"):
         said = sottovoce(command, path)
         assert said.code == CANNOT_FINISH

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.checkpoints import write_checkpoint
+from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import checkpoint_path, partial_path
 from parties.keeping.records import growing, make_way
 from parties.keeping.remembered import (
@@ -29,7 +30,6 @@ from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Sent
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import TranscriptReader
-from protocol.transcript.wrapper import Unwrapped
 from protocol.variants import RRIndependent
 from protocol.wire.codec import decode_envelope
 from scenarios import simulate
@@ -499,7 +499,7 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
-    unwrapped = Unwrapped((held / "transcript.svt").read_bytes())
+    unwrapped = Unpacked((held / "transcript.svt").read_bytes())
     ends = [unwrapped.stored for _ in unwrapped]
     # Inside the first entries, after the header and its checkpoint.
     most = ends[2] + 20

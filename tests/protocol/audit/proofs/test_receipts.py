@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from protocol.audit.proofs.making_receipts import NotCountedError, prove
-from protocol.crypto.merkle import joint_path, leaf_hash, levels_of
 from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import RECORD, Envelope, PartyId
 from protocol.session.fates import PASS, Fate, Verdict
@@ -32,7 +31,7 @@ from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from tests.every_variant import FILMS, PARTIES
 from tests.protocol.sessions import charter_of
-from tests.recorded.forgeries import Forgery, plain
+from tests.recorded.forgeries import Forgery, plain, unreadable_after_header
 from tests.recorded.receipts import (
     AGGREGATORS,
     LIES,
@@ -91,7 +90,7 @@ def test_a_receipt_is_what_the_format_says() -> None:
     roster = [key + name.encode() for name, key in forgery.header["roster"]]
     assert list(receipt.roster) == path_of(receipt.place, roster)
     bound = msgspec.msgpack.encode([receipt.terms, tree_hash(roster), receipt.members])
-    session = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
+    session = hashlib.sha256(b"sottovoce session 3\0" + bound).digest()[:31] + b"\1"
     assert session == forgery.header["session"]
     head, [signed] = receipt.head, signed_run().messages("Head", ONE)
     assert head is not None
@@ -125,7 +124,9 @@ def test_a_party_that_did_not_sign_gets_a_receipt_all_the_same() -> None:
     receipt = receipt_of(run)
     assert receipt.head is None
     assert problems_of(receipt, run.checkpoint) == ()
-    assert problems_of(msgspec.structs.replace(receipt, path=(bytes(32),)), run.checkpoint)
+    [counted] = receipt.counted
+    proved = msgspec.structs.replace(counted, path=(bytes(32),))
+    assert problems_of(msgspec.structs.replace(receipt, counted=(proved,)), run.checkpoint)
     assert receipt_of(run, TWO).head is not None
 
 
@@ -262,14 +263,11 @@ def test_of_rounds_those_that_were_counted_are_shown() -> None:
     assert topics_of(receipt) == [("KeyReport", 0), ("KeyReport", 1)]
     first, second = receipt.counted
     # That this envelope is of that round is the receipt's word, until its body is read.
-    hashes = [leaf_hash(word) for word in envelopes(run, ONE)[:-1]]
     crossed = msgspec.structs.replace(
-        receipt,
-        counted=(Counted(first.report, second.closing),),
-        path=joint_path(levels_of(hashes), [0]),
+        receipt, counted=(Counted(first.report, second.closing, first.path),)
     )
     assert problems_of(crossed, run.checkpoint) == ()
-    twice = msgspec.structs.replace(receipt, counted=(first, Counted(first.report, first.closing)))
+    twice = msgspec.structs.replace(receipt, counted=(first, first))
     assert "two reports are of one kind and round" in problems_of(twice, run.checkpoint)
 
 
@@ -280,9 +278,8 @@ def test_a_record_that_proves_nothing_gives_none() -> None:
     assert refusal(Written(broken.write())).startswith("the record is not sound: ")
     unsigned = written(header_of(setting().charter), run.entries)
     assert refusal(unsigned) == "the record has no checkpoint that is signed"
-    damaged = bytearray(run.content)
-    damaged[len(damaged) // 2] ^= 1
-    assert refusal(Written(bytes(damaged))).startswith("the record could not be read: ")
+    damaged = unreadable_after_header(run.content)
+    assert refusal(Written(damaged)).startswith("the record could not be read: ")
 
 
 def test_a_receipt_is_given_while_the_survey_runs() -> None:

@@ -183,7 +183,7 @@ def test_a_torn_transcript_gives_what_can_be_read(
     outcome: Outcome, path: Path, tmp_path: Path
 ) -> None:
     torn, tables = tmp_path / "torn.svt", tmp_path / "tables"
-    torn.write_bytes(Forgery(path.read_bytes()).plain()[:-3000])
+    torn.write_bytes(Forgery(path.read_bytes()).write()[:-3000])
     said = sottovoce("export", torn, "--to", tables)
     last = "the record is not whole: these files hold what could be read of it"
     assert said.out.splitlines()[-1] == last

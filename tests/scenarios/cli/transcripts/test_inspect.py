@@ -116,7 +116,7 @@ def test_a_torn_file_is_incomplete(left: int, quick: Recorded, tmp_path: Path) -
 
 
 def test_a_changed_byte_of_the_log_is_a_fault(quick: Recorded, tmp_path: Path) -> None:
-    content = bytearray(Forgery(quick.path.read_bytes()).plain())
+    content = bytearray(Forgery(quick.path.read_bytes()).write())
     content[-800] ^= 1
     path = tmp_path / "changed.svt"
     path.write_bytes(content)

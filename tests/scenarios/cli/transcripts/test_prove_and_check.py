@@ -272,7 +272,11 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     party = outcome.charter.roster.parties[0]
     receipt, _ = outcome.transcript.prove(type(variant), party)
     first, second, *rest = receipt.counted
-    swapped = (Counted(first.report, second.closing), Counted(second.report, first.closing), *rest)
+    swapped = (
+        Counted(first.report, second.closing, first.path),
+        Counted(second.report, first.closing, second.path),
+        *rest,
+    )
     lying = msgspec.structs.replace(receipt, counted=swapped)
     (folder / "sound.receipt").write_bytes(encode_receipt(receipt))
     (folder / "lying.receipt").write_bytes(encode_receipt(lying))

@@ -18,6 +18,7 @@ import trio
 
 from parties.actor import run_machine
 from parties.keeping.checkpoints import read_checkpoint
+from parties.keeping.packing import Packer
 from parties.keeping.record_names import checkpoint_path, partial_path
 from protocol.crypto.randomness import Streams
 from protocol.errors import UsageError
@@ -29,7 +30,6 @@ from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import SECTOR
-from protocol.transcript.wrapper import Wrapper
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
@@ -321,7 +321,7 @@ def zeros_after(record: Path) -> None:
 
 def zeros_within(record: Path) -> None:
     """The machine has lost power: of what was not synced, there is a part, and then zeros."""
-    written = record.read_bytes() + Wrapper().wrap(os.urandom(2000))
+    written = record.read_bytes() + Packer().pack(os.urandom(2000))
     record.write_bytes(written[: len(written) // SECTOR * SECTOR] + bytes(5000))
 
 
