@@ -16,7 +16,7 @@ ENVELOPE = "session", "sender", "recipient", "seq", "kind", ("body", FLAT)
 ENTRIES: dict[str, Sequence[Any]] = {
     "Sent": ["name", "at", ("envelope", ENVELOPE)],
     "Delivered": ["name", "at", "sender", "recipient", "seq", "repeat"],
-    "Ending": ["name", "log", "digest", "result", "complete", "reason"],
+    "Ending": ["name", "log", "complete", "reason"],
     "Checkpoint": ["name", "note"],
 }
 """What is in an entry; a pair says what is in an item of it."""
@@ -51,8 +51,8 @@ def line(content: bytes, comment: str, depth: int) -> str:
 
 def fields(content: bytes) -> Iterator[str]:
     """The header."""
-    yield line(content[:1], f"map of {content[0] & 15}", 1)
-    at = 1
+    count, at = int.from_bytes(content[1:3], "big"), 3
+    yield line(content[:at], f"map of {count}", 1)
     while at < len(content):
         name, start = read(content, at)
         yield line(content[at:start], f'"{name}"', 2)

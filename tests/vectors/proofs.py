@@ -9,7 +9,6 @@ from typing import Any
 from tests.vectors.make import (
     based,
     flipped,
-    joint_path,
     packed,
     path_of,
     proof_of,
@@ -21,6 +20,7 @@ from tests.vectors.recording import (
     AGGREGATOR,
     ANN,
     BOB,
+    HEAD,
     ORDER,
     WITNESS,
     Member,
@@ -29,6 +29,7 @@ from tests.vectors.recording import (
     cosignature,
     head_statement,
     note_of,
+    padded,
     roster_leaves,
     terms_of,
     verifier_key,
@@ -104,11 +105,19 @@ def consistency() -> Iterator[Case]:
     def of(name: str, holds: bool, proof: str, earlier: str) -> Case:
         return case(name, holds, earlier=earlier, proof=proof)
 
-    for first in (1, 2, 3, 7, 8, size - 1, size):
+    for first in (0, 1, 2, 3, 7, 8, size - 1, size):
         early = record.note(size=first)
         yield of(f"from {first} to {size}", True, record.consistency(first, last), early)
     early, proof = record.note(size=5), record.consistency(5, last)
     four = record.note(size=4)
+    none, odd = record.note(size=0), record.note(size=0, root=sha256(b"fork"))
+    yield of("from 0 to 0", True, record.consistency(0, none), none)
+    first = record.note(size=1)
+    yield of("from 1 to 1", True, record.consistency(1, first, 1), first)
+    long = padded(early, 16_384)
+    yield of("an earlier checkpoint of 16,384 characters", True, proof, long)
+    long = record.consistency(5, padded(last, 16_384))
+    yield of("a later checkpoint of 16,384 characters", True, long, early)
     lines = proof.split("\n")
     hashes = lines.index("") - 1
     witnessed = proof + cosignature(record.text(), WITNESS)
@@ -197,6 +206,22 @@ def consistency() -> Iterator[Case]:
             record.consistency(size, last),
             record.note(root=sha256(b"fork")),
         ),
+        (
+            "equal sizes of 1 and other roots",
+            record.consistency(1, record.note(size=1, root=sha256(b"fork")), 1),
+            record.note(size=1),
+        ),
+        ("size 0 of another root", record.consistency(0, last), odd),
+        ("size 0 twice, of another root", record.consistency(0, odd), odd),
+        ("size 0 twice, the later of another root", record.consistency(0, odd), none),
+        ("size 0 twice, the earlier of another root", record.consistency(0, none), odd),
+        ("size 0 and a hash", changed(0, "old 0"), none),
+        ("an earlier checkpoint of 16,385 characters", proof, padded(early, 16_385)),
+        (
+            "a later checkpoint of 16,385 characters",
+            record.consistency(5, padded(last, 16_385)),
+            early,
+        ),
     ):
         yield of(name, False, text, note)
 
@@ -234,12 +259,19 @@ def evidence() -> Iterator[Case]:
         return head_statement(session, sender, count, said, heard)
 
     yield of("two checkpoints of one size", True, one, fork)
-    yield of("two checkpoints of another's log", True, one, fork, ANN)
+    nothing = (record.text(size=0, root=root).encode() for root in (sha256(b""), roots[2]))
+    yield of("two checkpoints of size 0", True, *nothing)
+    hers = (record.text(key=ANN.key, root=root).encode() for root in (record.root, roots[2]))
+    yield of("two checkpoints of one size, by another origin's key", True, *hers, ANN)
     yield of("two heads of other words", True, head(), head(said=roots[2]), ANN)
     yield of("two heads of other waits", True, head(), head(heard=roots[2]), ANN)
     small = OddMember("low", turn=ORDER_4)
+    odd = [record.text(key=small.key, root=root).encode() for root in roots[:2]]
+    short = record.text(root=bytes(31)).encode()
+    zeros = [text.replace(b"\n", b"\n0", 1) for text in (one, fork)]
     larger = (int.from_bytes(AGGREGATOR.sign(fork)[32:], "little") + ORDER).to_bytes(32, "little")
     for name, first, second, by in (
+        ("two checkpoints, signed by another than their origin's key", one, fork, ANN),
         ("the same checkpoint twice", one, one, AGGREGATOR),
         ("checkpoints of different sizes", one, record.text(size=3).encode(), AGGREGATOR),
         (
@@ -276,6 +308,7 @@ def evidence() -> Iterator[Case]:
             head_statement(again, "ann", 3, roots[2], roots[1]),
             ANN,
         ),
+        *malformed_heads(session, roots),
         ("a head with a byte more", head(), head() + b"\0", ANN),
         (
             "a head in a longer form",
@@ -284,9 +317,14 @@ def evidence() -> Iterator[Case]:
             ANN,
         ),
         ("texts that are neither", b"one", b"other", ANN),
+        ("a head and the same without its purpose", head(), head()[17:], ANN),
+        ("checkpoints without their last line end", one[:-1], fork[:-1], AGGREGATOR),
+        ("notes for checkpoints", note_of(one.decode()).encode(), fork, AGGREGATOR),
+        ("a checkpoint with a root of 31 bytes", one, short, AGGREGATOR),
+        ("checkpoints of a size with a zero before it", *zeros, AGGREGATOR),
         ("a checkpoint with a line more", one, fork + b"more\n", AGGREGATOR),
         ("nothing", b"", b"", ANN),
-        ("a signature right with a cofactor alone", one, fork, small),
+        ("signatures right with a cofactor alone", *odd, small),
     ):
         yield of(name, False, first, second, by)
     fine = AGGREGATOR.sign(one).hex()
@@ -314,9 +352,47 @@ def evidence() -> Iterator[Case]:
     yield case("cut short", False, evidence=whole[:-1])
 
 
+def malformed_heads(
+    session: bytes, roots: Sequence[bytes]
+) -> Iterator[tuple[str, bytes, bytes, Member]]:
+    """Pairs of what Ann has signed, alike in their topic, of which not both are a head's."""
+    said, heard, other = roots
+    fine = [session, "ann", 3, said, heard]
+
+    def of(fields: Any) -> bytes:
+        return HEAD + packed(fields)
+
+    for name, place, wrong in (
+        ("a session in text", 0, "s" * 32),
+        ("a session of 31 bytes", 0, session[:31]),
+        ("a sender in bytes", 1, b"ann"),
+        ("nil for its sender", 1, None),
+        ("a negative count", 2, -1),
+        ("a count of 2**63", 2, 2**63),
+        ("a count that is a float", 2, 3.0),
+        ("true for its count", 2, True),
+        ("text for what was said", 3, "said"),
+        ("31 bytes for what was said", 3, said[:31]),
+        ("text for what was heard", 4, "heard"),
+        ("33 bytes for what was heard", 4, heard + b"\0"),
+        ("nil for what was heard", 4, None),
+    ):
+        both = replaced(fine, place, wrong)
+        yield f"a head with {name}", of(both), of(replaced(both, 7 - max(place, 3), other)), ANN
+        if place > 2:
+            yield f"a head, and one with {name}", of(fine), of(both), ANN
+    yield "heads with an item less", of(fine[:4]), of([*fine[:3], other]), ANN
+    yield "heads with an item more", of([*fine, 0]), of([*fine, 1]), ANN
+    yield "heads in a map", of({"session": session, "said": said}), of({"said": other}), ANN
+    yield "heads of version 1", OLD + packed(fine), OLD + packed(replaced(fine, 3, other)), ANN
+
+
+OLD = b"sottovoce head 1\0"
+
+
 # --- receipts
 
-RECEIPT = b"sottovoce receipt 3\n"
+RECEIPT = b"sottovoce receipt 4\n"
 
 
 def shown(record: Transcript, index: int, size: int) -> list[Any]:
@@ -355,11 +431,11 @@ class Receipt:
         self.record = record
         self.size = len(record.leaves) if size is None else size
         name, key = record.roster[place]
-        said = record.said.get(name, [])
-        # The head itself is not among what it signs.
-        before = said[:-1] if headed else said
-        shows = [*(each[0] for each in counted), *(each[0] for each in late)]
-        reports = [record.sequence[index] for index in shows if headed]
+
+        def said(report: int) -> list[bytes]:
+            """The proof of what the party has said, the head itself left out."""
+            return path_of(record.sequence[report], record.said[name][:-1]) if headed else []
+
         self.fields: dict[str, Any] = {
             "party": name,
             "key": key,
@@ -368,18 +444,23 @@ class Receipt:
             "roster": path_of(place, roster_leaves(record.roster)),
             "terms": terms_of(record.fields),
             "attempt": record.fields["attempt"],
-            "counted": [[shown(record, each, self.size) for each in pair] for pair in counted],
+            "counted": [
+                [shown(record, mine, self.size), shown(record, shut, self.size), said(mine)]
+                for mine, shut in counted
+            ],
             "late": [
-                [shown(record, mine, self.size), shown(record, shut, size), self.before(size)]
+                [
+                    shown(record, mine, self.size),
+                    shown(record, shut, size),
+                    said(mine),
+                    self.before(size),
+                ]
                 for mine, shut, size in late
             ],
             "waiting": waiting,
             "head": record.heads[name] if headed else None,
-            "path": joint_path(before, reports) if headed else [],
             "ended": None if ended is None else shown(record, ended, self.size),
         }
-        if headed and not shows:
-            self.fields["path"] = [tree_hash(before)]
 
     def before(self, size: int, **other: Any) -> list[Any]:
         """A checkpoint of an earlier size, and the proof that the log goes on from it."""
@@ -468,6 +549,9 @@ def receipts() -> Iterator[Case]:
     yield last.case("of the head, when it is the last entry", True)
     yield Receipt(record, [], ended=head).case("of the head, at the end", True)
     yield Receipt(record, both, ended=head).case("of two reports and the head", True)
+    mine = both[0][0]
+    twice = Receipt(record, [both[0], (mine, both[1][1])])
+    yield twice.case("of one report that two closings have counted", True)
     yield from forged(record, whole, early)
     yield from wrong_heads(record, last)
     yield from wrong_reports()
@@ -490,6 +574,7 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
         # A key is not part of the session's id: whose checkpoints to trust, people know otherwise.
         yield whole.case(f"a checkpoint {name}", name == "by another key", other)
     first, second = fields["counted"]
+    path = second[2]
     for name, changes in (
         ("another party", {"party": "bob"}),
         ("an unknown party", {"party": "carl"}),
@@ -512,24 +597,32 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
         ("attempt 101", {"attempt": 101}),
         ("attempt 2**63", {"attempt": 2**63}),
         ("no attempt", {"attempt": None}),
-        ("no report", {"counted": [], "head": None, "path": []}),
+        ("no report", {"counted": [], "head": None}),
         ("no report, and a head", {"counted": []}),
         ("a report twice", {"counted": [first, first]}),
-        ("reports of one closing", {"counted": [first, [second[0], first[1]]]}),
-        ("a closing before the report", {"counted": [[second[0], first[1]]]}),
-        ("a closing for a report", {"counted": [[first[1], second[1]]]}),
-        ("a report for a closing", {"counted": [[first[0], second[0]]]}),
-        ("a report alone", {"counted": [[first[0]]]}),
-        ("no head, but its path", {"head": None}),
-        ("a head without its path", {"path": []}),
-        ("a path with a hash more", {"path": [*fields["path"], wrong]}),
-        ("a path with another hash", {"path": [wrong, *fields["path"][1:]]}),
+        ("reports of one closing", {"counted": [first, replaced(second, 1, first[1])]}),
+        ("a closing before the report", {"counted": [replaced(second, 1, first[1])]}),
+        ("a closing for a report", {"counted": [replaced(first, 0, first[1])]}),
+        ("a report for a closing", {"counted": [replaced(first, 1, second[0])]}),
+        ("a report alone", {"counted": [first[:1]]}),
+        ("a report and a closing alone", {"counted": [first[:2], second]}),
+        ("a report with an item more", {"counted": [[*first, 0], second]}),
+        ("no head, but paths to it", {"head": None}),
+        ("a head, and no path to it", {"counted": [replaced(first, 2, []), second]}),
+        ("a path with a hash more", {"counted": [first, replaced(second, 2, [*path, wrong])]}),
+        ("a path with a hash less", {"counted": [first, replaced(second, 2, path[:-1])]}),
+        ("a path with another hash", {"counted": [first, replaced(second, 2, [wrong, *path[1:]])]}),
+        ("a path with a hash of 31 bytes", {"counted": [first, replaced(second, 2, [wrong[:31]])]}),
+        ("the path of another report", {"counted": [first, replaced(second, 2, first[2])]}),
         ("a head of fewer envelopes", {"head": replaced(fields["head"], 0, 2)}),
         ("a head of more envelopes", {"head": replaced(fields["head"], 0, 4)}),
-        ("a head of other waits", {"head": replaced(fields["head"], 1, wrong)}),
-        ("a head that is not signed", {"head": replaced(fields["head"], 2, bytes(64))}),
+        ("a head of 2**63 envelopes", {"head": replaced(fields["head"], 0, 2**63)}),
+        ("a head of other words", {"head": replaced(fields["head"], 1, wrong)}),
+        ("a head of other waits", {"head": replaced(fields["head"], 2, wrong)}),
+        ("a head that is not signed", {"head": replaced(fields["head"], 3, bytes(64))}),
         ("a head with an item more", {"head": [*fields["head"], 0]}),
-        ("a head with a signature of 63 bytes", {"head": replaced(fields["head"], 2, bytes(63))}),
+        ("a head with an item less", {"head": [*fields["head"][:1], *fields["head"][2:]]}),
+        ("a head with a signature of 63 bytes", {"head": replaced(fields["head"], 3, bytes(63))}),
     ):
         yield whole.case(f"a receipt with {name}", False, **changes)
     for part, which in (("report", 0), ("closing", 1)):
@@ -552,19 +645,22 @@ def forged(record: Transcript, whole: Receipt, early: Receipt) -> Iterator[Case]
     encoded = b"".join(whole.chunks())
     body = encoded[len(RECEIPT) :]
     for name, content in (
-        ("of version 2", encoded.replace(b"receipt 3", b"receipt 2")),
+        ("of version 3", encoded.replace(b"receipt 4", b"receipt 3")),
         ("of another name", encoded.replace(b"receipt", b"voucher")),
         ("without its first line", body),
         ("with a byte after it", encoded + b"\0"),
         ("cut short", encoded[:-1]),
         ("with an item more", RECEIPT + packed([*fields.values(), 0])),
         ("with an item less", RECEIPT + packed(list(fields.values())[:-1])),
-        ("in an array with a longer head", RECEIPT + b"\xdc\0\x09" + body[1:]),
+        ("in an array with a longer head", RECEIPT + b"\xdc\0\x0c" + body[1:]),
         ("with a place in a longer form", encoded.replace(ANN.key + b"\1", ANN.key + b"\xcc\1")),
         ("of nothing", b""),
     ):
         yield case(f"a receipt {name}", False, receipt=[content], checkpoint=note)
-    yield early.case("a path without a head", False, path=[wrong])
+    [only] = early.fields["counted"]
+    yield early.case("a path without a head", False, counted=[replaced(only, 2, [wrong])])
+    for name, size, holds in (("16,384", 16_384, True), ("16,385", 16_385, False)):
+        yield whole.case(f"with a checkpoint of {name} characters", holds, padded(note, size))
 
 
 def wrong_heads(record: Transcript, last: Receipt) -> Iterator[Case]:
@@ -572,13 +668,12 @@ def wrong_heads(record: Transcript, last: Receipt) -> Iterator[Case]:
     wrong, fields = sha256(b"wrong"), last.fields
     head, ended = fields["head"], fields["ended"]
     for name, changes in (
-        ("no root of her words", {"path": []}),
-        ("another root of her words", {"path": [wrong]}),
-        ("a root too many", {"path": [*fields["path"], wrong]}),
-        ("a head shown, and none of it known", {"head": None, "path": []}),
+        ("no root of her words", {"head": replaced(head, 1, None)}),
+        ("another root of her words", {"head": replaced(head, 1, wrong)}),
+        ("a head shown, and none of it known", {"head": None}),
         ("a head shown, and another number", {"head": replaced(head, 0, head[0] + 1)}),
-        ("a head shown, and other waits", {"head": replaced(head, 1, wrong)}),
-        ("a head shown, and another signature", {"head": replaced(head, 2, bytes(64))}),
+        ("a head shown, and other waits", {"head": replaced(head, 2, wrong)}),
+        ("a head shown, and another signature", {"head": replaced(head, 3, bytes(64))}),
         ("the header for the head", {"ended": shown(record, 0, last.size)}),
         ("a report for the head", {"ended": shown(record, 1, last.size)}),
         ("a head at another place", {"ended": replaced(ended, 0, ended[0] - 1)}),
@@ -609,12 +704,11 @@ def headed(name: str, holds: bool, **changes: Any) -> Case:
     right.head(ANN)
     head = right.heads["ann"]
     parts = {"sender": "ann", "recipient": "record", "kind": "Head"}
-    said: dict[str, Any] = parts | {"body": packed([[], head[2]]), "seq": head[0]} | changes
+    said: dict[str, Any] = parts | {"body": packed([[], head[3]]), "seq": head[0]} | changes
     at = record.size
     record.say(**said)
-    path = [tree_hash(right.said["ann"][:-1])]
     receipt = Receipt(record, [], headed=False, ended=at)
-    return receipt.case(name, holds, head=head, path=path)
+    return receipt.case(name, holds, head=head)
 
 
 def wrong_reports() -> Iterator[Case]:
@@ -708,14 +802,14 @@ def late_reports() -> Iterator[Case]:
         return Receipt(record, [], late=[(mine, over, at)], ended=record.size - 1)
 
     right = late()
-    [[mine, shut, before]] = right.fields["late"]
+    [[mine, shut, path, before]] = right.fields["late"]
     wrong, record = sha256(b"wrong"), right.record
     yield right.case("of a report that came too late", True)
     record_of_two, both, _, _ = rounds()
     yield Receipt(record_of_two, both, waiting=1).case("of two reports, and one not named", True)
 
     def other(place: int, value: Any) -> dict[str, Any]:
-        return {"late": [[mine, shut, replaced(before, place, value)]]}
+        return {"late": [[mine, shut, path, replaced(before, place, value)]]}
 
     for name, changes in (
         ("a size less", other(0, before[0] - 1)),
@@ -731,15 +825,17 @@ def late_reports() -> Iterator[Case]:
         ("no proof that the log goes on from it", other(3, [])),
         ("a hash more in that proof", other(3, [*before[3], wrong])),
         ("64 hashes in that proof", other(3, [wrong] * 64)),
-        ("an item less", {"late": [[mine, shut, before[:3]]]}),
-        ("no earlier checkpoint", {"late": [[mine, shut]]}),
+        ("an item less", {"late": [[mine, shut, path, before[:3]]]}),
+        ("no earlier checkpoint", {"late": [[mine, shut, path]]}),
+        ("no path", {"late": [[mine, shut, before]]}),
+        ("a wrong path", {"late": [[mine, shut, [wrong], before]]}),
     ):
         yield right.case(f"a late report with {name}", False, **changes)
     for name, size in (("before the closing", shut[0]), ("after the report", mine[0] + 1)):
         early = right.before(size)
         leaf = shown(record, shut[0], size) if size > shut[0] else shut
         yield right.case(
-            f"a late report and a checkpoint from {name}", False, late=[[mine, leaf, early]]
+            f"a late report and a checkpoint from {name}", False, late=[[mine, leaf, path, early]]
         )
     yield late(first=True).case("a late report that came before the closing", False)
     for name, bits in (("counts her", (b"\6", b"\6")), ("did not await her", (b"\4", b"\4"))):
@@ -753,14 +849,15 @@ def late_reports() -> Iterator[Case]:
     yield late(lambda r: closing(r, "Result", b"\4", awaited=b"\6")).case(
         "a late report and a closing of another kind of message", False
     )
-    yield right.case("a report twice late", False, late=[[mine, shut, before]] * 2)
+    yield right.case("a report twice late", False, late=[[mine, shut, path, before]] * 2)
     whole = shown(record, shut[0], right.size)
-    yield right.case("a report late and counted", False, counted=[[mine, whole]])
+    yield right.case("a report late and counted", False, counted=[[mine, whole, path]])
     yield right.case("a late report, and -1 not named", False, waiting=-1)
     yield right.case("a late report, and 2**63 not named", False, waiting=2**63)
     # Of those that are not named nothing is shown.
     yield right.case("a late report, and 9 not named", True, waiting=9)
-    yield right.case("a late report that is left out", False, late=[])
+    yield right.case("a late report that is left out, and the head", True, late=[])
+    yield right.case("a late report that is left out, and no head", False, late=[], ended=None)
 
 
 def wide_rosters() -> Iterator[Case]:

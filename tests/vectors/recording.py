@@ -1,7 +1,6 @@
 """Writes transcripts, notes and proofs from ``docs/transcript-format.md``, without the program.
 
-It writes what it is told to, also what the document forbids. All bytes follow from the arguments:
-zstandard frames are put together by hand, so that no build of a compressor shows.
+It writes what it is told to, also what the document forbids. All bytes follow from the arguments.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import functools
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,7 +25,7 @@ from tests.vectors.make import (
     tree_hash,
 )
 
-MAGIC = b"sottovoce transcript 2\n"
+MAGIC = b"sottovoce transcript 3\n"
 
 
 # --- members and their signatures
@@ -34,13 +33,14 @@ MAGIC = b"sottovoce transcript 2\n"
 
 @dataclass(frozen=True)
 class Member:
-    """A holder of an Ed25519 key."""
+    """A holder of an Ed25519 key, which follows from the name unless another's is given."""
 
     name: str
+    of: str | None = field(default=None, kw_only=True)
 
     @functools.cached_property
     def secret(self) -> bytes:
-        return some(f"key of {self.name}", 32)
+        return some(f"key of {self.of or self.name}", 32)
 
     @functools.cached_property
     def _signer(self) -> Ed25519PrivateKey:
@@ -168,6 +168,18 @@ def note_of(text: str, signer: Member = AGGREGATOR, signature: bytes | None = No
     return f"{text}\n{signature_line(name, 1, signer.key, signature)}"
 
 
+def padded(note: str, characters: int) -> str:
+    """The note with lines of others up to so many characters."""
+    missing = characters - len(note)
+    lines = []
+    while missing:
+        bare = len(signature_line("", 4, WITNESS.key, bytes(72)))
+        size = missing if missing < 600 else 300
+        lines.append(signature_line("x" * (size - bare), 4, WITNESS.key, bytes(72)))
+        missing -= size
+    return note + "".join(lines)
+
+
 def cosignature(
     text: str, witness: Member, time: int = 1_750_000_000, name: str | None = None
 ) -> str:
@@ -193,9 +205,23 @@ def head_statement(session: bytes, sender: str, count: int, said: bytes, heard: 
     return HEAD + packed([session, sender, count, said, heard])
 
 
+BOUND = (
+    "variant",
+    "code",
+    "parameters",
+    "survey",
+    "analysis",
+    "neighbours",
+    "nonce",
+    "roles",
+    "enrolled",
+    "kinds",
+)
+"""The fields of the header that the terms bind."""
+
+
 def terms_of(fields: dict[str, Any]) -> bytes:
-    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
-    return sha256(packed([fields[name] for name in names]))
+    return sha256(packed([fields[name] for name in BOUND]))
 
 
 def roster_leaves(roster: Iterable[Any]) -> list[bytes]:
@@ -205,16 +231,19 @@ def roster_leaves(roster: Iterable[Any]) -> list[bytes]:
 def session_of(fields: dict[str, Any]) -> bytes:
     root = tree_hash(roster_leaves(fields["roster"]))
     bound = packed([terms_of(fields), root, len(fields["roster"])])
-    survey, attempt = sha256(b"sottovoce session 2\0" + bound), fields["attempt"]
-    return survey if attempt == 1 else sha256(ATTEMPT + packed([survey, attempt]))
+    return sha256(b"sottovoce session 3\0" + bound)[:31] + bytes([fields["attempt"]])
 
+
+NEIGHBOURS = (
+    "one respondent's whole record is replaced; who takes part, how many respondents each party "
+    "has, and when anybody speaks are public"
+)
 
 MOST = 256
 """The most bytes of a body here."""
 
 _OCTETS, _TEXT = ["bytes", 0, None], ["str", 0, None]
 HEAD = b"sottovoce head 2\0"
-ATTEMPT = b"sottovoce attempt 1\0"
 SIGNED = "session", "sender", "count", "said", "heard"
 _NUMBER = ["int", 0, 2**63 - 1]
 _PAIR = ["struct", [["0", _NUMBER], ["1", _NUMBER]]]
@@ -260,15 +289,18 @@ class Transcript:
         self.secret = some("secret of the log", 32)
         self.fields: dict[str, Any] = {
             "variant": "Sample",
+            "code": None,
             "parameters": {"epsilon": 1.5, "quorum": 2},
             "survey": {"attributes": [["smoker", ["no", "yes"]]]},
             "analysis": None,
+            "neighbours": NEIGHBOURS,
             "nonce": some("nonce", 16),
+            "roles": None,
+            "enrolled": None,
             "attempt": 1,
             "session": b"",
             "roster": [[member.name, member.key] for member in members],
             "kinds": KINDS,
-            "recording": "full",
             "seed": None,
             "transport": "memory",
             "program": "vectors",
@@ -280,7 +312,6 @@ class Transcript:
         # Of every record its bytes, and whether it is a leaf of the log.
         self.records: list[tuple[bytes, bool]] = []
         self.said: dict[str, list[bytes]] = {member.name: [] for member in members}
-        self.last: list[Any] = []
         # By leaf, the number of an envelope; by sender and number, its kind and bytes.
         self.sequence: dict[int, int] = {}
         self.envelopes: dict[tuple[str, int], tuple[str, bytes]] = {}
@@ -309,8 +340,6 @@ class Transcript:
         self.sequence[self.size] = number
         self.sent(packed(parts), sender)
         self.envelopes[sender, number] = kind, packed(parts)
-        if sender == "aggregator":
-            self.last = parts
         return number
 
     def sent(self, envelope: bytes, sender: str = "") -> None:
@@ -365,7 +394,7 @@ class Transcript:
         } | {name: value for name, value in other.items() if name in SIGNED}
         statement = other.get("purpose", HEAD) + packed(list(signed.values()))
         signature = other.get("signature", other.get("signer", member).sign(statement))
-        self.heads[member.name] = [signed["count"], signed["heard"], signature]
+        self.heads[member.name] = [signed["count"], signed["said"], signed["heard"], signature]
         body = other.get("body", packed([waits, signature]))
         return self.say(member.name, other.get("recipient", "record"), "Head", body)
 
@@ -381,27 +410,15 @@ class Transcript:
 
     @property
     def digest(self) -> bytes:
-        leaves = [packed([2, self.session, self.fields.get("seed")])]
+        leaves = [packed([self.session, self.fields.get("seed")])]
         for name, _ in self.roster:
             said = self.said.get(name, [])
             leaves.append(packed([name, len(said), tree_hash(said)]))
         return tree_hash(leaves)
 
-    @property
-    def result(self) -> bytes | None:
-        if self.last[2:3] == ["record"] and self.last[4] != "Closed":
-            return sha256(b"\0" + self.said["aggregator"][-1])
-        return None
-
     def end(self, **other: Any) -> None:
         """The ``Ending``; ``other`` replaces what is in it."""
-        fields = {
-            "log": self.root,
-            "digest": self.digest,
-            "result": self.result,
-            "complete": True,
-            "reason": "",
-        } | other
+        fields = {"log": self.root, "complete": True, "reason": ""} | other
         self.entry("Ending", *fields.values())
 
     def text(self, **other: Any) -> str:
@@ -455,125 +472,3 @@ class Transcript:
     @property
     def log(self) -> bytes:
         return b"".join(self.chunks)
-
-
-# --- zstandard frames (RFC 8878), by hand
-
-ZSTD = b"\x28\xb5\x2f\xfd"
-RAW, RUN, COMPRESSED, RESERVED = range(4)
-MAX_BLOCK = 1 << 17
-
-
-def block(kind: int, size: int, content: bytes, *, last: bool = False) -> bytes:
-    return (size << 3 | kind << 1 | last).to_bytes(3, "little") + content
-
-
-def raw_block(content: bytes, *, last: bool = False) -> bytes:
-    return block(RAW, len(content), content, last=last)
-
-
-def frame_header(size: int | None, *, window: int | None = None, flags: int = 0) -> bytes:
-    """The start of a frame.
-
-    Args:
-        size: the size of the content that it states; None if it does not.
-        window: the descriptor of the window; None for a single segment, which has none.
-        flags: further bits of the descriptor of the frame.
-    """
-    segment = 0x20 if window is None else 0
-    between = b"" if window is None else bytes([window])
-    if size is None:
-        return ZSTD + bytes([flags]) + (between or b"\0")
-    return ZSTD + bytes([0x80 | segment | flags]) + between + struct.pack("<I", size)
-
-
-def frame(content: bytes, *, window: int | None = None, checksum: bytes | None = None) -> bytes:
-    """A frame of blocks that are not compressed."""
-    parts = [content[i : i + MAX_BLOCK] for i in range(0, len(content), MAX_BLOCK)] or [b""]
-    blocks = [raw_block(part) for part in parts[:-1]] + [raw_block(parts[-1], last=True)]
-    flags = 0 if checksum is None else 4
-    head = frame_header(len(content), window=window, flags=flags)
-    return head + b"".join(blocks) + (checksum or b"")
-
-
-def code_of(value: int, first: int, bits: Sequence[int]) -> tuple[int, int, int]:
-    """The code of a length, its extra bits, and how many these are (RFC 8878, section 3.1.1.3.2).
-
-    Args:
-        value: the length.
-        first: the one of code 0.
-        bits: how many extra bits each code has.
-    """
-    for code, width in enumerate(bits):
-        if value < first + (1 << width):
-            return code, value - first, width
-        first += 1 << width
-    raise ValueError(value)
-
-
-LITERAL_BITS = [0] * 16 + [1, 1, 1, 1, 2, 2, 3, 3, 4]
-MATCH_BITS = [0] * 32 + [1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, *range(7, 17)]
-
-
-def repeat_block(literals: bytes, distance: int, length: int) -> bytes:
-    """A compressed block of up to 31 literals and a match of ``length`` bytes after them.
-
-    The three codes of its one sequence are given by RLE, so that only their extra bits follow.
-    """
-    literal, match = code_of(len(literals), 0, LITERAL_BITS), code_of(length, 3, MATCH_BITS)
-    offset = (distance + 3).bit_length() - 1
-    bits, width = 1, 1
-    for value, size in ((distance + 3 - (1 << offset), offset), match[1:], literal[1:]):
-        bits, width = bits << size | value, width + size
-    stream = bits.to_bytes((width + 7) // 8, "little")
-    codes = bytes([1, 0x54, literal[0], offset, match[0]])
-    content = bytes([len(literals) << 3]) + literals + codes + stream
-    return block(COMPRESSED, len(content), content)
-
-
-LAST = raw_block(b"", last=True)
-"""An empty block that ends a frame."""
-
-
-def xxh64(content: bytes) -> int:
-    """The hash of which a frame's checksum is the lower half, seed 0."""
-    mask = (1 << 64) - 1
-    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
-    p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-
-    def turned(value: int, bits: int) -> int:
-        return (value << bits | value >> 64 - bits) & mask
-
-    def mixed(lane: int, value: int) -> int:
-        return turned(lane + value * p2 & mask, 31) * p1 & mask
-
-    at, length = 0, len(content)
-    if length >= 32:
-        lanes = [p1 + p2 & mask, p2, 0, -p1 & mask]
-        while at + 32 <= length:
-            values = struct.unpack_from("<4Q", content, at)
-            lanes = [mixed(lane, value) for lane, value in zip(lanes, values, strict=True)]
-            at += 32
-        found = sum(map(turned, lanes, (1, 7, 12, 18))) & mask
-        for lane in lanes:
-            found = (found ^ mixed(0, lane)) * p1 + p4 & mask
-    else:
-        found = p5
-    found = found + length & mask
-    while at + 8 <= length:
-        (value,) = struct.unpack_from("<Q", content, at)
-        found = turned(found ^ mixed(0, value), 27) * p1 + p4 & mask
-        at += 8
-    if at + 4 <= length:
-        (value,) = struct.unpack_from("<I", content, at)
-        found = turned(found ^ value * p1 & mask, 23) * p2 + p3 & mask
-        at += 4
-    for octet in content[at:]:
-        found = turned(found ^ octet * p5 & mask, 11) * p1 & mask
-    found = (found ^ found >> 33) * p2 & mask
-    found = (found ^ found >> 29) * p3 & mask
-    return found ^ found >> 32
-
-
-def checksum_of(content: bytes) -> bytes:
-    return struct.pack("<Q", xxh64(content))[:4]

@@ -23,35 +23,27 @@ from tests.vectors.recording import (
     ANN,
     BASE,
     BOB,
+    BOUND,
     EIGHTH,
     KINDS,
-    LAST,
     MAGIC,
-    MAX_BLOCK,
     MOST,
+    NEIGHBOURS,
     ORDER,
     OTHER_WITNESS,
     PRIME,
-    RAW,
-    RUN,
     WITNESS,
-    ZSTD,
     Member,
     OddMember,
     Transcript,
-    block,
-    checksum_of,
     cosignature,
     encoded_point,
-    frame,
-    frame_header,
     framed,
     multiplied,
     note_of,
     origin,
+    padded,
     point_of,
-    raw_block,
-    repeat_block,
     session_of,
     signature_line,
     verifier_key,
@@ -59,8 +51,7 @@ from tests.vectors.recording import (
 
 FOLDER = Path(__file__).parent / "transcript"
 
-SOUND, BROKEN = "sound", "broken"
-INCOMPLETE, UNFINISHED = "incomplete", "unfinished"
+SOUND, BROKEN, INCOMPLETE = "sound", "broken", "incomplete"
 
 Chunk = bytes | tuple[bytes, int]
 """Bytes, and how many times they are written."""
@@ -171,17 +162,19 @@ def layout() -> Iterator[Case]:
         ("inside the ending", places[-2] - 1),
     ):
         yield incomplete(f"cut: {name}", upto(chunks, at))
-    yield broken("cut: after the ending, which checkpoints precede", [*chunks[:-1]], "checkpoint")
-    short = [*chunks[:-1], chunks[-1][:-1]]
-    yield broken("cut: in the last checkpoint", short, "ending", "checkpoint")
+    last = chunks[-1]
+    yield incomplete("cut: after the ending, which checkpoints precede", chunks[:-1])
+    for name, size in (("its length", 2), ("it", 100), ("it, before its last byte", len(last) - 1)):
+        short = [*chunks[:-1], last[:size]]
+        yield incomplete(f"cut: in the last checkpoint, inside {name}", short)
     yield incomplete("a run that failed", ended(asked(), complete=False, reason="time ran out"))
     failed = survey()
     failed.end(complete=False, reason="r" * 1024)
     failed.check()
     yield incomplete("a run that failed, signed", failed)
     for name, start in (
-        ("of version 1", MAGIC.replace(b"2", b"1")),
-        ("of version 3", MAGIC.replace(b"2", b"3")),
+        ("of version 2", MAGIC.replace(b"3", b"2")),
+        ("of version 4", MAGIC.replace(b"3", b"4")),
         ("with a capital", MAGIC.replace(b"s", b"S", 1)),
         ("without a line end", MAGIC.replace(b"\n", b" ")),
         ("with another line end", MAGIC.replace(b"\n", b"\r")),
@@ -191,9 +184,13 @@ def layout() -> Iterator[Case]:
     for name, start in (
         ("a zero byte", b"\0"),
         ("another file's", b"\x1f\x8b\x08\0"),
+        ("a file's that Zstandard has compressed", ZSTANDARD),
+        ("a byte of such a file's", ZSTANDARD[:1]),
         ("a letter", b"sotto voce"),
     ):
         yield broken(f"magic: {name}, and nothing more", [start], "magic")
+    chunks = [ZSTANDARD, ended(opened()).log]
+    yield broken("magic: four bytes of Zstandard's before it", chunks, "magic")
     start = opened().start
     for name, length, rule in (
         ("67,108,864 bytes, cut", 1 << 26, None),
@@ -206,12 +203,13 @@ def layout() -> Iterator[Case]:
     chunks = opened().chunks
     for name, length, rule in (
         ("66,560 bytes, cut", 66_560, None),
-        ("66,561 bytes", 66_561, "length"),
         ("2**32 - 1 bytes", (1 << 32) - 1, "length"),
+        ("66,561 bytes", 66_561, "length"),
     ):
         given = f"an entry of {name}"
         cut = [*chunks, struct.pack(">I", length)]
         yield broken(given, cut, rule) if rule else incomplete(given, cut)
+    yield broken("an entry of 66,561 bytes, of which one is there", [*cut, b"\x93"], "length")
     yield broken("a header of no byte", [start, framed(b"")], "header")
     record = opened()
     record.add(b"")
@@ -219,6 +217,15 @@ def layout() -> Iterator[Case]:
     record = asked()
     record.say("ann", "aggregator", "Report", bytes(65_536))
     yield broken("an entry as long as one may be", ended(record), "body-size")
+    yield sound("a header of more than 4 MiB", ended(opened(program=" " * (1 << 22))))
+    most = 1 << 23
+    record = opened(kinds=[*KINDS, ["Long", most, []]])
+    record.say("ann", "aggregator", "Long", bytes(most))
+    yield sound("a body of 8 MiB", ended(record))
+
+
+ZSTANDARD = b"\x28\xb5\x2f\xfd"
+"""What a file begins with that Zstandard has compressed."""
 
 
 def upto(chunks: Sequence[bytes], size: int) -> list[bytes]:
@@ -269,16 +276,19 @@ def nested(depth: int, inner: Any = 0, kind: type = list) -> Any:
 
 WRONG_TYPES: dict[str, list[Any]] = {
     "variant": [None, 1, b"Sample"],
+    "code": [0, False, "c" * 32, b"", [0] * 32],
     "parameters": [None, [], "x", 1],
     "survey": [None, []],
     "analysis": [[], "x", False],
+    "neighbours": [None, 1, "", NEIGHBOURS.encode(), "another text"],
     "nonce": [None, "x" * 16, [0] * 16],
+    "roles": ["mixer", 1, {}, [], [1], [None], [b"mixer"], ["mixer", 1], [["mixer"]]],
+    "enrolled": [2, "request", {"request": 2}, [], [2], ["request", 2], [["request"]]],
     "attempt": [None, "1", 1.0, True, [], 0, -1, 101, 2**63],
     "session": [None, "x" * 32],
     "roster": [None, {"aggregator": AGGREGATOR.key}],
     "kinds": [None, "Closed", {}, [], ["Closed", "Declined", "Left", "Head"]],
-    "recording": [None, True, 0],
-    "seed": ["1", 1.0, True, [], -1],
+    "seed": ["", "1", "hidden", "Withheld", b"withheld", 1.0, True, [], -1],
     "transport": [1, b"memory", False],
     "program": [None, 1],
 }
@@ -291,19 +301,20 @@ def headers() -> Iterator[Case]:
     for name, values in WRONG_TYPES.items():
         for value in values:
             shown = f"{value!r:.20}" if not isinstance(value, dict) else "a map"
-            record = rewritten(fields | {name: value})
+            other = {name: value}
+            record = opened(**other) if name in BOUND else rewritten(fields | other)
             yield broken(f"header with {name} = {shown}", record, "header")
     pairs = list(fields.items())
     swapped = dict([*pairs[:-2], *pairs[:-3:-1]])
-    head = bytes([0x80 + len(fields) + 1])
-    once_more = packed(fields)[1:] + packed("seed") + packed(None)
+    body = packed(fields)[3:]
+    once_more = packed("seed") + packed(None)
     for name, content in (
-        ("with a field more", packed(fields | {"format": 2})),
-        ("with a field twice", head + once_more),
+        ("with a field more", packed(fields | {"format": 3})),
+        ("with a field twice", b"\xde\0\x11" + body + once_more),
         ("in another order", packed(swapped)),
         ("as an array", packed(list(fields.values()))),
         ("that is nil", packed(None)),
-        ("in a map with a longer head", b"\xde\0" + bytes([len(fields)]) + packed(fields)[1:]),
+        ("in a map with a longer head", b"\xdf\0\0\0\x10" + body),
         ("with a byte after it", packed(fields) + b"\0"),
         ("cut short by its length", packed(fields)[:-1]),
         ("that is an entry", packed(["Departed", 0, "ann", ""])),
@@ -320,10 +331,13 @@ def sessions() -> Iterator[Case]:
     fields = opened().fields
     for name, value in (
         ("variant", "Other"),
+        ("code", sha256(b"code")),
         ("parameters", {"epsilon": 1.5}),
         ("survey", {}),
         ("analysis", {}),
         ("nonce", bytes(16)),
+        ("roles", ["mixer"]),
+        ("enrolled", [["request", 2]]),
         ("attempt", 2),
         ("kinds", [*KINDS, ["More", 1, []]]),
         ("roster", fields["roster"][:-1]),
@@ -335,9 +349,14 @@ def sessions() -> Iterator[Case]:
         yield sound(f"session of another {name}, which it does not bind", ended(record))
     for attempt in (2, 100):
         yield sound(f"of attempt {attempt}", sealed(opened(attempt=attempt)))
+    second = session_of(fields | {"attempt": 2})
     for name, session in (
         ("that is the first attempt's", fields["session"]),
         ("of another attempt", session_of(fields | {"attempt": 3})),
+        ("whose last byte is 0", second[:31] + b"\0"),
+        ("whose first byte is another", bytes([second[0] ^ 1]) + second[1:]),
+        ("whose last byte comes first", second[31:] + second[:31]),
+        ("without its last byte", second[:31]),
     ):
         record = opened(attempt=2, session=session)
         yield broken(f"attempt 2 with a session {name}", record, "header")
@@ -441,45 +460,103 @@ def negative(key: bytes) -> bytes:
 
 
 def other_fields() -> Iterator[Case]:
-    for recording in ("", "Full", "brief"):
-        record = ended(opened(recording=recording))
-        yield broken(f"recording of {recording!r}", record, "header")
+    code = sha256(b"code")
+    yield sound("code of a file", ended(opened(code=code)))
+    for size in (31, 33):
+        record = ended(opened(code=(code + code)[:size]))
+        yield broken(f"code of {size} bytes", record, "header")
+    for name, text in (
+        ("without its last letter", NEIGHBOURS[:-1]),
+        ("with a full stop", f"{NEIGHBOURS}."),
+        ("with a capital", f"O{NEIGHBOURS[1:]}"),
+    ):
+        yield broken(f"neighbours {name}", ended(opened(neighbours=text)), "header")
+    yield from services()
     for seed in (0, 1, 2**63, 2**64 - 1):
         yield sound(f"seed {seed}", ended(opened(seed=seed)))
     yield sound("a seed that is withheld", ended(opened(seed="withheld")))
-    yield broken("a seed that is another text", ended(opened(seed="hidden")), "header")
     yield sound("texts that are empty", ended(opened(variant="", transport="", program="")))
     yield sound("text that is not ASCII", ended(opened(program="Gr\u00fc\u00dfe \U0001f600 \0")))
 
 
-def nested_type(depth: int) -> Any:
-    return ["nil"] if depth == 1 else ["list", nested_type(depth - 1), 0, None]
+def services() -> Iterator[Case]:
+    """Roles, and how members came by their keys: the aggregator, Ann and Bob."""
+    for name, roles in (
+        ("one", ["mixer"]),
+        ("two of three members", ["mixer", "tallier"]),
+        ("one twice", ["mixer", "mixer"]),
+        ("an empty one", [""]),
+    ):
+        yield sound(f"roles: {name}", ended(opened(roles=roles)))
+    for count in (3, 4, 1000):
+        record = ended(opened(roles=["mixer"] * count))
+        yield broken(f"roles: {count} of three members", record, "header")
+    alone = Transcript((AGGREGATOR,), roles=["mixer"])
+    yield broken("roles: one, and the aggregator is the only member", ended(alone), "header")
+    for name, enrolled in (
+        ("in one way", [["request", 2]]),
+        ("in two ways", [["folder", 1], ["request", 1]]),
+        ("in one way, said twice", [["seed", 1], ["seed", 1]]),
+        ("in a way of somebody else's", [["", 1], ["by post", 1]]),
+    ):
+        yield sound(f"enrolled {name}", ended(opened(enrolled=enrolled)))
+    alone = Transcript((AGGREGATOR,), enrolled=[])
+    yield sound("enrolled in no way, and the aggregator is the only member", ended(alone))
+    for name, enrolled in (
+        ("one too few", [["request", 1]]),
+        ("one too many", [["request", 3]]),
+        ("one too many in two ways", [["request", 2], ["folder", 1]]),
+        ("2**64 - 1 members", [["request", 2**64 - 1]]),
+        ("2**64 - 1 members and three", [["request", 2**64 - 1], ["folder", 3]]),
+        ("no member in one way", [["request", 2], ["folder", 0]]),
+        ("-1 members in one way", [["request", 3], ["folder", -1]]),
+        ("a count that is a float", [["request", 2.0]]),
+        ("a count that is true", [["request", 1], ["folder", True]]),
+        ("a count that is nil", [["request", None]]),
+        ("a count that is text", [["request", "2"]]),
+        ("a count in a longer form", [["request", Raw(b"\xcc\2")]]),
+        ("a way that is nil", [[None, 2]]),
+        ("a way in bytes", [[b"request", 2]]),
+        ("an item more", [["request", 2, 0]]),
+        ("a count before its way", [[2, "request"]]),
+    ):
+        yield broken(f"enrolled: {name}", ended(opened(enrolled=enrolled)), "header")
 
 
-TYPES: list[Any] = [
-    ["nil"],
-    ["bool"],
-    ["int", None, None],
-    ["int", -(2**63), 2**64 - 1],
-    ["float", None, None],
-    ["float", -0.5, 1e300],
-    ["str", 0, None],
-    ["str", 1, 2**63 - 1],
-    ["bytes", 32, 32],
-    ["enum", ["a", 1, None]],
-    ["enum", []],
-    ["list", ["bool"], 0, None],
-    ["struct", []],
-    ["struct", [["a", ["nil"]], ["", ["bool"]]]],
-    ["map", [["a", ["nil"]], ["b", ["bool"]]]],
-    ["union", [["nil"], ["int", 0, None]]],
-    ["array", "u1", [[1, 3], [2, 2]], 0, [1, 4]],
-    ["array", "f8", [], 0.5, None],
-    ["array", "i8", [[0, 1]] * 8, -5, 5],
-    nested_type(16),
+DESCRIPTIONS: list[tuple[str, list[Any]]] = [
+    ("no field", []),
+    ("a field", [["a", ["int", 0, None]]]),
+    ("a field of a type that does not exist", [["a", ["date"]]]),
+    ("a field of a type with too few items", [["a", ["list"]]]),
+    ("a field without a type", [["a"]]),
+    ("a field as text", ["a"]),
+    ("nil", [None]),
+    ("a map", [{"a": 1, "b": [{"": None}]}]),
+    ("numbers of all kinds", [0, 2**64 - 1, -(2**63), 1.5, float("inf"), True]),
+    ("bytes", [b"\0\xff"]),
+    ("lists, nested 64 deep in all", nested(62)),
 ]
+"""Of a kind's third item: any array that a canonical value may be."""
+
+WRONG_DESCRIPTIONS: list[tuple[str, Any]] = [
+    ("a map", {}),
+    ("nil", None),
+    ("text", "fields"),
+    ("bytes", b"\x90"),
+    ("a number", 0),
+    ("lists, nested 65 deep in all", nested(63)),
+    ("keys that are not sorted", [{"b": 0, "a": 1}]),
+    ("a key that is an integer", [Raw(b"\x81\1\1")]),
+    ("a float that is not a number", [float("nan")]),
+    ("a float of 32 bits", [Raw(b"\xca\0\0\0\0")]),
+    ("a number in a longer form", [Raw(b"\xcc\1")]),
+    ("text that is not UTF-8", [Raw(b"\xa1\xff")]),
+    ("an extension", [Raw(b"\xd4\1\0")]),
+]
+
 WRONG_KINDS: list[tuple[str, Any]] = [
     ("without a name", [1, []]),
+    ("without a description", ["More", 1]),
     ("with an item more", ["More", 1, [], None]),
     ("as a map", {"More": 1}),
     ("of nil", None),
@@ -487,57 +564,13 @@ WRONG_KINDS: list[tuple[str, Any]] = [
     ("of at most 0 bytes", ["More", 0, []]),
     ("of at most -1 byte", ["More", -1, []]),
     ("of at most 67,174,401 bytes", ["More", 67_174_401, []]),
+    ("of at most 2**64 - 1 bytes", ["More", 2**64 - 1, []]),
     ("of at most 1.0 bytes", ["More", 1.0, []]),
     ("of at most true bytes", ["More", True, []]),
+    ("of at most nil bytes", ["More", None, []]),
     ("with its bytes in a longer form", ["More", Raw(b"\xcc\1"), []]),
-    ("with a map of fields", ["More", 1, {}]),
-    ("with a field without a type", ["More", 1, [["a"]]]),
-    ("with a field without a name", ["More", 1, [[["nil"]]]]),
-    ("with a field as text", ["More", 1, ["a"]]),
     ("that is there twice", ["Ask", MOST, []]),
-]
-WRONG_TYPES_OF_FIELDS: list[Any] = [
-    [],
-    "nil",
-    ["Nil"],
-    ["date"],
-    ["nil", None],
-    ["int", 0],
-    ["int", 0.0, None],
-    ["int", 0, 1, 2],
-    ["int", False, True],
-    ["float", 0, 1],
-    ["float", "0", None],
-    ["float", Raw(b"\xca\0\0\0\0"), None],
-    ["float", float("nan"), None],
-    ["array", "f8", [], 0, float("nan")],
-    ["array", "f8", [[2, 2]], 0, [1.0, float("nan")]],
-    ["str", None, None],
-    ["str", -1, None],
-    ["str", 2**63, None],
-    ["bytes", 0, 2**63],
-    ["bytes", 0],
-    ["enum", [1.5]],
-    ["enum", [True]],
-    ["enum", None],
-    ["list", "nil", 0, None],
-    ["list", ["nil"], 0],
-    ["struct", {}],
-    ["map", [["a", ["nil"], 0]]],
-    ["union", ["nil"]],
-    ["array", "u3", [], 0, None],
-    ["array", "u1", [[1]], 0, None],
-    ["array", "u1", [1], 0, None],
-    ["array", "u1", [[0, 1]] * 9, 0, None],
-    ["array", "u1", [[-1, 1]], 0, None],
-    ["array", "u1", [[1, None]], 0, None],
-    ["array", "u1", [[1, 2]], 0, [1, 2]],
-    ["array", "u1", [[2, 2]], 0, [1, 2, 3]],
-    ["array", "u1", [], 0, [1]],
-    ["array", "u1", [], None, 1],
-    ["array", "u1", [], 0],
-    ["array", "u1", [], 0, "1"],
-    nested_type(17),
+    ("that is there twice, of another description", ["Ask", MOST, [None]]),
 ]
 
 
@@ -545,36 +578,25 @@ def kinds() -> Iterator[Case]:
     def of(*more: Any) -> Transcript:
         return ended(opened(kinds=[*KINDS, *more]))
 
-    for type_ in TYPES:
-        yield sound(f"a kind with a {shown_type(type_)}", of(["More", 100, [["a", type_]]]))
-    yield sound("a kind with all types", of(["More", 5, [["a", type_] for type_ in TYPES]]))
+    for shown, fields in DESCRIPTIONS:
+        yield sound(f"a kind described by an array of {shown}", of(["More", 1, fields]))
+    for shown, wrong in WRONG_DESCRIPTIONS:
+        yield broken(f"a kind described wrongly by {shown}", of(["More", 1, wrong]), "header")
     yield sound("a kind with an empty name", of(["", 1, []]))
+    yield sound("a kind with a name of 1,000 letters", of(["k" * 1000, 1, []]))
     yield sound("a kind of at most 67,174,400 bytes", of(["More", 67_174_400, []]))
     many = [[f"{place:04}", 1, []] for place in range(1025 - len(KINDS))]
     yield sound("1,024 kinds", of(*many[1:]))
     yield broken("1,025 kinds", of(*many), "header")
     for name, kind in WRONG_KINDS:
         yield broken(f"a kind {name}", of(kind), "header")
-    for type_ in WRONG_TYPES_OF_FIELDS:
-        kind = ["More", 100, [["a", type_]]]
-        yield broken(f"a kind with a wrong {shown_type(type_)}", of(kind), "header")
-    for place, (name, most, fields) in enumerate(KINDS[3:], 3):
+    for place, (name, _, fields) in enumerate(KINDS[3:], 3):
         others = [*KINDS[:place], *KINDS[place + 1 :]]
         yield broken(f"kinds without {name}", opened(kinds=others), "header")
         yield sound(f"kinds with {name} first", ended(opened(kinds=[KINDS[place], *others])))
-        for shown, wrong in (
-            ("another field", [*fields[:-1], ["other", fields[-1][1]]]),
-            ("a field less", fields[:-1]),
-            ("a field more", [*fields, ["more", ["nil"]]]),
-            ("another type", [[fields[0][0], ["nil"]], *fields[1:]]),
-        ):
-            record = ended(opened(kinds=[*others, [name, most, wrong]]))
-            yield broken(f"kinds with {name} that has {shown}", record, "header")
-
-
-def shown_type(type_: Any) -> str:
-    text = json.dumps(type_, default=bytes.hex)
-    return text if len(text) < 60 else f"{text[:50]}... ({len(text)})"
+        other = [name, 1, fields[:-1]]
+        shown = f"kinds with {name} of another size and description"
+        yield sound(shown, ended(opened(kinds=[*others, other])))
 
 
 def plain_values() -> Iterator[Case]:
@@ -633,8 +655,7 @@ def plain_values() -> Iterator[Case]:
         *BAD_TEXT,
     ):
         yield broken(f"a value: {shown}", opened(parameters={"a": value}), "header")
-    for name in ("variant", "recording", "program"):
-        long = Raw(b"\xd9" + packed(opened().fields[name]).replace(b"\xa0", b"\xa0", 1))
+    for name in ("variant", "transport", "program"):
         text = opened().fields[name].encode()
         long = Raw(b"\xd9" + bytes([len(text)]) + text)
         record = rewritten(opened().fields | {name: long})
@@ -778,7 +799,6 @@ def entries() -> Iterator[Case]:
         "reading goes on after an entry that is wrong", ended(record), "entries", "session"
     )
     yield from envelopes()
-    yield from many()
 
 
 def envelopes() -> Iterator[Case]:
@@ -826,49 +846,6 @@ def envelopes() -> Iterator[Case]:
         record = opened()
         record.say("ann", "aggregator", "Report", b"", seq=number)
         yield broken(f"an envelope with the number {number}", ended(record), *rules)
-
-
-REFUSED = framed(packed(["Refused", 0, "", "", b""]))
-FREE = 65_536
-
-
-def many() -> Iterator[Case]:
-    """Entries that are all alike take no room in a wrapped file."""
-    for name, extra, says in (
-        ("as many entries as a file may have", 0, SOUND),
-        ("an entry more than a file may have", 1, BROKEN),
-    ):
-        yield verdict(name, crowded(extra), says, *(["entries"] if says == BROKEN else []))
-
-
-def crowded(extra: int) -> list[Chunk]:
-    """A wrapped file of as many entries as it may have, and some more."""
-    each = len(REFUSED)
-    start = opened().log
-
-    def wrapped(count: int, ending: bytes, checksum: bytes = bytes(4)) -> list[Chunk]:
-        most = (1 << 17) // each
-        sizes = [most] * (count // most) + [count % most]
-        return [
-            frame_header(len(start) + each * count + len(ending), window=WINDOW, flags=4),
-            raw_block(start),
-            repeat_block(REFUSED, each, each * (sizes[0] - 1)),
-            *(repeat_block(b"", each, each * size) for size in sizes[1:]),
-            raw_block(ending, last=True),
-            checksum,
-        ]
-
-    [*_, ending] = ended(opened()).chunks
-    most = FREE
-    for _ in range(3):
-        most = FREE + stored(wrapped(most, ending)) // 2
-    # Beside the header there are these and the ending.
-    count = most + extra - 1
-    record = opened()
-    record.records += [(REFUSED[4:], True)] * count
-    record.end()
-    ending = record.chunks[-1]
-    return wrapped(count, ending, checksum_of(start + REFUSED * count + ending))
 
 
 # --- what was said, delivered, and by whom
@@ -1022,6 +999,11 @@ def hindered() -> Iterator[Case]:
     yield broken("hindered: twice", of(held, held), "delivery")
     yield broken("hindered: not right after it is sent", of(held, between=True), "delivery")
     record = asked(seed=1)
+    record.say("bob", "aggregator", "Report", b"\x91\0")
+    record.check()
+    record.entry("Hindered", 0, "bob", "aggregator", 0)
+    yield sound("hindered: a checkpoint, which is no entry, stands between", sealed(record))
+    record = asked(seed=1)
     record.say("aggregator", "record", "Result", b"")
     record.entry("Hindered", 0, "aggregator", "record", 2)
     yield broken("hindered: what was said to the record", ended(record), "delivery")
@@ -1172,7 +1154,7 @@ def well_formed(wait: Any) -> bool:
 
 def wrong_heads(of: Callable[..., Transcript], waits: Any) -> Iterator[Case]:
     wrong = sha256(b"wrong")
-    whole = of(waits).heads["ann"][2]
+    whole = of(waits).heads["ann"][3]
     for name, changes in (
         ("signed by another", {"signer": BOB}),
         ("signed by the aggregator", {"signer": AGGREGATOR}),
@@ -1287,7 +1269,7 @@ def checkpoints() -> Iterator[Case]:
     yield broken("a checkpoint that comes late", ended(record), "checkpoint")
     record = asked()
     record.check()
-    yield broken("no checkpoint over all, but one before", ended(record), "checkpoint")
+    yield incomplete("no checkpoint over all, but one before", ended(record))
     record = asked()
     record.check()
     yield incomplete("a checkpoint, and the file ends", record)
@@ -1314,18 +1296,6 @@ def beyond(signature: bytes) -> bytes:
     """The signature with the order of the curve added to its second half."""
     s = int.from_bytes(signature[32:], "little") + ORDER
     return signature[:32] + s.to_bytes(32, "little")
-
-
-def padded(note: str, characters: int) -> str:
-    """The note with lines of others up to so many characters."""
-    missing = characters - len(note)
-    lines = []
-    while missing:
-        bare = len(signature_line("", 4, WITNESS.key, bytes(72)))
-        size = missing if missing < 600 else 300
-        lines.append(signature_line("x" * (size - bare), 4, WITNESS.key, bytes(72)))
-        missing -= size
-    return note + "".join(lines)
 
 
 def malformed_notes(note: str, line: str) -> list[tuple[str, str]]:
@@ -1468,32 +1438,33 @@ def signatures() -> Iterator[Case]:
 
 def endings() -> Iterator[Case]:
     wrong = sha256(b"wrong")
-    for name in ("log", "digest"):
-        for shown, value in (("another", wrong), ("zeros", bytes(32))):
-            record = ended(survey_without_checks(), **{name: value})
-            yield broken(f"an ending with {shown} for its {name}", record, "ending")
-    for name, record, value in (
-        ("no result, where there is one", survey_without_checks(), None),
-        ("another result", survey_without_checks(), wrong),
-        ("a result, where there is none", asked(), wrong),
-        ("a closing as a result", counted(), sha256(b"\0" + counted().said["aggregator"][-1])),
-        ("a question as a result", asked(), sha256(b"\0" + asked().said["aggregator"][-1])),
+    before = survey_without_checks()
+    for shown, value in (
+        ("another root", wrong),
+        ("zeros", bytes(32)),
+        ("the root of no leaf", sha256(b"")),
+        ("the root of one leaf less", tree_hash(before.leaves[:-1])),
+        ("the canonical digest", before.digest),
     ):
-        yield broken(f"an ending with {name}", ended(record, result=value), "ending")
-    fine: list[Any] = [wrong, wrong, None, True, ""]
+        record = ended(survey_without_checks(), log=value)
+        yield broken(f"an ending with {shown} for its log", record, "ending")
+    yield sound("an ending with a reason, of a run that is complete", ended(asked(), reason="why"))
+    fine: list[Any] = [before.root, True, ""]
     for name, place, value in (
         ("a log of 31 bytes", 0, bytes(31)),
-        ("a digest in text", 1, "d" * 32),
-        ("a result of 31 bytes", 2, bytes(31)),
-        ("a result that is false", 2, False),
-        ("1 for true", 3, 1),
-        ("nil for true", 3, None),
-        ("a reason of 1,025 characters", 4, "r" * 1025),
-        ("nil for a reason", 4, None),
+        ("a log in text", 0, "l" * 32),
+        ("nil for its log", 0, None),
+        ("1 for true", 1, 1),
+        ("nil for true", 1, None),
+        ("a reason of 1,025 characters", 2, "r" * 1025),
+        ("nil for a reason", 2, None),
     ):
         record = asked()
         record.entry("Ending", *[*fine[:place], value, *fine[place + 1 :]])
         yield broken(f"an ending with {name}", record, "entries")
+    record = asked()
+    record.entry("Ending", record.root, sha256(b"digest"), None, True, "")
+    yield broken("an ending of version 2", record, "entries")
     record = asked()
     record.entry("Ending", *fine[:-1])
     yield broken("an ending with an item too few", record, "entries")
@@ -1504,17 +1475,25 @@ def endings() -> Iterator[Case]:
     record = ended(asked())
     record.entry("Received", 0)
     yield broken("a malformed entry after the ending", record, "entries")
-    for name, tail in (
-        ("a byte", b"\0"),
-        ("the length of a record", struct.pack(">I", 100)),
-        ("a record of no byte", bytes(4)),
-        ("a part of a checkpoint", framed(packed(["Checkpoint", "x" * 200]))[:-1]),
-        ("text", b"and so on\n"),
-        ("the magic", MAGIC),
+    for name, tail, rule in (
+        ("a byte", b"\0", None),
+        ("three bytes", b"\0\0\1", None),
+        ("the length of a record", struct.pack(">I", 100), None),
+        ("a part of a checkpoint", framed(packed(["Checkpoint", "x" * 200]))[:-1], None),
+        ("a part of an entry", REFUSED[:-1], None),
+        ("an entry", REFUSED, "ending"),
+        ("a record of no byte", bytes(4), "entries"),
+        ("a length that no record may have", struct.pack(">I", 66_561), "length"),
+        ("text", b"and so on\n", "length"),
+        ("the magic", MAGIC, "length"),
     ):
-        rules = {"a record of no byte": ["entries"], "text": ["length"], "the magic": ["length"]}
-        chunks = [*ended(asked()).chunks, tail]
-        yield broken(f"after the ending: {name}", chunks, *rules.get(name, ["ending"]))
+        for place, record in (("ending", ended(asked())), ("last checkpoint", sealed(asked()))):
+            chunks = [*record.chunks, tail]
+            shown = f"after the {place}: {name}"
+            yield broken(shown, chunks, rule) if rule else incomplete(shown, chunks)
+
+
+REFUSED = framed(packed(["Refused", 0, "", "", b""]))
 
 
 def survey_without_checks() -> Transcript:
@@ -1535,7 +1514,7 @@ def published() -> Iterator[Case]:
     cut = survey()
     yield incomplete("a file without its ending, the right digest", cut, digest=cut.digest.hex())
     yield broken("a file without its ending, another digest", cut, "digest", digest=wrong)
-    yield broken("no header, but a digest", [whole.start], "digest", digest=digest)
+    yield from unread(digest, whole.note(size=7))
     final = whole.note()
     leaves = len(whole.leaves)
     yield sound("the checkpoint over all", whole, checkpoint=final)
@@ -1558,7 +1537,6 @@ def published() -> Iterator[Case]:
     yield incomplete("a file cut after a published checkpoint", cut, checkpoint=early)
     before = opened()
     yield broken("a file cut before a published checkpoint", before, "published", checkpoint=early)
-    yield broken("no header, but a checkpoint", [b""], "published", checkpoint=early)
     fork = ended(asked())
     fork.check(fork.note(root=sha256(b"fork")))
     rules = "checkpoint", "published"
@@ -1569,7 +1547,23 @@ def published() -> Iterator[Case]:
     fork.check(forged)
     fork = sealed(fork)
     yield broken("a forged checkpoint on record", fork, "checkpoint", checkpoint=right)
+    long = padded(final, 16_384)
+    yield sound("a published checkpoint of 16,384 characters", whole, checkpoint=long)
     yield from witnessed(whole)
+
+
+def unread(digest: str, checkpoint: str) -> Iterator[Case]:
+    """What is given from outside says nothing of a file without a header."""
+    whole = opened()
+    other = rewritten(whole.fields | {"nonce": b""})
+    for given in ({"digest": digest}, {"checkpoint": checkpoint}):
+        [shown] = given
+        yield incomplete(f"no byte, but a {shown}", [b""], **given)
+        yield incomplete(f"no header, but a {shown}", [whole.start], **given)
+        cut = upto(whole.chunks, len(whole.log) - 1)
+        yield incomplete(f"a part of a header, but a {shown}", cut, **given)
+        yield broken(f"a wrong header, and a {shown}", other, "header", **given)
+        yield broken(f"a wrong magic, and a {shown}", [ZSTANDARD], "magic", **given)
 
 
 def witnessed(whole: Transcript) -> Iterator[Case]:
@@ -1582,6 +1576,13 @@ def witnessed(whole: Transcript) -> Iterator[Case]:
     another = cosignature(whole.text(size=1), WITNESS)
     plain = signature_line(WITNESS.name, 4, WITNESS.key, WITNESS.sign(text.encode()))
     renamed = cosignature(text, WITNESS, name="witness.example/three")
+    again = Member("witness.example/again", of=WITNESS.name)
+    both = one + cosignature(text, again)
+    twice = {"witnesses": [keys[0], verifier_key(again)], "checkpoint": note + both}
+    yield sound("cosigned under two names of one key, one demanded", whole, **twice, needed=1)
+    yield broken(
+        "cosigned under two names of one key, two demanded", whole, "published", **twice, needed=2
+    )
     for name, lines, needed, fine in (
         ("both of two", one + two, 2, True),
         ("one of two, one demanded", one, 1, True),
@@ -1604,225 +1605,6 @@ def witnessed(whole: Transcript) -> Iterator[Case]:
         yield sound(shown, whole, **given) if fine else broken(shown, whole, "published", **given)
 
 
-# --- the wrapper
-
-
-WINDOW = 13 << 3
-"""The descriptor of a window of 8 MiB."""
-
-
-def wrapper() -> Iterator[Case]:
-    whole = ended(opened())
-    log, chunks = whole.log, whole.chunks
-    found = {"size": len(whole.leaves), "root": whole.root, "digest": whole.digest}
-    size = len(log)
-    half = size // 2
-
-    def fine(name: str, *parts: bytes) -> Case:
-        return {**verdict(f"wrapped: {name}", parts, SOUND), "found": found}
-
-    yield fine("in a frame", frame(log))
-    yield fine("in a frame with a window of 8 MiB", frame(log, window=WINDOW))
-    yield fine("in a frame with a checksum", frame(log, checksum=checksum_of(log)))
-    yield fine("a frame for every record", *map(frame, chunks))
-    yield fine(
-        "a frame for every byte at first",
-        *(frame(log[i : i + 1]) for i in range(70)),
-        frame(log[70:]),
-    )
-    yield fine("frames that begin inside records", frame(log[:half]), frame(log[half:]))
-    yield fine(
-        "a size of two bytes",
-        ZSTD + b"\x60" + struct.pack("<H", size - 256) + raw_block(log, last=True),
-    )
-    yield fine(
-        "a size of eight bytes",
-        ZSTD + b"\xe0" + struct.pack("<Q", size) + raw_block(log, last=True),
-    )
-    yield fine("empty blocks", frame_header(size) + raw_block(b"") * 3 + raw_block(log) + LAST)
-    for name, tail in (
-        ("another file's start", b"\x1f\x8b\x08\0"),
-        ("a byte", b"\0"),
-        ("a skippable frame", b"\x50\x2a\x4d\x18\1\0\0\0x"),
-        ("text", b"text that is not a frame"),
-        ("the log", log[:60]),
-        ("a frame of version 0.7", b"\x27\xb5\x2f\xfd\0\0\0\0"),
-    ):
-        yield verdict(f"wrapped: then {name}", [frame(log), tail], UNFINISHED)
-    yield verdict(
-        "wrapped: then a part of a frame's magic", [frame(log), ZSTD[:3]], BROKEN, "ending"
-    )
-    for name, parts in (
-        ("a wrong checksum", [frame(log, checksum=b"\0\0\0\0")]),
-        (
-            "a wrong checksum in the second frame",
-            [frame(log[:half]), frame(log[half:], checksum=b"abcd")],
-        ),
-        ("a window of 9 MiB", [frame(log, window=WINDOW + 1)]),
-        ("a window of 2**41 bytes", [frame(log, window=0xFF)]),
-        ("no size of the content", [frame_header(None, window=WINDOW) + raw_block(log, last=True)]),
-        ("a size of 0", [frame(log), frame_header(0) + LAST]),
-        ("a size too small", [frame_header(size - 1) + raw_block(log, last=True)]),
-        ("a size too large", [frame_header(size + 1) + raw_block(log, last=True)]),
-        (
-            "a size of 8,388,609",
-            [frame_header((1 << 23) + 1, window=WINDOW) + raw_block(log, last=True)],
-        ),
-        ("a size of 2**64 - 1", [ZSTD + b"\xe0" + b"\xff" * 8 + raw_block(log, last=True)]),
-        ("a reserved bit of the frame", [frame_header(size, flags=8) + raw_block(log, last=True)]),
-        ("a reserved block", [frame_header(size) + block(3, size, log, last=True)]),
-        (
-            "a dictionary",
-            [ZSTD + b"\xa1" + b"\7" + struct.pack("<I", size) + raw_block(log, last=True)],
-        ),
-        (
-            "a malformed Huffman table",
-            [frame_header(size) + block(2, len(HUFFMAN), HUFFMAN, last=True)],
-        ),
-        (
-            "a compressed block of no byte",
-            [frame_header(size) + raw_block(log) + block(2, 0, b"", last=True)],
-        ),
-        (
-            "a block that repeats what is not there",
-            [frame_header(24) + repeat_block(b"abc", 9, 131) + LAST],
-        ),
-    ):
-        yield verdict(f"wrapped: {name}", parts, UNFINISHED)
-    alike = frame_header(3 * len(REFUSED)) + repeat_block(REFUSED, len(REFUSED), 2 * len(REFUSED))
-    chunks = [frame(opened().log), alike + LAST]
-    yield verdict("wrapped: a compressed block and no checksum", chunks, UNFINISHED)
-    first, second = frame(log[:half]), frame(log[half:])
-    for name, parts in (
-        ("in the magic of a frame", [first, second[:3]]),
-        ("in the header of a frame", [first, second[:6]]),
-        ("in the header of a block", [first, second[:11]]),
-        ("in a block", [first, second[:-1]]),
-        ("in a checksum", [first, frame(log[half:], checksum=checksum_of(log[half:]))[:-1]]),
-        ("between frames", [first]),
-        ("in the first frame", [first[:-1]]),
-        ("after the magic of a frame", [ZSTD]),
-    ):
-        yield verdict(f"wrapped and cut: {name}", parts, INCOMPLETE)
-    broken_frame = frame(b"x", checksum=bytes(4))
-    long = opened().log + struct.pack(">I", 1 << 30)
-    for name, content, rule in (
-        ("a wrong magic, cut", b"sotvo", "magic"),
-        ("a header of another form", opened().start + framed(b"\xc0"), "header"),
-        ("too long a record", long, "length"),
-    ):
-        yield verdict(
-            f"wrapped: {name}, then a wrong frame", [frame(content), broken_frame], BROKEN, rule
-        )
-    yield verdict(
-        "wrapped: a cut magic, then a wrong frame", [frame(MAGIC[:5]), broken_frame], UNFINISHED
-    )
-    yield verdict("wrapped: no log", [frame(b"sotto voce")], BROKEN, "magic")
-    faulty = opened()
-    faulty.entry("Received", 0)
-    chunks = [frame(faulty.log), frame(b"", checksum=bytes(4))]
-    yield verdict("wrapped: a faulty entry, then a wrong frame", chunks, UNFINISHED, "entries")
-    whole = sealed(survey())
-    chunks = [frame(b"".join(whole.chunks[:-1])), frame(whole.chunks[-1], checksum=bytes(4))]
-    yield verdict("wrapped: the last checkpoint in a wrong frame", chunks, UNFINISHED)
-    yield verdict("wrapped twice", [frame(frame(log))], BROKEN, "magic")
-    yield from wide()
-
-
-HUFFMAN = bytes([0x8E, 0x40, 0x00]) + b"\x83" + bytes(8)
-
-
-MOST_CONTENT, MOST_STORED = 1 << 23, 8_422_400
-
-
-def wide() -> Iterator[Case]:
-    """Sizes at their bounds, in few bytes."""
-    yield long_body("a frame of 8,388,608 bytes", MOST_CONTENT, SOUND)
-    yield long_body("a frame of 8,388,609 bytes", MOST_CONTENT + 1, UNFINISHED)
-    for name, window, says in (
-        ("a frame of 8,422,400 bytes, stored", None, SOUND),
-        ("a frame of 8,422,401 bytes, stored", WINDOW, UNFINISHED),
-    ):
-        zeros, record = long_record(MOST_CONTENT)
-        *start, entry, ending = record.chunks
-        # 11,261 blocks of 3 bytes each beside their content, and a header of 9 bytes or 10.
-        full, rest = divmod(zeros, 800)
-        blocks: list[Chunk] = [
-            frame_header(MOST_CONTENT, window=window),
-            raw_block(entry[: MOST_CONTENT - zeros]),
-            (raw_block(bytes(800)), full),
-            raw_block(bytes(rest)),
-            (raw_block(b""), 11_261 - full - 3),
-            LAST,
-        ]
-        assert stored(blocks) == MOST_STORED + (window is not None)
-        yield verdict(name, [frame(b"".join(start)), *blocks, frame(ending)], says)
-    for name, size, says, rules in (
-        ("a header in 4,194,304 bytes of log, wrapped", 1 << 22, SOUND, []),
-        ("a header in 4,194,305 bytes of log, wrapped", (1 << 22) + 1, BROKEN, ["length"]),
-    ):
-        before, spaces, after, ending = long_header(size)
-        head = frame_header(size, window=WINDOW)
-        chunks = [head, raw_block(before), *blocks_of(b" ", spaces), raw_block(after, last=True)]
-        yield verdict(name, [*chunks, frame(ending)], says, *rules)
-    for name, less, says, rules in (
-        ("a header in 8 times the bytes of a wrapped file", 0, SOUND, []),
-        ("a header in more than 8 times the bytes of a wrapped file", 1, BROKEN, ["length"]),
-    ):
-        size = 4_800_000
-        before, spaces, after, ending = long_header(size)
-        start = [frame_header(size, window=WINDOW), raw_block(before)]
-        last = raw_block(after, last=True)
-        bare = stored([*start, last, *(blocks_of(b" ", spaces - 500_000)), bytes(6 * 3)])
-        raw = size // 8 - bare - less
-        chunks = list(start)
-        for part in (*[100_000] * (raw // 100_000), raw % 100_000):
-            chunks += [block(RAW, part, b""), (b" ", part)]
-        chunks += [*blocks_of(b" ", spaces - raw), last]
-        assert stored(chunks) == size // 8 - less
-        yield verdict(name, [*chunks, frame(ending)], says, *rules)
-    before, spaces, after, ending = long_header((1 << 22) + 1)
-    name = "a header in 4,194,305 bytes of log, not wrapped"
-    yield verdict(name, [before, (b" ", spaces), after, ending], SOUND)
-
-
-def stored(chunks: Sequence[Chunk]) -> int:
-    """How many bytes they are."""
-    return sum(len(c) if isinstance(c, bytes) else len(c[0]) * c[1] for c in chunks)
-
-
-def blocks_of(octet: bytes, size: int) -> list[Chunk]:
-    """Blocks of one byte repeated."""
-    full, rest = divmod(size, MAX_BLOCK)
-    return [(block(RUN, MAX_BLOCK, octet), full), block(RUN, rest, octet)]
-
-
-def long_record(size: int) -> tuple[int, Transcript]:
-    """A record whose first entry takes so many bytes, and how many zeros are in it."""
-    zeros = size - 200
-    for _ in range(2):
-        record = opened(kinds=[*KINDS, ["Long", MOST_CONTENT, []]])
-        record.say("ann", "aggregator", "Long", bytes(zeros))
-        zeros += size - len(record.chunks[-1])
-    return zeros, ended(record)
-
-
-def long_body(name: str, size: int, says: str) -> Case:
-    zeros, record = long_record(size)
-    *start, entry, ending = record.chunks
-    head = [frame_header(size, window=WINDOW), raw_block(entry[: size - zeros])]
-    chunks = [frame(b"".join(start)), *head, *blocks_of(b"\0", zeros), LAST, frame(ending)]
-    return verdict(name, chunks, says)
-
-
-def long_header(size: int) -> tuple[bytes, int, bytes, bytes]:
-    """A log of so many bytes up to its header's end: before the spaces, their number, after."""
-    spaces = size - len(opened(program=" " * 70_000).log) + 70_000
-    record = ended(opened(program=" " * spaces))
-    before, _, after = record.log[:size].partition(b" " * spaces)
-    return before, spaces, after, record.chunks[-1]
-
-
 # --- the files
 
 
@@ -1837,7 +1619,6 @@ def listed() -> dict[str, Iterator[Case]]:
         "signatures": signatures(),
         "endings": endings(),
         "published": published(),
-        "wrapper": wrapper(),
     }
 
 
