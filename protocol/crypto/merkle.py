@@ -270,9 +270,11 @@ def is_consistent(
     """
     if not 0 <= first <= second:
         return False
+    if first == 0 and first_root != EMPTY_ROOT:
+        return False
     if first in (0, second):
-        # Nothing is extended by anything, and a tree by itself.
-        return not path and first_root == (second_root if first else EMPTY_ROOT)
+        # Nothing is extended by anything, and a tree by itself alone.
+        return not path and (first < second or first_root == second_root)
     # Where the earlier tree is a complete subtree of the later one, its root goes without saying.
     given = [first_root, *path] if first & (first - 1) == 0 else list(path)
     if not given:

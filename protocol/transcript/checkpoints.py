@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.messages import SESSION_BYTES, Count
 from protocol.session.roster import KEY_BYTES, Identity, is_signature
-from protocol.transcript.entries import Hash
+from protocol.transcript.entries import NOTE_CHARACTERS, Hash
 
 SIGNATURE_BYTES = 64
 
@@ -111,6 +111,8 @@ def read_note(note: str) -> SignedCheckpoint:
     Raises:
         ValueError: malformed, or without exactly one signature line of the aggregator's key.
     """
+    if len(note) > NOTE_CHARACTERS:
+        raise ValueError(f"a note of {len(note):,} characters, at most {NOTE_CHARACTERS:,}")
     text, lines = split_note(note)
     session, key, size, root = read_text(text)
     name = origin_of(session, key)

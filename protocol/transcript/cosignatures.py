@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from protocol.messages import PartyId
-from protocol.session.roster import Identity, check_keys, is_signature
+from protocol.session.roster import Identity, check_keys, holder_of, is_signature
 from protocol.transcript.checkpoints import (
     KEY_ID_BYTES,
     MAX_SIGNATURES,
@@ -127,6 +127,7 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
         invalid: the names of those in whose name there is a signature that is not theirs.
         needed: how many are demanded.
         keys: of those witnesses.
+        holders: how many keys have cosigned; under two names, a key is one.
     """
 
     by: tuple[tuple[str, int], ...]
@@ -134,11 +135,12 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
     invalid: tuple[str, ...]
     needed: int
     keys: tuple[WitnessKey, ...]
+    holders: int
 
     @property
     def enough(self) -> bool:
         """Whether so many have cosigned it, and nobody has forged a cosignature."""
-        return len(self.by) >= self.needed and not self.invalid
+        return self.holders >= self.needed and not self.invalid
 
     def also(self, note: str | None) -> Cosigned:
         """Which of the same witnesses have cosigned another checkpoint; without a note, nobody has.
@@ -149,7 +151,7 @@ class Cosigned(msgspec.Struct, frozen=True, kw_only=True):
         if note is not None:
             return cosigned(note, self.keys, needed=self.needed)
         missing = tuple(key.name for key in self.keys)
-        return msgspec.structs.replace(self, by=(), missing=missing, invalid=())
+        return msgspec.structs.replace(self, by=(), missing=missing, invalid=(), holders=0)
 
 
 def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None) -> Cosigned:
@@ -157,18 +159,18 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
 
     Args:
         note: the checkpoint's note.
-        keys: of the witnesses, each with a public key of its own.
+        keys: of the witnesses.
         needed: how many are demanded; by default all.
 
     Raises:
-        ValueError: a malformed note, two names for one key, or more demanded than there are.
+        ValueError: a malformed note, or more demanded than there are.
     """
-    check_keys([(PartyId(key.name), key.key) for key in keys])
     demanded = len(keys) if needed is None else needed
     if not 0 < demanded <= len(keys):
         raise ValueError(f"{demanded} witnesses demanded: expected 1 to {len(keys)}")
     text, lines = split_note(note)
     by, missing, invalid = [], [], []
+    holders = set()
     for key in keys:
         own = [s for name, s in lines if name == key.name and s.startswith(key.id)]
         times = [cosigned_at(text.encode(), signature, key) for signature in own]
@@ -177,6 +179,7 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
             invalid.append(key.name)
         elif found:
             by.append((key.name, min(found)))
+            holders.add(holder_of(key.key))
         else:
             missing.append(key.name)
     return Cosigned(
@@ -185,6 +188,7 @@ def cosigned(note: str, keys: Sequence[WitnessKey], *, needed: int | None = None
         invalid=tuple(invalid),
         needed=demanded,
         keys=tuple(keys),
+        holders=len(holders),
     )
 
 

@@ -322,8 +322,8 @@ def expected_session(header: Header) -> bytes:
 
 
 def _plain(header: Header) -> bool:
-    described = (kind.fields for kind in header.kinds)
-    return all(map(_is_plain, (header.parameters, header.survey, header.analysis, *described)))
+    described = all(_is_plain(kind.fields, depth=2) for kind in header.kinds)
+    return described and all(map(_is_plain, (header.parameters, header.survey, header.analysis)))
 
 
 def _parties_problems(header: Header) -> Iterator[tuple[bool, str]]:

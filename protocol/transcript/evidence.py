@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.messages import PartyId
+from protocol.messages import Count, PartyId
 from protocol.session.heads import HEAD_PURPOSE, head_statement
 from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import SignedCheckpoint, read_text
+from protocol.transcript.entries import Hash
 
-_decode_head = msgspec.msgpack.Decoder(tuple[bytes, PartyId, int, bytes, bytes]).decode
+_decode_head = msgspec.msgpack.Decoder(tuple[Hash, PartyId, Count, Hash, Hash]).decode
 
 
 class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,10 +39,10 @@ class Equivocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ):
             if not is_signature(signature, statement, key=self.key):
                 return None
-        return contradiction(self.first, self.second)
+        return contradiction(self.first, self.second, key=self.key)
 
 
-def contradiction(first: bytes, second: bytes) -> str | None:
+def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
     """What two statements contradict each other about, in words; None if both may be true.
 
     A party signs one head over so many envelopes of a session, an aggregator one root of a log of
@@ -58,7 +59,8 @@ def contradiction(first: bytes, second: bytes) -> str | None:
         one, other = (read_text(text.decode()) for text in (first, second))
     except ValueError:
         return None
-    return f"the checkpoint of size {one[2]}" if one[:3] == other[:3] else None
+    same = one[:3] == other[:3] and one[1] == key
+    return f"the checkpoint of size {one[2]}" if same else None
 
 
 def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:

@@ -240,6 +240,8 @@ class _Verifier:
         self._faults: list[Fault] = []
         self._left_out = 0
         self._header: Header | None = None
+        # Whether rules 19 and 20 are.
+        self._judged = False
         self._senders: dict[str, Sender] = {}
         self._ending: Ending | None = None
         self._noted = 0
@@ -280,6 +282,7 @@ class _Verifier:
         for problem in problems_of(header):
             self.report("header", problem)
         self._header = header
+        self._judged = not self._faults
         self._canonical = CanonicalDigest(header)
         self._log = Log(self._records.secret)
         self._log.add(content)
@@ -290,7 +293,7 @@ class _Verifier:
         self._kinds = self._signatures.spoken.kinds
         self._longest = header.longest
         self._compare_at = 0 if self._published is None else self._published.size
-        return True
+        return self._judged
 
     def _take(self, content: bytes) -> None:
         if self._entries + 1 == self._compare_at:
@@ -451,14 +454,15 @@ class _Verifier:
         heads: Mapping[PartyId, bytes] = {}
         if header is not None:
             heads = self._take_heads()
-            self._compare()
+            if self._judged:
+                self._compare()
             signatures, size = self._signatures, self._log.size
             last = signatures.last
-            if records.unopened is None:
+            if self._judged and records.unopened is None:
                 for complaint in signatures.finish():
                     self.report("published", complaint)
             digest, met = self._canonical.digest(), signatures.met
-        judged = header is not None and records.unopened is None
+        judged = self._judged and records.unopened is None
         if judged and digest is not None and expected not in (None, digest):
             hint = "" if ending is not None else "; the file breaks off"
             self.report("digest", f"it is {digest.hex()}, expected {expected.hex()}{hint}")

@@ -261,6 +261,8 @@ def published_checkpoint(
     if path is None:
         return None, None
     from parties.keeping.checkpoints import checkpoint_note
+    from protocol.messages import PartyId
+    from protocol.session.roster import check_keys
     from protocol.transcript.checkpoints import read_note
     from protocol.transcript.cosignatures import cosigned, read_witness_key
 
@@ -269,6 +271,7 @@ def published_checkpoint(
         return read_note(note), None
     try:
         keys = [read_witness_key(key) for key in witness_keys]
+        check_keys([(PartyId(key.name), key.key) for key in keys])
         return read_note(note), cosigned(note, keys, needed=witnesses)
     except ValueError as error:
         raise UsageError(f"--witness-key: {error}") from error

@@ -1514,6 +1514,8 @@ def published() -> Iterator[Case]:
     cut = survey()
     yield incomplete("a file without its ending, the right digest", cut, digest=cut.digest.hex())
     yield broken("a file without its ending, another digest", cut, "digest", digest=wrong)
+    fork = asked().digest.hex()
+    yield broken("the digest of what it begins with", whole, "digest", digest=fork)
     yield from unread(digest, whole.note(size=7))
     final = whole.note()
     leaves = len(whole.leaves)

@@ -106,8 +106,11 @@ def test_so_many_witnesses_are_demanded() -> None:
 
 def test_one_key_is_one_witness() -> None:
     again = WitnessKey("again.example", IDENTITY.public)
-    with pytest.raises(ValueError, match="have the same key"):
-        cosigned(LAST.note, [KEY, again])
+    both = with_lines(LAST.note, [line(IDENTITY, NAME), line(IDENTITY, again.name)])
+    found = cosigned(both, [KEY, again])
+    assert [name for name, _ in found.by] == [NAME, again.name]
+    assert (found.holders, found.enough) == (1, False)
+    assert cosigned(both, [KEY, again], needed=1).enough
     for needed in (0, 3):
         with pytest.raises(ValueError, match="expected 1 to 2"):
             cosigned(LAST.note, [KEY, OTHER_KEY], needed=needed)

@@ -73,8 +73,12 @@ class Signing:
     @property
     def contradictions(self) -> set[str]:
         """What two statements by one key contradict each other about."""
-        pairs = (pair for each in self.signed.values() for pair in itertools.combinations(each, 2))
-        return {about for pair in pairs if (about := contradiction(*pair)) is not None}
+        return {
+            about
+            for key, each in self.signed.items()
+            for pair in itertools.combinations(each, 2)
+            if (about := contradiction(*pair, key=key)) is not None
+        }
 
     @property
     def sizes(self) -> int:
