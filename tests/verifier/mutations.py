@@ -1,18 +1,31 @@
-"""Seeded damage to transcripts: to the wrapper, to the log, and to values of a forger's."""
+"""Seeded damage to transcripts: to their bytes, and to their values, with or without what follows.
+
+A transcript is taken apart, its members are given keys that are known here, a value is changed,
+and what follows from the values is made anew or left as it was: session, heads, ending and
+checkpoints. So a change is met by the very rule that is about it, and not by a signature.
+"""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-import zstandard
 
-from tests.recorded.forgeries import Forgery, pack
-from tests.vectors.make import tree_hash
+from tests.vectors.make import log_leaves, packed, sha256, tree_hash
+from tests.vectors.recording import (
+    MAGIC,
+    WITNESS,
+    Member,
+    checkpoint_text,
+    cosignature,
+    framed,
+    head_statement,
+    note_of,
+    session_of,
+)
 
 SMALL = (0, 1, -1, 31, 32, 127, 128, 255, 256, 65_535, 65_536, 2**32, 2**53, 2**63 - 1, 2**63)
 VALUES: tuple[Any, ...] = (
@@ -20,6 +33,7 @@ VALUES: tuple[Any, ...] = (
     "",
     "record",
     "aggregator",
+    "Head",
     b"",
     bytes(32),
     None,
@@ -28,7 +42,9 @@ VALUES: tuple[Any, ...] = (
     [],
     {},
 )
-DAMAGED: tuple[Callable[[random.Random, bytearray], None], ...]
+
+
+# --- bytes
 
 
 def _flip(draw: random.Random, data: bytearray) -> None:
@@ -71,16 +87,7 @@ def damaged(draw: random.Random, file: bytes) -> bytes:
     return bytes(data)
 
 
-def _frames(draw: random.Random, log: bytes) -> bytes:
-    """The log in frames that are cut anywhere, in any of the ways a frame can be written."""
-    cuts = sorted(draw.randrange(1, len(log)) for _ in range(draw.randrange(5)))
-    parts = [log[a:b] for a, b in zip([0, *cuts], [*cuts, len(log)], strict=True) if a < b]
-    compressor = zstandard.ZstdCompressor(
-        level=draw.choice((-5, 1, 3, 19)),
-        write_checksum=draw.random() < 0.95,
-        write_content_size=draw.random() < 0.95,
-    )
-    return b"".join(map(compressor.compress, parts))
+# --- values
 
 
 def retold(draw: random.Random, value: Any) -> None:
@@ -93,79 +100,172 @@ def retold(draw: random.Random, value: Any) -> None:
     if isinstance(inside, list | dict) and inside and draw.random() < 0.8:
         retold(draw, inside)
     elif isinstance(value, list) and draw.random() < 0.2:
-        draw.choice((value.pop, lambda i: value.insert(i, value[i])))(key)
+        draw.choice((value.pop, lambda i: value.insert(i, copy.deepcopy(value[i]))))(key)
     elif isinstance(inside, int) and not isinstance(inside, bool) and draw.random() < 0.6:
         value[key] = inside + draw.choice((-1, 1, 2))
     elif isinstance(inside, bytes) and inside and draw.random() < 0.7:
         value[key] = damaged(draw, inside)
+    elif isinstance(inside, str) and inside and draw.random() < 0.6:
+        at = draw.randrange(len(inside))
+        other = draw.choice(("", "x", "\n", " ", inside[at] * 2, inside[at].swapcase()))
+        value[key] = inside[:at] + other + inside[at + 1 :]
     else:
         value[key] = draw.choice(VALUES)
 
 
-def agreed(forgery: Forgery) -> None:
-    """Let the session be that of the header; what was signed for another is left out."""
-    header = forgery.header
-    names = "variant", "parameters", "survey", "analysis", "nonce", "kinds"
-    terms = pack([header[name] for name in names], order="deterministic")
-    root = tree_hash([key + name.encode() for name, key in header["roster"]])
-    bound = pack([hashlib.sha256(terms).digest(), root, len(header["roster"])])
-    session = hashlib.sha256(b"sottovoce session 2\0" + bound).digest()
-    if header["attempt"] != 1:
-        again = pack([session, header["attempt"]])
-        session = hashlib.sha256(b"sottovoce attempt 1\0" + again).digest()
-    header["session"] = session
-    forgery.notes.clear()
-    forgery.entries = [e for e in forgery.entries if e[0] != "Sent" or e[2][4] != "Head"]
-    for entry in forgery.entries:
-        if entry[0] == "Sent":
-            entry[2][0] = session
+class Rewriting:
+    """A transcript taken apart, whose members have keys that are known here.
+
+    ``header`` is its map; ``records`` are lists, the envelope of a ``Sent`` a list too, and the
+    body of a ``Head``. ``fitting`` says what is made anew when it is written.
+    """
+
+    def __init__(self, file: bytes) -> None:
+        start = len(MAGIC)
+        self.secret, at = file[start : start + 32], start + 32
+        contents = []
+        while at < len(file):
+            end = at + 4 + int.from_bytes(file[at : at + 4], "big")
+            contents.append(file[at + 4 : end])
+            at = end
+        self.header: dict[str, Any] = msgspec.msgpack.decode(contents[0])
+        self.records: list[Any] = [msgspec.msgpack.decode(content) for content in contents[1:]]
+        for member in self.header["roster"]:
+            member[1] = Member(member[0]).key
+        for record in self.records:
+            if record[0] == "Sent":
+                record[2] = msgspec.msgpack.decode(record[2])
+                if record[2][4] == "Head":
+                    record[2][5] = msgspec.msgpack.decode(record[2][5])
+        self.fitting = {"session", "heads", "ending", "checkpoints"}
+
+    def written(self) -> bytes:
+        """The file."""
+        if "session" in self.fitting:
+            self.header["session"] = session_of(self.header)
+        contents = [packed(self.header)]
+        said: dict[str, list[bytes]] = {name: [] for name, _ in self.header["roster"]}
+        file = [MAGIC, self.secret, framed(contents[0])]
+        for record in self.records:
+            if record[0] == "Checkpoint":
+                file.append(framed(packed([*record[:1], self.checkpoint(record[1], contents)])))
+                continue
+            content = packed(self.entry(record, said, contents))
+            contents.append(content)
+            file.append(framed(content))
+        return b"".join(file)
+
+    def entry(self, record: Any, said: dict[str, list[bytes]], contents: list[bytes]) -> Any:
+        """An entry as it is written; what it sends is added to what was said."""
+        if record[0] == "Ending" and "ending" in self.fitting:
+            return ["Ending", self.root(contents), *record[2:]]
+        if record[0] != "Sent" or not isinstance(record[2], list):
+            return record
+        session, sender, recipient, seq, kind, body = record[2]
+        if "session" in self.fitting:
+            session = self.header["session"]
+        if isinstance(body, list):
+            waits, signature = body
+            if "heads" in self.fitting:
+                heard = tree_hash([packed(self.heard(wait, said)) for wait in waits])
+                words = tree_hash(said[sender])
+                statement = head_statement(session, sender, seq, words, heard)
+                signature = Member(sender).sign(statement)
+            body = packed([waits, signature])
+        envelope = packed([session, sender, recipient, seq, kind, body])
+        said.setdefault(sender, []).append(envelope)
+        return [*record[:2], envelope]
+
+    def heard(self, wait: list[Any], said: dict[str, list[bytes]]) -> list[Any]:
+        """A wait with the hashes of what it heard."""
+        *about, pairs = wait
+        names = [name for name, _ in self.header["roster"]]
+        found = []
+        for place, seq in pairs:
+            words = said[names[place]] if 0 <= place < len(names) else []
+            envelope = words[seq] if 0 <= seq < len(words) else b""
+            found.append([place, seq, sha256(b"\0" + envelope)])
+        return [*about, found]
+
+    def checkpoint(self, note: Any, contents: list[bytes]) -> Any:
+        """The note; made anew if it is to fit, with the lines of others that it had."""
+        if "checkpoints" not in self.fitting:
+            return note
+        session, key = self.header["session"], self.header["roster"][0][1]
+        text = checkpoint_text(session, key, len(contents), self.root(contents))
+        others = [line for line in note.split("\n")[4:-1] if "sottovoce/" not in line]
+        signed = note_of(text, Member(self.header["roster"][0][0]))
+        return signed + "".join(f"{line}\n" for line in others)
+
+    def root(self, contents: Sequence[bytes]) -> bytes:
+        return tree_hash(log_leaves(self.secret, contents))
 
 
-def forged(draw: random.Random, original: Forgery) -> bytes:
-    """The file with one value changed and the last entry made to fit, with checkpoints or not."""
-    forgery = copy.deepcopy(original)
+# --- both
+
+
+def rewritten(draw: random.Random, original: Rewriting) -> bytes:
+    """The file with a value changed, or a record moved, and all, some or none of it made to fit."""
+    rewriting = copy.deepcopy(original)
+    header, records = rewriting.header, rewriting.records
     if draw.random() < 0.5:
-        forgery.notes.clear()
-    where = draw.choice(("header", "entries", "entries", "entries", "ending", "records", "order"))
-    if where == "header":
-        for _ in range(draw.choice((1, 1, 2))):
-            retold(draw, forgery.header)
-        if draw.random() < 0.9:
-            agreed(forgery)
-    elif where == "entries":
-        retold(draw, draw.choice(forgery.entries))
-    elif where == "ending":
-        field = draw.choice(("log", "digest", "result", "complete", "reason"))
-        forgery.ending[field] = draw.choice((*VALUES, bytes(31)))
-    elif where == "records":
-        record = pack(draw.choice(forgery.entries))
-        (forgery.records if draw.random() < 0.5 else forgery.after).append(damaged(draw, record))
-    else:
-        a, b = (draw.randrange(len(forgery.entries)) for _ in range(2))
-        forgery.entries.insert(a, forgery.entries.pop(b))
-    return forgery.plain()
+        kept = (name for name in sorted(rewriting.fitting) if draw.random() < 0.5)
+        rewriting.fitting = set(kept)
+    if draw.random() < 0.3:
+        records[:] = [record for record in records if record[0] != "Checkpoint"]
+    at = draw.randrange(len(records))
+    match draw.choice(("header", "value", "value", "value", "out", "twice", "moved", "new")):
+        case "header":
+            retold(draw, header)
+        case "value":
+            retold(draw, records[at])
+        case "out":
+            del records[at]
+        case "twice":
+            records.insert(draw.randrange(at, len(records) + 1), copy.deepcopy(records[at]))
+        case "moved":
+            records.insert(draw.randrange(len(records)), records.pop(at))
+        case "new":
+            records.insert(at, added(draw, header, records))
+    file = rewriting.written()
+    return damaged(draw, file) if draw.random() < 0.1 else file
 
 
-def mutations(files: list[bytes], count: int, seed: int) -> list[bytes]:
+def added(draw: random.Random, header: Any, records: Sequence[Any]) -> list[Any]:
+    """An entry or a checkpoint that may well be in the file, but is not."""
+    names = [name for name, _ in header["roster"]]
+    sent = [record[2] for record in records if record[0] == "Sent"]
+    sender, recipient, seq = draw.choice(sent)[1:4] if sent else ("aggregator", names[-1], 0)
+    number = len([envelope for envelope in sent if envelope[1] == sender])
+    size = draw.randrange(1, len(records) + 2)
+    text = checkpoint_text(header["session"], header["roster"][0][1], size, bytes(32))
+    return draw.choice(
+        (
+            ["Delivered", 0, sender, recipient, seq, draw.random() < 0.5],
+            ["Hindered", 0, sender, recipient, seq],
+            ["Departed", 0, draw.choice((*names, "nobody")), ""],
+            ["Refused", 0, "link", "reason", draw.randbytes(draw.choice((0, 256, 257)))],
+            ["Sent", 0, [header["session"], sender, recipient, number, "Closed", b"\x90"]],
+            ["Sent", 0, [header["session"], sender, "record", number, "Head", [[], bytes(64)]]],
+            ["Checkpoint", note_of(text, Member(draw.choice(names)))],
+            ["Checkpoint", note_of(text, Member(names[0])) + cosignature(text, WITNESS)],
+            ["Ending", bytes(32), True, ""],
+        )
+    )
+
+
+def mutations(files: Sequence[bytes], count: int, seed: int) -> list[bytes]:
     """So many damaged files, made from the given ones, which are sound."""
     draw = random.Random(seed)
-    forgeries = [Forgery(file) for file in files]
-    for forgery in forgeries:
-        forgery.header = msgspec.msgpack.decode(pack(forgery.header))
+    rewritings = [Rewriting(file) for file in files]
     made: list[bytes] = []
     while len(made) < count:
-        i = draw.randrange(len(files))
-        way = draw.randrange(6)
-        if way == 0:
-            made.append(damaged(draw, files[i]))
-        elif way == 1:
-            made.append(damaged(draw, forgeries[i].plain()))
-        elif way == 2:
-            made.append(damaged(draw, _frames(draw, forgeries[i].plain())))
-        else:
-            try:
-                log = forged(draw, forgeries[i])
-            except (TypeError, ValueError, OverflowError, AttributeError, IndexError, KeyError):
-                continue  # a value that the forger cannot write
-            made.append(_frames(draw, log) if way == 5 else log)
+        place = draw.randrange(len(files))
+        if draw.random() < 0.2:
+            made.append(damaged(draw, files[place]))
+            continue
+        try:
+            made.append(rewritten(draw, rewritings[place]))
+        except (TypeError, ValueError, OverflowError, AttributeError, LookupError):
+            continue  # a value from which nothing follows
     return made

@@ -21,7 +21,7 @@ from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
 
 pytestmark = needs_node
-MAGIC = b"sottovoce receipt 3\n"
+MAGIC = b"sottovoce receipt 4\n"
 
 
 def cases() -> list[tuple[bytes, SignedCheckpoint]]:
