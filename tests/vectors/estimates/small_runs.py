@@ -17,7 +17,6 @@ from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.transcript.wrapper import Unwrapped
 from protocol.variants import (
     RRBA,
     InpHT,
@@ -251,7 +250,7 @@ def log_of(small: Small, seed: int) -> bytes:
     )
     if run.result is None:
         raise RuntimeError(f"{small.name}: {run.failure}")
-    return b"".join(Unwrapped(run.content))
+    return run.content
 
 
 def vanishing(when: dict[str, str]) -> FateRule:
