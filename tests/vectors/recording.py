@@ -410,7 +410,11 @@ class Transcript:
 
     @property
     def digest(self) -> bytes:
-        leaves = [packed([self.session, self.fields.get("seed")])]
+        return self.digest_of([self.session, self.fields.get("seed")])
+
+    def digest_of(self, first: list[Any]) -> bytes:
+        """The digest; ``first`` is what stands in its first leaf."""
+        leaves = [packed(first)]
         for name, _ in self.roster:
             said = self.said.get(name, [])
             leaves.append(packed([name, len(said), tree_hash(said)]))

@@ -1514,6 +1514,14 @@ def published() -> Iterator[Case]:
     wrong = sha256(b"wrong").hex()
     yield sound("the right digest", whole, digest=digest)
     yield broken("another digest", whole, "digest", digest=wrong)
+    for name, other in (
+        ("of version 2", whole.digest_of([2, whole.session, None])),
+        ("of another seed", whole.digest_of([whole.session, 0])),
+        ("of another session", whole.digest_of([wrong.encode()[:32], None])),
+        ("that is the log's root", whole.root),
+        ("of one byte less", whole.digest[:31]),
+    ):
+        yield broken(f"a digest {name}", whole, "digest", digest=other.hex())
     cut = survey()
     yield incomplete("a file without its ending, the right digest", cut, digest=cut.digest.hex())
     yield broken("a file without its ending, another digest", cut, "digest", digest=wrong)

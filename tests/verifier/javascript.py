@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from protocol.transcript.checkpoints import read_note
 from protocol.transcript.verification import verify
 
 FOLDER = Path(__file__).parents[2] / "docs" / "verifier"
@@ -34,12 +35,31 @@ def judged(folder: Path, files: Sequence[bytes], *options: str) -> list[dict[str
     for path, file in zip(paths, files, strict=True):
         path.write_bytes(file)
     said = node(FOLDER / "verify.js", *options, *paths)
-    return [json.loads(line) for line in said.splitlines()]
+    # A name may hold what Python takes for the end of a line.
+    return [json.loads(line) for line in said.split("\n")[:-1]]
 
 
-def disagreements(folder: Path, files: Sequence[bytes]) -> list[tuple[int, str, str]]:
-    """Which files the two judge differently: number, the first's verdict and the second's."""
-    seconds = [second["verdict"] for second in judged(folder, files)]
-    firsts = [verify(file).verdict for file in files]
+def disagreements(
+    folder: Path,
+    files: Sequence[bytes],
+    *,
+    digest: bytes | None = None,
+    note: str | None = None,
+) -> list[tuple[int, str, str]]:
+    """Which files the two judge differently: number, the first's verdict and the second's.
+
+    Args:
+        folder: for the files.
+        files: what is judged.
+        digest: given from outside.
+        note: of a checkpoint that was published.
+    """
+    options = [] if digest is None else ["--digest", digest.hex()]
+    if note is not None:
+        (folder / "checkpoint").write_text(note, encoding="utf-8")
+        options += ["--checkpoint", str(folder / "checkpoint")]
+    checkpoint = None if note is None else read_note(note)
+    seconds = [second["verdict"] for second in judged(folder, files, *options)]
+    firsts = [verify(file, digest=digest, checkpoint=checkpoint).verdict for file in files]
     pairs = enumerate(zip(firsts, seconds, strict=True))
     return [(i, first, second) for i, (first, second) in pairs if first != second]

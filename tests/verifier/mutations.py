@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.vectors.make import log_leaves, packed, sha256, tree_hash
+from tests.vectors.make import Raw, log_leaves, packed, sha256, tree_hash
 from tests.vectors.recording import (
     MAGIC,
     WITNESS,
@@ -36,11 +36,19 @@ VALUES: tuple[Any, ...] = (
     "Head",
     b"",
     bytes(32),
+    b"x" * 300,
     None,
     True,
     1.0,
+    float("inf"),
     [],
+    [[[]]],
     {},
+    {"b": 0, "a": [{}]},
+    Raw(b"\xcc\1"),
+    "withheld",
+    ["mixer"],
+    [["request", 2]],
 )
 
 
@@ -87,6 +95,56 @@ def damaged(draw: random.Random, file: bytes) -> bytes:
     return bytes(data)
 
 
+# --- text
+
+ODD = (
+    *(
+        "",
+        "x",
+        "A",
+        "a",
+        "G",
+        "0",
+        "9",
+        "+",
+        "-",
+        "/",
+        "=",
+        ":",
+        ",",
+        '"',
+        "\\",
+        "{",
+        "}",
+        "\u2014",
+    ),
+    *(" ", "\t", "\n", "\n\n", "\r", "\r\n", "\0", "\x0b", "\x1c", "\x1f", "\x7f", "\x85"),
+    *("\u00a0", "\u180e", "\u2003", "\u200b", "\u2028", "\u3000", "\ufeff"),
+    *("\u00e9", "\u0661", "\U0001f600", "\\u0061"),
+)
+"""Characters, among them all sorts of white space."""
+
+
+def respelled(draw: random.Random, text: str) -> str:
+    """The text with a few characters changed, or a line moved or said twice."""
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        at = draw.randrange(len(text) + 1)
+        match draw.choice(("in", "instead", "out", "moved", "twice")):
+            case "in":
+                text = text[:at] + draw.choice(ODD) + text[at:]
+            case "instead":
+                text = text[:at] + draw.choice(ODD) + text[at + 1 :]
+            case "out":
+                text = text[:at] + text[at + draw.choice((1, 2, 8, 44)) :]
+            case way:
+                lines = text.split("\n")
+                place = draw.randrange(len(lines))
+                line = lines.pop(place) if way == "moved" else lines[place]
+                lines.insert(draw.randrange(len(lines) + 1), line)
+                text = "\n".join(lines)
+    return text
+
+
 # --- values
 
 
@@ -106,9 +164,7 @@ def retold(draw: random.Random, value: Any) -> None:
     elif isinstance(inside, bytes) and inside and draw.random() < 0.7:
         value[key] = damaged(draw, inside)
     elif isinstance(inside, str) and inside and draw.random() < 0.6:
-        at = draw.randrange(len(inside))
-        other = draw.choice(("", "x", "\n", " ", inside[at] * 2, inside[at].swapcase()))
-        value[key] = inside[:at] + other + inside[at + 1 :]
+        value[key] = respelled(draw, inside)
     else:
         value[key] = draw.choice(VALUES)
 
@@ -218,7 +274,8 @@ def rewritten(draw: random.Random, original: Rewriting) -> bytes:
         case "header":
             retold(draw, header)
         case "value":
-            retold(draw, records[at])
+            signed = [record for record in records if is_signed(record)]
+            retold(draw, draw.choice(signed) if signed and draw.random() < 0.3 else records[at])
         case "out":
             del records[at]
         case "twice":
@@ -229,6 +286,11 @@ def rewritten(draw: random.Random, original: Rewriting) -> bytes:
             records.insert(at, added(draw, header, records))
     file = rewriting.written()
     return damaged(draw, file) if draw.random() < 0.1 else file
+
+
+def is_signed(record: list[Any]) -> bool:
+    """Whether a record is a checkpoint, or a head."""
+    return record[0] == "Checkpoint" or (record[0] == "Sent" and record[2][4] == "Head")
 
 
 def added(draw: random.Random, header: Any, records: Sequence[Any]) -> list[Any]:

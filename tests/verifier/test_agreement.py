@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from protocol.simulation.setting import setting_of
+from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
@@ -23,9 +24,10 @@ from tests.recorded.transcripts import sample, signed_sample
 from tests.schema_reader import read_body
 from tests.vectors.make import packed
 from tests.vectors.recording import KINDS, Transcript
+from tests.vectors.test_transcripts import PROOFS, holds
 from tests.vectors.transcripts import content_of
 from tests.verifier.javascript import disagreements, judged, needs_node, node
-from tests.verifier.mutations import Rewriting, damaged, mutations
+from tests.verifier.mutations import Rewriting, damaged, mutations, respelled
 
 pytestmark = needs_node
 
@@ -121,11 +123,44 @@ def test_they_agree_on_many_mutations(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
+def test_they_agree_on_mutations_of_what_was_published(tmp_path: Path) -> None:
+    original = Rewriting(signed_run().content).written()
+    digest, reader = verify(original).digest, TranscriptReader(original)
+    list(reader)
+    files = [original, *mutations([original], 500, seed=7)]
+    for note in (reader.notes[1], reader.notes[-1]):
+        assert disagreements(tmp_path, files, digest=digest, note=note) == []
+        found = [verify(file, checkpoint=read_note(note)) for file in files]
+        assert found[0].verdict == "sound"
+        broken = [{fault.rule for fault in each.faults} == {"published"} for each in found]
+        assert sum(broken) > 20
+
+
+@pytest.mark.slow
 def test_they_agree_on_damaged_vectors(tmp_path: Path) -> None:
     draw = random.Random(1)
     many = [damaged(draw, file) for file in small_vectors() for _ in range(4)]
     assert disagreements(tmp_path, many) == []
     assert len(many) > 3000
+
+
+@pytest.mark.slow
+def test_they_agree_on_damaged_proofs(tmp_path: Path) -> None:
+    """Consistency, evidence and witnesses' keys, which are text."""
+    draw = random.Random(1)
+    vectors = [case for case in PROOFS["cases"] if case["group"] != "receipts"]
+    true = [case for case in vectors if case["holds"]]
+    cases = []
+    for place in range(4000):
+        case = draw.choice(true if draw.random() < 0.8 else vectors) | {"name": f"{place}"}
+        name = draw.choice(sorted({"earlier", "proof", "evidence", "key"} & case.keys()))
+        cases.append(case | {name: respelled(draw, case[name])})
+    path = tmp_path / "proofs.json"
+    path.write_text(json.dumps({"pieces": {}, "cases": cases}), encoding="utf-8")
+    seconds = json.loads(node(HERE / "proofs.mjs", path))
+    firsts = {f"{case['group']}: {case['name']}": holds(case) for case in cases}
+    assert seconds == firsts
+    assert list(firsts.values()).count(True) > 50
 
 
 def test_no_prefix_is_broken() -> None:

@@ -17,6 +17,7 @@ from tests.recorded.late import LOG, made, named
 from tests.recorded.late import given as acknowledged_late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, signed_run
+from tests.vectors.make import packed
 from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
 
@@ -44,7 +45,7 @@ def cases() -> list[tuple[bytes, SignedCheckpoint]]:
         found.append((damaged(draw, receipt), signed))
         fields = msgspec.msgpack.decode(receipt.removeprefix(MAGIC))
         retold(draw, fields)
-        found.append((MAGIC + msgspec.msgpack.encode(fields), signed))
+        found.append((MAGIC + packed(fields), signed))
     return found
 
 
