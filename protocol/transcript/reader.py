@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from protocol.errors import TranscriptError, UnopenedError
 from protocol.surveys.limits import (
@@ -84,6 +85,15 @@ class Fault:
         return f"{', '.join([*places, self.rule])}: {self.message}"
 
 
+@runtime_checkable
+class Stored(Protocol):
+    """The parts of what a file holds; it says how many bytes of the file itself were read."""
+
+    stored: int
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+
 class Records:
     """The records of a file, encoded, in their order: first the header, then what follows it.
 
@@ -97,7 +107,6 @@ class Records:
         secret: the secret of the log's salts, once the first record has been read.
         limit: the longest record allowed, in bytes.
         offset: where in the file the last record begins.
-        stored: how many bytes of the file have been read.
         torn: the file ends inside a record or before the first one.
         unopened: why what is in the file could not be had.
         fault: the damage at which reading stopped.
@@ -110,13 +119,19 @@ class Records:
         self.torn = False
         self.unopened: UnopenedError | None = None
         self.fault: Fault | None = None
-        self.stored = 0
+        self._file = chunks if isinstance(chunks, Stored) else None
+        self._read_bytes = 0
         self._parts = iter([chunks] if isinstance(chunks, bytes) else chunks)
         self._held = b""
         self._records = self._read()
 
     def __iter__(self) -> Iterator[bytes]:
         return self._records
+
+    @property
+    def stored(self) -> int:
+        """How many bytes of the file have been read, packed as it is."""
+        return self._read_bytes if self._file is None else self._file.stored
 
     def header(self, content: bytes) -> Header:
         """The header that the first record holds; the next ones may be as long as it allows.
@@ -187,7 +202,7 @@ class Records:
                 break
             parts.append(part)
             held += len(part)
-            self.stored += len(part)
+            self._read_bytes += len(part)
         self._held = b"".join(parts)
 
 

@@ -40,6 +40,7 @@ charter = Charter(
     nonce=bytes.fromhex(plan["nonce"]),
     variant=build(RRIndependent, parameters=plan["parameters"], survey=plan["survey"]),
     roster=Roster(members),
+    enrolled=(("seed", len(members) - 1),),
 )
 key = load_pem_private_key((folder / f"{me}.key").read_bytes(), None)
 identity = Identity(

@@ -70,7 +70,8 @@ async def test_a_cancelled_run_is_incomplete() -> None:
 
 async def test_a_sink_that_fails_ends_the_run(autojump_clock: object) -> None:
     def full(chunk: bytes) -> None:
-        if b"".join(parts):
+        # There is room for the header alone.
+        if len(parts) == 2:
             raise OSError("no space left")
         parts.append(chunk)
 
