@@ -64,7 +64,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         no_design: why it is not known.
         checks: the claims, and what the configuration promises, beside what the record shows.
         partial: the record could not be read whole, so the ledger may lack something.
-        finished: whether all of it could be judged: its wrapper opened, its messages kept.
+        finished: whether all of it could be judged: its file unpacked, its messages kept.
         simulated: the record holds its seed, so whoever has it can undo every randomization.
         trial: one program had all answers, and a seed that the record does not hold.
         remarks: malformed messages of parties, which do not make the record unsound.

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.messages import SESSION_BYTES, Count
+from protocol.crypto.merkle import HASH_BYTES
+from protocol.messages import MAX_NUMBER, SESSION_BYTES, Count
 from protocol.session.roster import KEY_BYTES, Identity, is_signature
 from protocol.transcript.entries import NOTE_CHARACTERS, Hash
 
@@ -100,7 +101,10 @@ def read_text(text: str) -> tuple[bytes, bytes, int, bytes]:
     if origin is None or size is None:
         raise ValueError("malformed checkpoint: unknown origin, or a size that is not a number")
     session, key = (bytes.fromhex(part) for part in origin.groups())
-    return session, key, int(lines[1]), from_base64(lines[2])
+    number, root = int(lines[1]), from_base64(lines[2])
+    if number > MAX_NUMBER or len(root) != HASH_BYTES:
+        raise ValueError(f"malformed checkpoint: size {number}, a root of {len(root)} bytes")
+    return session, key, number, root
 
 
 def read_note(note: str) -> SignedCheckpoint:

@@ -1,4 +1,4 @@
-"""Estimates and epsilons from files and section 8 of the format alone, as an outsider has them."""
+"""Estimates and epsilons from files and ``docs/estimates-from-a-record.md``, as outsiders do."""
 
 from __future__ import annotations
 
