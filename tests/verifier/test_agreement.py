@@ -23,7 +23,7 @@ from tests.recorded.signed import signed_run
 from tests.recorded.transcripts import sample, signed_sample
 from tests.schema_reader import read_body
 from tests.vectors.make import packed
-from tests.vectors.recording import KINDS, Transcript
+from tests.vectors.recording import KINDS, MAGIC, Transcript
 from tests.vectors.test_transcripts import PROOFS, holds
 from tests.vectors.transcripts import content_of
 from tests.verifier.javascript import disagreements, judged, needs_node, node
@@ -34,6 +34,8 @@ pytestmark = needs_node
 HERE = Path(__file__).parent
 VECTORS = HERE.parent / "vectors"
 FILES = VECTORS / "transcript" / "transcripts.json"
+START = len(MAGIC) + 32
+"""Where a file's first record begins."""
 
 
 @functools.cache
@@ -169,6 +171,19 @@ def test_no_prefix_is_broken() -> None:
     assert found["sound"] == 1
     assert set(found) == {"sound", "incomplete"}
     assert found["incomplete"] > 2000
+
+
+@pytest.mark.slow
+def test_no_cut_of_a_sound_vector_is_broken(tmp_path: Path) -> None:
+    """Cut at the ends of records, and a little before and after."""
+    files = []
+    for file in small_vectors(verdict="sound"):
+        at = START
+        while at < len(file):
+            at += 4 + int.from_bytes(file[at : at + 4], "big")
+            files += [file[:size] for size in (at - 1, at, at + 1, at + 3) if size < len(file)]
+    assert disagreements(tmp_path, files) == []
+    assert {verify(file).verdict for file in files} == {"sound", "incomplete"}
 
 
 def test_what_was_published_is_compared(tmp_path: Path) -> None:
