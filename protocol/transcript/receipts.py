@@ -426,6 +426,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
     shown = [*receipt.reports, *(each.closing for each in counted)]
     shown += [] if ended is None else [ended]
     envelopes = [s.envelope for s in (*shown, *(each.closing for each in late))]
+    numbers = [None if r.envelope is None else r.envelope.seq for r in receipt.reports]
     topics = [*(each.topic for each in counted), *(each.topic for each in late)]
     checks = (
         (checkpoint.valid, "the checkpoint is not signed by the key in it"),
@@ -449,6 +450,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
         (all(_is_counted(receipt, each) for each in counted), "a report was not counted"),
         *_late_checks(receipt, checkpoint),
         (len(set(topics)) == len(topics), "two reports are of one kind and round"),
+        (len(set(numbers)) == len(topics), "one report is shown twice"),
         (
             _head_holds(receipt, checkpoint.session),
             "the party's signed head does not match its reports",

@@ -551,7 +551,7 @@ def receipts() -> Iterator[Case]:
     yield Receipt(record, both, ended=head).case("of two reports and the head", True)
     mine = both[0][0]
     twice = Receipt(record, [both[0], (mine, both[1][1])])
-    yield twice.case("of one report that two closings have counted", True)
+    yield twice.case("of one report that two closings have counted", False)
     yield from forged(record, whole, early)
     yield from wrong_heads(record, last)
     yield from wrong_reports()
