@@ -13,11 +13,13 @@ import numpy as np
 from msgspec.structs import force_setattr
 
 from protocol.errors import SurveyError
+from protocol.surveys.texts import Texts, check_texts
 from protocol.wire.arrays import smallest_dtype
 
 MAX_CATEGORIES = 2**32
 """Codes are unsigned integers of at most four bytes."""
 
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _SHOWN_CATEGORIES = 8
 _SHOWN_NAMES = 20
 _SHOWN_CHARACTERS = 60
@@ -158,17 +160,25 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unk
         return code
 
 
-class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+class Survey(
+    msgspec.Struct, frozen=True, dict=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """The attributes that are asked, in order: the domain of a record.
 
     It travels as ``msgspec.to_builtins(survey)`` and comes back by ``msgspec.convert``.
 
+    Args:
+        title: of the survey.
+        attributes: what is asked.
+        texts: how it is worded, in each language.
+
     Raises:
-        SurveyError: no attribute, a repeated name, an unfit title.
+        SurveyError: no attribute, a repeated name, an unfit title, or texts of another survey.
     """
 
     title: str
     attributes: tuple[Attribute, ...]
+    texts: tuple[Texts, ...] = ()
 
     def __post_init__(self) -> None:
         _check_text("the title of a survey", self.title)
@@ -181,6 +191,7 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                 raise SurveyError(f"expected an attribute, got {shown(attribute)}")
         if (repeat := _first_repeat(self.names)) is not None:
             raise SurveyError("the name of this attribute is repeated", column=repeat)
+        check_texts(self.texts, dict(zip(self.names, self.sizes, strict=True)))
         force_setattr(self, "title", plain_text(self.title))
 
     def __repr__(self) -> str:
@@ -211,7 +222,7 @@ class Survey(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     @cached_property
     def digest(self) -> bytes:
         """What two sides compare to be sure that they mean the same survey, 32 bytes."""
-        return hashlib.sha256(b"sottovoce survey 1\0" + msgspec.msgpack.encode(self)).digest()
+        return hashlib.sha256(b"sottovoce survey 1\0" + _encode(self)).digest()
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+from protocol.surveys.texts import Texts
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
 from scenarios.data.own_tables.coding import Coding, Question
@@ -55,11 +56,12 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan asks: attributes, or keys with values."""
+    """What a plan asks: attributes, or keys with values; and in what words."""
 
     title: str
     attributes: tuple[Question, ...] = ()
     keys: tuple[Key, ...] = ()
+    texts: tuple[Texts, ...] = ()
 
     def survey(self) -> Survey:
         """The survey.
@@ -71,9 +73,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if bool(self.attributes) == bool(self.keys):
             raise UsageError("expected either [[attributes]] or [[keys]]")
         if self.attributes:
-            return Survey(self.title, tuple(each.attribute() for each in self.attributes))
+            attributes = tuple(each.attribute() for each in self.attributes)
+            return Survey(self.title, attributes, self.texts)
         names = [key.name for key in self.keys]
-        return key_survey(self.title, names, [key.values for key in self.keys])
+        asked = key_survey(self.title, names, [key.values for key in self.keys])
+        return Survey(asked.title, asked.attributes, self.texts)
 
 
 class _Planned(Asked, frozen=True, kw_only=True):

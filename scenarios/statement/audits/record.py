@@ -8,6 +8,8 @@ from itertools import islice
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
+from protocol.surveys.survey import Survey
+from protocol.transcript.entries import Header
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import changed
 from scenarios.statement.audits.replays import records_unproved
@@ -166,6 +168,7 @@ def integrity(judged: Judged, lead: str) -> Section:
             more=rest(faults, FAULTS, "faults"),
         )
     ]
+    grids.append(_wording(judged.audit.charter.variant.survey))
     # Those that do not follow first.
     grids.append(_replays(sorted(replays, key=lambda replay: replay.follows is not False)))
     return Section(
@@ -183,10 +186,40 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Session", header.session.hex()),
             ("Attempt", f"{header.attempt}"),
             ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
+            ("How parties got their keys", _enrolled(header)),
+            ("The variant's file", "SHA-256 " + header.code.hex() if header.code else "none bound"),
+            ("What epsilon is about", header.neighbours),
             ("Carried by", cut(header.transport or "not said")),
             ("Recorded by", f"program {cut(header.program)}"),
         ),
         grids=tuple(grid for grid in grids if grid.rows),
+    )
+
+
+_KEYS = {
+    "request": "made them and asked with an invitation",
+    "folder": "were given folders with keys in them, by whoever could speak as any of them",
+    "seed": "have keys that follow from the simulation's seed",
+}
+
+
+def _enrolled(header: Header) -> str:
+    if header.enrolled is None:
+        return "nothing shows it"
+    ways = (f"{number:,} {_KEYS.get(how, cut(how, 60))}" for how, number in header.enrolled)
+    return "; ".join(ways)
+
+
+def _wording(survey: Survey) -> Grid:
+    return Grid(
+        key="wording",
+        caption="In what words it was asked; the session binds them",
+        columns=("Language", "Question", "Words", "Explained by"),
+        rows=tuple(
+            (cut(texts.language), cut(name), cut(words.ask, 600), cut(words.help, 600) or NONE)
+            for texts in survey.texts
+            for name, words in texts.questions.items()
+        )[:MEMBERS],
     )
 
 
