@@ -166,7 +166,8 @@ def member_named(name: PartyId) -> Member:
 
 def invitation() -> Invitation:
     nothing: dict[str, object] = {}
-    return Invitation(ANNA, bytes(32), SECRET, Agreed("x", None, nothing, nothing, None, bytes(16)))
+    agreed = Agreed("x", None, nothing, nothing, None, bytes(16), "request")
+    return Invitation(ANNA, bytes(32), SECRET, agreed)
 
 
 def hood() -> Hood:

@@ -147,6 +147,11 @@ def _opened(frame: bytes, offset: int) -> bytes:
         raise UnopenedError(f"malformed zstandard frame: {error}", offset=offset) from error
 
 
+def start_of(secret: bytes) -> bytes:
+    """What the file of a record begins with whose log has this secret, of 32 bytes."""
+    return Packer().pack(MAGIC + secret)
+
+
 def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
     """How many bytes of a file, from its start, are whole frames that end with a whole record.
 

@@ -109,7 +109,6 @@ def audit(
     chunks: Chunks,
     variant: type[Variant],
     *,
-    code: bytes | None = None,
     observer: PartyId = AGGREGATOR,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
@@ -124,7 +123,6 @@ def audit(
     Args:
         chunks: opens the transcript; it is read twice.
         variant: the variant's class, chosen by the auditor and never by the transcript.
-        code: the SHA-256 of the file that it is in; None for a built-in one.
         observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
         digest: the canonical digest as published elsewhere.
         checkpoint: the aggregator's, as published elsewhere.
@@ -155,12 +153,8 @@ def audit(
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
-    if header.code not in (None, code):
-        found = "no file" if code is None else f"SHA-256 {code.hex()}"
-        agreed = f"the session binds a file with SHA-256 {(header.code or b'').hex()}"
-        findings.append(
-            Finding(f"the variant is of another file than was agreed: {agreed}; {found}")
-        )
+    if header.code not in (None, variant.code):
+        findings.append(Finding(_of_code(header.code or b"", variant.code)))
     if reading.unread is not None:
         findings.append(reading.unread)
     completeness = reading.completeness.completeness()

@@ -6,6 +6,8 @@ import functools
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import force_setattr
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.estimators.analysis import Analysis
@@ -36,8 +38,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         nonce: 16 bytes that set this session apart from others of the same terms.
         analysis: what was announced of the analysis; None if nothing was.
         attempt: how many times the aggregator has begun the survey, this time included.
-        code: the SHA-256 of the file that the variant is in; None for a built-in one, or where no
-            file is known.
+        code: the SHA-256 of the file that the variant is in, or None; by default the variant's.
         enrolled: how the parties came by their keys, in the roster's order; None if nothing is
             known of that.
 
@@ -51,12 +52,14 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     nonce: bytes = bytes(NONCE_BYTES)
     analysis: Analysis | None = None
     attempt: int = 1
-    code: bytes | None = None
+    code: bytes | UnsetType | None = UNSET
     enrolled: Enrolled | None = None
 
     def __post_init__(self) -> None:
         if len(self.nonce) != NONCE_BYTES:
             raise ValueError(f"nonce of {len(self.nonce)} bytes: expected {NONCE_BYTES}")
+        if self.code is UNSET:
+            force_setattr(self, "code", self.variant.code)
         check_attempt(self.attempt)
         check_respondents(len(self.roster) - 1, self.variant.max_records)
         if self.analysis is not None:
@@ -80,7 +83,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """All that was agreed but the roster, as plain values."""
         return Terms(
             variant=self.variant.name,
-            code=self.code,
+            code=None if self.code is UNSET else self.code,
             parameters=parameters_of(self.variant),
             survey=msgspec.to_builtins(self.variant.survey),
             analysis=self.announced,

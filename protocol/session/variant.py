@@ -86,6 +86,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     whole_roster: ClassVar[bool] = False
     """Whether a party needs all members: to send to them, or for their keys. If not, it knows the
     aggregator and itself."""
+    code: ClassVar[bytes | None] = None
+    """The SHA-256 of the file that the class is in, which the session binds; None for a built-in
+    one, or where no file is known."""
     untabulated: ClassVar[str] = "it has no method 'stages'"
     """Why respondents cannot be counted in cohorts, where they cannot."""
 

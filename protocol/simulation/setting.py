@@ -71,7 +71,6 @@ def setting_of(
     parties: int | None = None,
     keys: PublicKeys | None = None,
     analysis: Analysis | None = None,
-    code: bytes | None = None,
 ) -> Setting:
     """Spread records over parties and give everybody an identity.
 
@@ -83,7 +82,6 @@ def setting_of(
         keys: what makes the public keys, if not this process. ``identities`` are then derived one
             by one, each when it is asked for.
         analysis: what is announced of it.
-        code: the SHA-256 of the file that the variant is in; None for a built-in one.
 
     Raises:
         SurveyError: the records are of another survey, or fewer than the parties.
@@ -123,7 +121,6 @@ def setting_of(
             roster=roster,
             nonce=nonce_of(secret_of(seed)),
             analysis=analysis,
-            code=code,
             enrolled=(("seed", parties),),
         ),
         streams=streams,

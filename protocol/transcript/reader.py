@@ -86,10 +86,16 @@ class Fault:
 
 
 @runtime_checkable
-class Stored(Protocol):
-    """The parts of what a file holds; it says how many bytes of the file itself were read."""
+class Packed(Protocol):
+    """The parts of what a packed file holds.
+
+    Attributes:
+        stored: how many bytes of the file itself were read.
+        torn: whether the file ends inside a frame.
+    """
 
     stored: int
+    torn: bool
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -119,7 +125,7 @@ class Records:
         self.torn = False
         self.unopened: UnopenedError | None = None
         self.fault: Fault | None = None
-        self._file = chunks if isinstance(chunks, Stored) else None
+        self._file = chunks if isinstance(chunks, Packed) else None
         self._read_bytes = 0
         self._parts = iter([chunks] if isinstance(chunks, bytes) else chunks)
         self._held = b""
@@ -191,7 +197,7 @@ class Records:
             yield held[at + _U32.size : end]
             place += end - at
             at = end
-        self.torn = bool(self._held)
+        self.torn = bool(self._held) or (self._file is not None and self._file.torn)
 
     def _fill(self, size: int) -> None:
         """Hold at least so many bytes, if there are."""

@@ -16,7 +16,6 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.transcript.reader import TranscriptReader
 from scenarios.files.collecting import collector_paused
-from scenarios.files.user_modules import code_of
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
@@ -156,7 +155,6 @@ class Transcript(msgspec.Struct, frozen=True):
             return audit(
                 self.chunks,
                 variant,
-                code=code_of(variant),
                 observer=observer,
                 digest=digest,
                 checkpoint=checkpoint,

@@ -61,6 +61,7 @@ def run_module(wanted: UserModule, *, alone: bool = False) -> ModuleType:
         sys.modules.pop(name, None)
         where = _line_in(error, path)
         raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
+    _mark(module, source)
     return module
 
 
@@ -70,10 +71,14 @@ def loaded_user_module(name: str) -> UserModule | None:
     return found
 
 
-def code_of(definition: type) -> bytes | None:
-    """The SHA-256 of the file that a class is in, 32 bytes; None if no person named one."""
-    module = loaded_user_module(definition.__module__)
-    return None if module is None else hashlib.sha256(module.source).digest()
+def _mark(module: ModuleType, source: bytes) -> None:
+    """Tell the variants in a file what file that is."""
+    from protocol.session.variant import Variant
+
+    for found in vars(module).values():
+        own = isinstance(found, type) and found.__module__ == module.__name__
+        if own and issubclass(found, Variant):
+            found.code = hashlib.sha256(source).digest()
 
 
 def _line_in(error: BaseException, path: str) -> str:

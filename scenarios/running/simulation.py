@@ -30,7 +30,6 @@ from protocol.transcript.log import log_secret_of
 from protocol.transcript.recorder import Recorder
 from scenarios.files.collecting import collector_paused
 from scenarios.files.transcripts import Transcript, Unfiled
-from scenarios.files.user_modules import code_of
 from scenarios.running.engines.engine import Engine
 from scenarios.running.outcomes import Outcome
 from transports.faults import Fault, faults
@@ -164,7 +163,6 @@ class Simulation(Generic[V]):
             parties=self.parties,
             keys=keys,
             analysis=self.analysis,
-            code=code_of(type(self.variant)),
         )
 
     async def _run(self, exchange: Exchange, setting: Setting, transport: TransportName) -> Run:

@@ -15,7 +15,7 @@ import trio
 from parties.actor import aggregator, run_machine
 from parties.keeping.attempts import Counter, Taken, counting, hashed, unfinished
 from parties.keeping.members import Member
-from parties.keeping.packing import Packer
+from parties.keeping.packing import start_of
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import DamagedError, GrowingTranscript, growing, growing_again
 from parties.session import LINGER
@@ -27,7 +27,7 @@ from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.run import outcome_of
 from protocol.session.variant import Variant
-from protocol.transcript.entries import MAGIC, Header, encode_header
+from protocol.transcript.entries import Header, encode_header
 from protocol.transcript.header import header_of
 from protocol.transcript.reader import Records
 from protocol.transcript.recorder import Recorder
@@ -522,7 +522,7 @@ def make_ready(member: Member, transcript: Path, *, resume: bool) -> bool:
         if partial.is_file():
             with suppress(DamagedError), growing_again(transcript) as record:
                 header = next(iter(Records(record.chunks())), b"")
-                own = Packer().pack(MAGIC + counter.secret())
+                own = start_of(counter.secret())
                 # A crash may leave zeros in the place of what was not synced.
                 left = partial.read_bytes().rstrip(b"\0")[: len(own)]
                 cut_short = not header and own.startswith(left)

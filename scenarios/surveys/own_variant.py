@@ -36,11 +36,6 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: Digest
     name: str
 
-    @property
-    def code(self) -> bytes:
-        """What the session binds of it, 32 bytes."""
-        return bytes.fromhex(self.digest)
-
 
 def own_variant(text: str, pin: Pin | None = None) -> tuple[type[Variant], Pin]:
     """A variant's class in a file of one's own, ``PATH.py:Class``, and what pins it.

@@ -99,7 +99,6 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             roster=roster,
             nonce=self.nonce,
             analysis=self.analysis,
-            code=None if self.pin is None else self.pin.code,
             enrolled=((self.enrolled, len(roster) - 1),),
         )
 

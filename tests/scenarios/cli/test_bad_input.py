@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.packing import Unpacked
 from protocol.errors import UsageError
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.verification import verify
@@ -283,7 +284,7 @@ def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_p
     after = {path.name: path.read_bytes() for path in out.iterdir()}
     failed = after.pop("transcript.svt.partial")
     assert after == before
-    verification = verify(failed)
+    verification = verify(Unpacked(failed))
     assert not verification.faults
     assert not verification.complete
     assert verification.ending is not None
@@ -301,7 +302,7 @@ def test_an_interrupt_in_the_middle(transport: str, tmp_path: Path) -> None:
     assert "Traceback" not in said.err
     assert said.err == "interrupted\n"
     [partial] = tmp_path.iterdir()
-    reader = TranscriptReader(partial.read_bytes())
+    reader = TranscriptReader(Unpacked(partial.read_bytes()))
     assert len(list(reader)) >= 4
     assert reader.ending is not None
     assert not reader.ending.complete

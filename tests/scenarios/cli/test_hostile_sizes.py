@@ -101,7 +101,7 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         ),
     ),
     "nothing but maps": (
-        "a header of more than 4194304 B",
+        "more than 64 times its size is in it",
         lambda: header("rr-joint", asked(1), {"maps": []}),
     ),
 }

@@ -38,7 +38,7 @@ from scenarios.statement.statement import WORDS
 from tests.every_variant import BITS, PARTIES
 from tests.protocol.sessions import answers
 from tests.recorded.checkpointed import checkpoints_of
-from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
+from tests.recorded.forgeries import Forgery, header_of_file, packed, unreadable_after_header
 from tests.recorded.runs import Run, fate_of, recorded, written
 from tests.scenarios.command import sottovoce
 from tests.tiers import thinned
@@ -84,6 +84,14 @@ def run_of(
 def file_of(variant: Variant = SIMPLE, **options: Any) -> bytes:
     """A run's file."""
     return run_of(variant, **options).content
+
+
+def unpackable() -> bytes:
+    """A run's file, packed, with a bit flipped near its end."""
+    content = file_of()
+    file = bytearray(packed([content[:-300], content[-300:]]))
+    file[-40] ^= 1
+    return bytes(file)
 
 
 def failed() -> bytes:
@@ -281,12 +289,12 @@ CASES = {
         checkpoint=lambda: last_of(file_of()),
         witnesses=2,
     ),
-    "a flipped bit of the wrapper": Case(
-        lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
+    "a flipped bit of a packed file": Case(
+        unpackable,
         {**UNREAD, **FORGED, **UNFINISHED},
     ),
-    "a flipped bit of the wrapper, and another digest": Case(
-        lambda: file_of()[:-40] + bytes([file_of()[-40] ^ 1]) + file_of()[-39:],
+    "a flipped bit of a packed file, and another digest": Case(
+        unpackable,
         {**UNREAD, **FORGED, **UNFINISHED, "What was published": "open"},
         digest="00" * 32,
     ),
@@ -295,7 +303,10 @@ CASES = {
         {**UNHEARD, **FORGED, **UNFINISHED},
     ),
     "cut after its header": Case(lambda: header_of_file(file_of()), UNHEARD),
-    "torn in the last entry": Case(lambda: file_of()[:-5], {**UNREAD, **FORGED}),
+    "torn in the last entry": Case(
+        lambda: file_of()[: file_of().rindex(b"Ending") + 9], {**UNREAD, **FORGED}
+    ),
+    "torn in the last checkpoint": Case(lambda: file_of()[:-5], {**BROKEN, **FORGED}),
     "a run that failed": Case(failed, BROKEN),
     "a run with a loss": Case(lambda: file_of(lossy=True), {"The count": "care"}),
     "one left out": Case(lambda: forged(one_left_out), {**REFUSED, "The count": "bad", **FORGED}),

@@ -189,7 +189,7 @@ def test_not_accepted() -> None:
     read = Page(page_of(flipped()))
     assert "Record: broken" in read.texts["span"]
     assert "Record: sound" not in read.texts["span"]
-    assert "not as in the record" in read.said
+    assert "the root of the log is not that of the record" in read.said
     assert "learned at least ε" in read.said
     assert "at most ε =" not in read.said
     assert "No bound holds" in read.said

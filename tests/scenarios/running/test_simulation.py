@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from parties.keeping.packing import Packer, Unpacked
 from parties.keeping.records import growing
 from protocol.audit.walk import Fold, Step
 from protocol.errors import QuorumError, SurveyError, UsageError
@@ -148,8 +149,10 @@ def test_a_file_is_the_transcript_without_one(tmp_path: Path) -> None:
     kept = simulate(VARIANT, RECORDS)
     assert filed.transcript.path == path
     assert filed.digest == kept.digest
-    assert b"".join(filed.transcript.chunks()) == path.read_bytes()
-    assert b"".join(kept.transcript.chunks()) == path.read_bytes()
+    content = b"".join(kept.transcript.chunks())
+    assert b"".join(filed.transcript.chunks()) == content
+    assert b"".join(Unpacked(path.read_bytes())) == content
+    assert len(content) > path.stat().st_size
     assert str(path) in repr(filed.transcript)
     assert "B, in no file" in repr(kept.transcript)
 
@@ -158,11 +161,12 @@ def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
     path, partial = tmp_path / "t.svt", tmp_path / "t.svt.partial"
     simulate(VARIANT, RECORDS, path=path)
     earlier = path.read_bytes()
+    content = b"".join(Unpacked(earlier))
     checkpoint = tmp_path / "t.checkpoint"
 
     def failing(error: Exception, *, begun: bool) -> None:
         with growing(path) as file:
-            file.write(earlier[:-1])
+            file.write(content[:-1])
             if begun:
                 file.keep()
             raise error
@@ -173,13 +177,13 @@ def test_a_growing_file_replaces_nothing_before_its_end(tmp_path: Path) -> None:
         assert not partial.exists()
     with pytest.raises(ZeroDivisionError):
         failing(ZeroDivisionError(), begun=True)
-    assert partial.read_bytes() == earlier[:-1]
+    assert partial.read_bytes() == Packer().pack(content[:-1])
     with growing(path) as file:
-        file.write(earlier * 2)
+        file.write(content * 2)
         assert path.read_bytes() == earlier
         assert checkpoint.exists()
         file.finish(None)
-        assert path.read_bytes() == earlier * 2
+        assert path.read_bytes() == Packer().pack(content * 2)
         assert not checkpoint.exists()
     assert list(tmp_path.iterdir()) == [path]
 

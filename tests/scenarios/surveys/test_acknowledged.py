@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.keeping.packing import Unpacked
 from protocol.messages import DONE
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
@@ -33,7 +34,7 @@ def on_disk(out: Path) -> dict[str, set[str]]:
     """What of each party can be read, by kind."""
     [path] = out.glob("transcript.svt*")
     found: dict[str, set[str]] = {}
-    for entry in TranscriptReader(path.read_bytes()):
+    for entry in TranscriptReader(Unpacked(path.read_bytes())):
         if isinstance(entry, Sent):
             envelope = decode_envelope(entry.envelope)
             found.setdefault(envelope.sender, set()).add(envelope.kind)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.checkpoints import write_checkpoint
-from parties.keeping.packing import Unpacked
+from parties.keeping.packing import Packer, Unpacked
 from parties.keeping.record_names import checkpoint_path, partial_path
 from parties.keeping.records import growing, make_way
 from parties.keeping.remembered import (
@@ -196,7 +196,7 @@ def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
         (tmp_path / PARTIAL).write_bytes(SIMULATED)
         assert sottovoce(*QUICK, "--seed", seed, "--out", tmp_path).code == 0
         assert contents(tmp_path).keys() == FILES
-        found = TranscriptReader((tmp_path / "transcript.svt").read_bytes())
+        found = TranscriptReader(Unpacked((tmp_path / "transcript.svt").read_bytes()))
         assert found.header.seed == seed
     for _ in range(2):
         assert sottovoce(*EXAMPLE, "--out", tmp_path).code == 0
@@ -306,7 +306,7 @@ def test_a_record_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="real survey"):
         grow()
-    assert contents(tmp_path) == {"t.svt": REAL, "t.svt.partial": SIMULATED}
+    assert contents(tmp_path) == {"t.svt": REAL, "t.svt.partial": Packer().pack(SIMULATED)}
 
 
 MOVED = "was moved or deleted while it was written, so it got neither its name"
@@ -334,8 +334,8 @@ def test_a_record_that_was_moved_takes_no_other_ones_name(gone: bool, tmp_path: 
         grow()
     moved = "moved" if gone else "there/t.svt.partial"
     assert contents(tmp_path) == {
-        moved: SIMULATED,
-        "here/t.svt.partial": REAL,
+        moved: Packer().pack(SIMULATED),
+        "here/t.svt.partial": Packer().pack(REAL),
         "here/t.checkpoint": b"the second one's",
     }
 
@@ -347,7 +347,7 @@ def test_a_run_that_could_not_begin_removes_no_other_record(tmp_path: Path) -> N
         with growing(path) as second:
             second.write(REAL)
             second.keep()
-    assert contents(tmp_path) == {"t.svt.partial": REAL}
+    assert contents(tmp_path) == {"t.svt.partial": Packer().pack(REAL)}
 
 
 def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
 
 def first_checkpoint(transcript: Path) -> str:
     """The name that the first checkpoint of a record gets."""
-    return f"size-{checkpoints_of(transcript.read_bytes())[0].size}.checkpoint"
+    return f"size-{checkpoints_of(Unpacked(transcript.read_bytes()))[0].size}.checkpoint"
 
 
 RECORD, FIRST = "transcript.svt", "first.checkpoint"
@@ -514,7 +514,7 @@ def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path:
     assert complained == f"sottovoce: {out / PARTIAL}: File too large\n"
     assert contents(out).keys() == {PARTIAL}
     assert (out / PARTIAL).stat().st_size == most
-    reader = TranscriptReader((out / PARTIAL).read_bytes())
+    reader = TranscriptReader(Unpacked((out / PARTIAL).read_bytes()))
     assert list(reader) == []
     assert reader.torn
     assert PARTIAL in complaint(aggregate(keys, out))
@@ -531,7 +531,7 @@ def test_a_full_disk_in_a_simulation(transport: str, tmp_path: Path) -> None:
     assert complaint(said) == f"{path}: File too large"
     assert contents(tmp_path).keys() == {PARTIAL}
     assert path.stat().st_size == most
-    assert TranscriptReader(path.read_bytes()).header.seed == 1
+    assert TranscriptReader(Unpacked(path.read_bytes())).header.seed == 1
     assert sottovoce(*QUICK, "--out", tmp_path).code == 0
 
 

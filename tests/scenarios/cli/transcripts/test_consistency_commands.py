@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from parties.keeping.checkpoints import read_checkpoint, write_checkpoints
+from parties.keeping.packing import Unpacked
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, RECORD, Envelope
 from protocol.transcript.header import header_of
@@ -216,7 +217,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     path, proof = tmp_path / "transcript.svt", tmp_path / "x"
     path.write_bytes(written(header, (sent(0, closed),), signer=aggregator.identity).content)
     _, first, last = write_checkpoints(
-        (checkpoint.note for checkpoint in checkpoints_of(path.read_bytes())),
+        (checkpoint.note for checkpoint in checkpoints_of(Unpacked(path.read_bytes()))),
         tmp_path / "published",
     )
     assert sottovoce("prove", path, "--since", first, "--out", proof).code == 0

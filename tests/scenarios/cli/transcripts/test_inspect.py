@@ -105,10 +105,10 @@ def test_rewritten_words_of_a_party_are_told_by_its_signature(
     assert finding["entries"]
 
 
-@pytest.mark.parametrize("left", [0, 10, 30, 2000, -10])
+@pytest.mark.parametrize("left", [0, 10, 30, 3000, -10])
 def test_a_torn_file_is_incomplete(left: int, quick: Recorded, tmp_path: Path) -> None:
     path = tmp_path / "torn.svt"
-    path.write_bytes(quick.path.read_bytes()[:left])
+    path.write_bytes(Forgery(quick.path.read_bytes()).write()[:left])
     said = sottovoce("verify", path)
     assert said.code == 1
     assert "Incomplete: the file breaks off inside an entry, as after a crash" in said.out
@@ -126,7 +126,7 @@ def test_a_changed_byte_of_the_log_is_a_fault(quick: Recorded, tmp_path: Path) -
     assert sottovoce("audit", path).code == 1
 
 
-def test_a_changed_byte_of_the_wrapper_has_no_verdict(quick: Recorded, tmp_path: Path) -> None:
+def test_a_changed_byte_of_a_packed_file_has_no_verdict(quick: Recorded, tmp_path: Path) -> None:
     content = bytearray(quick.path.read_bytes())
     content[-40] ^= 1
     path = tmp_path / "changed.svt"

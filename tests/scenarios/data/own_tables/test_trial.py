@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parties.keeping.packing import Unpacked
 from protocol.session.tabulation import Stage
 from protocol.simulation.populations.cohorts import Counted, Job
 from protocol.transcript.entries import WITHHELD, Header
@@ -50,7 +51,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def header_of(path: Path) -> Header:
-    return TranscriptReader(path.read_bytes()).header
+    return TranscriptReader(Unpacked(path.read_bytes())).header
 
 
 @pytest.mark.parametrize("command", [("run",), ("tabulate", "--n", 100)])
@@ -79,7 +80,7 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     first = (out / "transcript.svt").read_bytes()
     # Drawn anew, and a trial may be replaced as a simulation may.
     assert sottovoce(*run, "--set", "parties=10").code == 0
-    assert header_of(out / "transcript.svt").nonce != TranscriptReader(first).header.nonce
+    assert header_of(out / "transcript.svt").nonce != TranscriptReader(Unpacked(first)).header.nonce
     audited = sottovoce("audit", out / "transcript.svt", "--json").json
     assert (audited["verdict"], audited["trial"], audited["simulated"]) == ("sound", True, False)
     text = sottovoce("audit", out / "transcript.svt").out
@@ -131,7 +132,7 @@ def test_a_drawn_seed_is_in_no_file(
 def test_the_second_verifier_takes_a_trial(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sottovoce("run", plan, "--records", tmp_path / "own.csv", "--out", out).code == 0
-    [found] = judged(tmp_path, [(out / "transcript.svt").read_bytes()])
+    [found] = judged(tmp_path, [b"".join(Unpacked((out / "transcript.svt").read_bytes()))])
     assert (found["verdict"], found["broken"]) == ("sound", [])
 
 

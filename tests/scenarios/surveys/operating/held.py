@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from parties.keeping.packing import Unpacked
 from protocol.messages import AGGREGATOR
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
@@ -96,7 +97,7 @@ def hold(
 def entries(out: Path) -> list[Entry]:
     """What is on record, whole or partial."""
     [path] = out.glob("transcript.svt*")
-    return list(TranscriptReader(path.read_bytes()))
+    return list(TranscriptReader(Unpacked(path.read_bytes())))
 
 
 def closed_when(operation: Operation, keys: Path, connected: int) -> None:

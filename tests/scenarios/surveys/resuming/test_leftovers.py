@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.attempts import counting
+from parties.keeping.packing import start_of
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import make_way
 from protocol.messages import AGGREGATOR
-from protocol.transcript.recorder import start_of
 from scenarios.surveys.aggregating import make_ready
 from scenarios.surveys.members import read_member
 from tests.recorded.forgeries import plain

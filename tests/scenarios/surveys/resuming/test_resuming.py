@@ -18,7 +18,7 @@ import trio
 
 from parties.actor import run_machine
 from parties.keeping.checkpoints import read_checkpoint
-from parties.keeping.packing import Packer
+from parties.keeping.packing import SECTOR, Packer, Unpacked
 from parties.keeping.record_names import checkpoint_path, partial_path
 from protocol.crypto.randomness import Streams
 from protocol.errors import UsageError
@@ -29,7 +29,6 @@ from protocol.transcript.checkpoints import read_note
 from protocol.transcript.entries import Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
-from protocol.transcript.resuming import SECTOR
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
@@ -208,7 +207,7 @@ class Survey:
 
     def _note(self, record: Path) -> None:
         if record.exists() and record.stat().st_size > 1000:
-            reader = TranscriptReader(record.read_bytes())
+            reader = TranscriptReader(Unpacked(record.read_bytes()))
             list(reader)
             for note in map(read_note, reader.notes):
                 self.roots.setdefault(note.size, set()).add(note.root)
