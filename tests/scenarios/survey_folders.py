@@ -207,6 +207,17 @@ def aggregating(
             give_up(keys / "aggregator")
 
 
+def everybody_answers(keys: Path, where: str, *options: object) -> None:
+    """Anna, bert and carl answer, each in a process, and are done."""
+    connect = ("--connect", where, "--waiting", 60, *options)
+    records = table(keys / "records.csv", *ROWS)
+    for answering in [
+        Program("answer", keys / name, *connect, "--records", records, "--budget", 100)
+        for name in WHO
+    ]:
+        answering.communicate(timeout=HANGS)
+
+
 def give_up(folder: Path) -> None:
     """Have the attempt of an aggregator be over, if it has begun; its record says nothing of it."""
     with counting(folder) as counter:

@@ -43,6 +43,7 @@ from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ROWS,
     aggregating,
+    everybody_answers,
     make_folders,
     plan_file,
     table,
@@ -102,16 +103,6 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders for anna, bert and carl."""
     with no_mask():
         return make_folders(tmp_path_factory.mktemp("survey"))
-
-
-def everybody_answers(keys: Path, where: str) -> None:
-    connect = ("--connect", where, "--waiting", 60)
-    records = table(keys / "records.csv", *ROWS)
-    for answering in [
-        Program("answer", keys / name, *connect, "--records", records, "--budget", 100)
-        for name in ("anna", "bert", "carl")
-    ]:
-        answering.communicate(timeout=HANGS)
 
 
 @pytest.fixture(scope="module")
