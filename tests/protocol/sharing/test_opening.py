@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
@@ -17,8 +20,10 @@ from protocol.sharing.messages import Opening
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Entry, Sent
+from protocol.variants import RRClusters
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import decode_envelope, encode_envelope
+from tests.live import Live, run_live
 from tests.protocol.sessions import SURVEY, answers
 from tests.protocol.sharing.test_sums import vanishing
 from tests.protocol.sharing.test_sums_attacks import (
@@ -37,6 +42,7 @@ GONE = {ONE: "Upload", FOUR: "Unmask"}
 """One party leaves a secret of its mask key to be opened, and one is silent at the end."""
 
 COUNTS = SecureSumVariant(survey=SURVEY, sums=WARY)
+CLUSTERS = RRClusters(survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="pair-rr", sums=WARY)
 EVERYONE = msgspec.structs.replace(COUNTS, everyone=True)
 
 
@@ -114,6 +120,19 @@ def test_the_record_alone_shows_that_the_total_follows(
     for keyed in (False, True):
         found = audited(run, run.content, keyed=keyed)
         assert (found.verdict, found.findings, found.remarks) == ("sound", (), ())
+
+
+@pytest.mark.parametrize("gone", [{}, {TWO: "Upload"}], ids=["nobody", "one"])
+@pytest.mark.parametrize("variant", [COUNTS, CLUSTERS], ids=lambda variant: variant.name)
+def test_a_record_of_tls_needs_no_key(
+    variant: SecureSumVariant | RRClusters, gone: dict[PartyId, str], tmp_path: Path
+) -> None:
+    where = setting_of(variant, answers(SURVEY, len(PARTIES)), seed=1)
+    live = Live(where, fate=vanishing(gone), seeded=False)
+    trio.run(functools.partial(run_live, where, "tls", folder=tmp_path, live=live))
+    found = audit(lambda: [live.content], type(variant))
+    assert (found.verdict, found.findings, found.simulated) == ("sound", (), False)
+    assert found.completeness.counted == len(PARTIES) - len(gone)
 
 
 def test_an_opening_is_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
