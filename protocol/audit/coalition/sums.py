@@ -170,7 +170,7 @@ class SumReader:
     ) -> SumRecord | None:
         sender, recipient = envelope.sender, envelope.recipient
         for_record = (sender, recipient) == (AGGREGATOR, RECORD)
-        if for_record and envelope.kind not in (*_KERNEL, Opening.kind()):
+        if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
             # What is published may tell every total that there was.
             for record in self.records:
                 if record.contributed.any():
