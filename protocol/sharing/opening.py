@@ -67,10 +67,13 @@ async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, publish
         for round in range(-(-parties // OPENED))
     ]
     flags, secrets, accused = (
-        np.concatenate([getattr(part, column) for part in parts])[:parties]
-        for column in Opened._fields
+        np.concatenate([getattr(part, column) for part in parts]) for column in Opened._fields
     )
-    return Opened(flags.astype(np.bool_), secrets, accused.astype(np.bool_))
+    if any(column[parties:].any() for column in (flags, secrets, accused)):
+        raise ProtocolError("the opening has a row that stands for no party")
+    return Opened(
+        flags[:parties].astype(np.bool_), secrets[:parties], accused[:parties].astype(np.bool_)
+    )
 
 
 def _part(known: Callable[[], Opened], round: int) -> Opening:
@@ -177,7 +180,10 @@ def check(
         return ", ".join(meeting.names[place] for place in np.flatnonzero(places).tolist())
 
     for places, says in (
-        (found.opened & ~delivered.dealt, "has a secret of {}, who dealt none"),
+        (
+            (found.opened | found.secrets.any(axis=1)) & ~delivered.dealt,
+            "has a secret of {}, who dealt none",
+        ),
         (found.accused & ~gave, "accuses {}, who revealed nothing"),
     ):
         if places.any():

@@ -149,6 +149,9 @@ def test_an_opening_is_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audited(run, run.content, keyed=True).verdict == "sound"
     found = audited(run, forged(run, {"Opening": {"round": lambda old: min(old, 1)}}))
     assert found.verdict == "broken"
+    # The last row of every part: in the last part it stands for nobody.
+    found = audited(run, forged(run, {"Opening": {"secrets": at(2, 1)}}))
+    assert "the opening has a row that stands for no party" in str(found.findings[0])
 
 
 NOT_COMMITTED = "the secret that opens {}'s masks is not what it committed to"
@@ -192,9 +195,10 @@ def test_an_opening_that_is_false_is_found(what: str, keyed: bool) -> None:
     assert says in str(finding)
 
 
-def test_an_opening_of_who_dealt_nothing_is_found() -> None:
+@pytest.mark.parametrize("field", ["opened", "secrets"])
+def test_an_opening_of_who_dealt_nothing_is_found(field: str) -> None:
     run = run_of(gone={ONE: "Deal"})
-    found = audited(run, forged(run, {"Opening": {"opened": at(0, 1)}}))
+    found = audited(run, forged(run, {"Opening": {field: at(0, 1)}}))
     [finding] = found.findings
     assert f"the opening has a secret of {ONE}, who dealt none" in str(finding)
     assert found.verdict == "broken"
