@@ -45,6 +45,10 @@ class LocalProtocolError(ProtocolError):
         self.line = line
 
 
+class WithheldError(LocalProtocolError):
+    """A replayed role wants randomness or a key that the record does not hold."""
+
+
 class RemoteProtocolError(ProtocolError):
     """Somebody else broke the rules: a message to refuse; ``field`` names what is wrong."""
 

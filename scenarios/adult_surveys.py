@@ -276,7 +276,7 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 
 
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
-OF_SUMS = ("profile", "corrupt", "dropped", "security")
+OF_SUMS = ("profile", "corrupt", "dropped", "security", "opening")
 NEGOTIATED = ("tv", "td", "dependence", *OF_SUMS, "measure")
 SUMMED = ("counted", "p", "everyone", *OF_SUMS, "parties")
 

@@ -12,6 +12,9 @@ from scenarios.streams import escape
 CANNOT_FINISH = 3
 """The exit code without a verdict: a file cannot be unpacked, or takes more than it is given."""
 
+UNCHECKED = 4
+"""The exit code for an intact record whose result can be neither confirmed nor refuted."""
+
 COMPLAINT = "sottovoce: "
 """What the line of an error begins with."""
 

@@ -27,6 +27,7 @@ from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.transcript.entries import Departed, Entry, Refused
 from protocol.transcript.header import header_of
+from protocol.transcript.log import log_secret_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
@@ -181,11 +182,18 @@ class Live:
     digest: bytes
 
     def __init__(
-        self, where: Setting, *, fate: FateRule | None = None, exchange: type[Exchange] = Exchange
+        self,
+        where: Setting,
+        *,
+        fate: FateRule | None = None,
+        exchange: type[Exchange] = Exchange,
+        seeded: bool = True,
     ) -> None:
         self.charter = where.charter
         self._parts: list[bytes] = []
-        self._recorder = Recorder(self._parts.append, header_of(where.charter, seed=where.seed))
+        header = header_of(where.charter, seed=where.seed if seeded else None)
+        secret = None if seeded else log_secret_of(where.seed)
+        self._recorder = Recorder(self._parts.append, header, secret=secret)
         self.exchange = exchange(where.charter, recorder=self._recorder, fate=fate)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -25,6 +25,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, RECORD, Closed, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import Variant
+from protocol.sharing.messages import OPENED, Opening
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
@@ -37,8 +38,9 @@ from protocol.transcript.verification import Verification, verify
 Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
-Verdict = Literal["sound", "broken", "unfinished"]
-"""Of a record and its result; ``unfinished`` if not all could be read or judged."""
+Verdict = Literal["sound", "unchecked", "broken", "unfinished"]
+"""Of a record and its result: ``unchecked`` if the record is intact and its result can be neither
+confirmed nor refuted, ``unfinished`` if not all could be read or judged."""
 
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
 """The finding where a result can be neither confirmed nor refuted."""
@@ -67,7 +69,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         finished: whether all of it could be judged: its file unpacked, its messages kept.
         simulated: the record holds its seed, so whoever has it can undo every randomization.
         trial: one program had all answers, and a seed that the record does not hold.
-        remarks: malformed messages of parties, which do not make the record unsound.
+        remarks: what does not make the record unsound: malformed messages of parties, and
+            accusations that no check looked at.
         findings: what is wrong.
     """
 
@@ -101,7 +104,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         if not self.finished and self.verification.verdict != "broken":
             return "unfinished"
         if self.verification.intact and all(found.text == UNTOLD for found in self.findings):
-            return "unfinished" if self.findings else "sound"
+            return "unchecked" if self.findings else "sound"
         return "broken"
 
 
@@ -169,6 +172,9 @@ def audit(
         # Of a record that breaks off, that is not known.
         if read_whole:
             findings.append(Finding("nothing was published"))
+        # What was said has to follow all the same; what was not said may have been cut off.
+        wrong = [found for found in replay.differences if found.entries]
+        findings += _doubted("what the aggregator sent does not follow", wrong)
     else:
         try:
             estimate = charter.variant.estimate(published)
@@ -207,7 +213,7 @@ def audit(
         finished=verification.unopened is None and reading.stopped is None,
         simulated=isinstance(header.seed, int),
         trial=header.seed == WITHHELD,
-        remarks=tuple(reading.remarks),
+        remarks=(*reading.remarks, *reading.accusations),
         findings=tuple(findings),
     )
 
@@ -276,9 +282,12 @@ def _of_closing(closing: Closing) -> list[Finding]:
 def _of_replay(replay: Replay) -> list[Finding]:
     if replay.follows is None:
         return [Finding(UNTOLD)]
+    return _doubted("the result does not follow", replay.differences)
+
+
+def _doubted(what: str, differences: Sequence[Finding]) -> list[Finding]:
     return [
-        Finding(f"the result does not follow: {found}", found.entries, found.party)
-        for found in replay.differences[:_LISTED]
+        Finding(f"{what}: {found}", found.entries, found.party) for found in differences[:_LISTED]
     ]
 
 
@@ -304,6 +313,8 @@ class _Reading(Fold):
         self.parts = PartWriter(charter, held)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.remarks: list[Finding] = []
+        self.accusations: list[Finding] = []
+        self._keyed = any(known.member == AGGREGATOR and known.identity for known in disclosed)
         self._malformed = self.ledger.malformed
         self.last_entry = 0
         self._last: Step | None = None
@@ -333,13 +344,28 @@ class _Reading(Fold):
             return
         if step.envelope.sender == AGGREGATOR:
             self._last, self.last_entry = step, step.number
+            if isinstance(step.message, Opening) and not self._keyed:
+                self._note_accused(step.message)
         malformed = self._malformed
         if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
             self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
+
+    def _note_accused(self, opening: Opening) -> None:
+        parties = self._charter.roster.parties[max(0, opening.round) * OPENED :]
+        flags = opening.accused.tolist()
+        names = [name for name, accused in zip(parties, flags, strict=False) if accused]
+        if names and len(self.accusations) < _LISTED:
+            more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+            text = (
+                f"the aggregator found boxes or shares of {', '.join(names[:_LISTED])}{more} "
+                "invalid; no check looked at that, for it takes the aggregator's key"
+            )
+            party = names[0] if len(names) == 1 else None
+            self.accusations.append(Finding(text, (self.last_entry,), party))
 
     def published(self) -> Message | None:
         """The aggregator's last message, if it is a published result."""
         envelope = None if self._last is None else self._last.envelope
         if self._last is None or envelope is None or envelope.recipient != RECORD:
             return None
-        return None if isinstance(self._last.message, Closed) else self._last.message
+        return None if isinstance(self._last.message, Closed | Opening) else self._last.message

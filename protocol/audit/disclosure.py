@@ -10,15 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import SECRET_BYTES, Stream, Streams
-from protocol.errors import LocalProtocolError, SurveyError
+from protocol.errors import SurveyError, WithheldError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
-
-
-class WithheldError(LocalProtocolError):
-    """A replayed role wants randomness or a key that the record does not hold."""
 
 
 class WithheldStream(Stream):

@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audit.disclosure import Disclosure, WithheldError, WithheldIdentity, WithheldStream
+from protocol.audit.disclosure import Disclosure, WithheldIdentity, WithheldStream
 from protocol.audit.findings import Finding
 from protocol.audit.walk import Step
-from protocol.errors import RemoteProtocolError
+from protocol.errors import RemoteProtocolError, WithheldError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
+    RECORD,
     Closed,
     Declined,
     Envelope,
@@ -259,7 +260,9 @@ class _Role:
         if self._extras and not self._over:
             whose = "the aggregator" if me == AGGREGATOR else me
             text = f"{self._extras} envelopes of {whose} do not follow"
-            self._differences.append(Finding(text, tuple(self._extra), me))
+            # Where the role fails, that is why.
+            why = text if machine.failure is None else str(machine.failure)
+            self._differences.append(Finding(why, tuple(self._extra), me))
         failed = _cause(machine.failure)
         if not self._unknown and isinstance(failed, WithheldError):
             self._unknown = str(failed)
@@ -318,6 +321,8 @@ class _Role:
         waiting = machine.awaited
         if machine.finished or waiting is None:
             return False
+        if waiting.senders == (RECORD,):
+            return recorded is not None and self._tell(machine, waiting, recorded)
         # Too much from the aggregator ends a party's role in the middle of any wait.
         declines = recorded is not None and self._declines(recorded)
         if waiting.noted and not declines:
@@ -336,6 +341,18 @@ class _Role:
                 machine.gone(name, departed[name], 0.0)
         self._listen(machine)
         return True
+
+    def _tell(self, machine: Machine, waiting: Gather, recorded: Envelope) -> bool:
+        """Give the role its own word, which it cannot make; False if it is not on record."""
+        if (recorded.kind, recorded.recipient) != (waiting.kind.kind(), RECORD):
+            return False
+        self._given += 1
+        told = msgspec.structs.replace(
+            recorded, sender=RECORD, recipient=self._known.member, seq=self._given
+        )
+        machine.receive(told, 0.0)
+        self._listen(machine)
+        return machine.awaited is not waiting
 
     def _earliest(self) -> _Heard | None:
         """What was delivered first of all that the role has not been given; it is taken out."""

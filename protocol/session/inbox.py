@@ -10,6 +10,7 @@ from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
+    RECORD,
     Closed,
     Declined,
     Envelope,
@@ -226,7 +227,8 @@ class Inbox:
             raise RemoteProtocolError(
                 f"{envelope.recipient!r:.80}: addressed to another member", field="recipient"
             )
-        if sender not in self._roster or sender == self._me:
+        awaited = self.waiting is not None and sender in self.waiting.pending
+        if not awaited and (sender not in self._roster or sender == self._me):
             raise RemoteProtocolError(f"{sender!r:.80} is not another member", field="sender")
         if envelope.seq <= self._heard.get(sender, -1):
             raise RemoteProtocolError("repeated: this number has been seen", field="seq")
@@ -248,6 +250,8 @@ class Inbox:
             raise LocalProtocolError(f"round {effect.round}: expected at least 0")
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
+        if self._me == AGGREGATOR and effect.senders == (RECORD,):
+            return  # What it has said for the record itself (``Me.disclose``).
         for sender in effect.senders:
             if sender == self._me or sender not in self._roster:
                 raise LocalProtocolError(f"sender {sender!r} is not another member of the roster")

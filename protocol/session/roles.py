@@ -15,7 +15,7 @@ import msgspec
 from protocol.accounting.events import PrivacyEvent
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
-from protocol.errors import LocalProtocolError
+from protocol.errors import LocalProtocolError, WithheldError
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Message, PartyId
 from protocol.session.roster import Identity, Roster
 from protocol.wire.arrays import encode_message
@@ -233,6 +233,26 @@ class Me:
     async def note(self, message: Message) -> None:
         """Say something for the record alone."""
         await _perform(Send((RECORD,), message))
+
+    async def disclose(
+        self, kind: type[M], make: Callable[[], M], *, round: int | None = None
+    ) -> M:
+        """Say for the record what follows from this member's key or randomness, and return it.
+
+        It is the aggregator's to do. A replay without what ``make`` needs takes the message from
+        the record, so the role has to check what it can of it.
+
+        Args:
+            make: makes the message; it draws nothing and changes nothing.
+            round: of a kind that is disclosed more than once.
+        """
+        try:
+            message = make()
+        except WithheldError:
+            answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False))
+            message = cast(M, answers[RECORD])
+        await self.note(message)
+        return message
 
     async def gather(
         self,

@@ -109,6 +109,8 @@ class Withstood(msgspec.Struct, frozen=True, kw_only=True):
         honest: the fewest honest parties in the sum, with that many colluders.
         missing: how many may be missing in all before parties refuse to unmask, those who never
             joined included.
+        readers: whether anybody who reads the record can take the aggregator's part, because it
+            holds what opens the sum.
     """
 
     parties: int
@@ -116,6 +118,7 @@ class Withstood(msgspec.Struct, frozen=True, kw_only=True):
     adaptive: int
     honest: int
     missing: int
+    readers: bool = True
 
 
 def withstood(parties: int, degree: Degree, bound: Bound) -> Withstood:

@@ -1,7 +1,7 @@
 """The messages of a secure sum, for both profiles.
 
-Every party has k neighbours, in an order that it computes by itself: the rows of all arrays here.
-Secrets are only in sealed boxes, so no repr shows one.
+Every party has k neighbours, in an order that it computes by itself: the rows of the arrays here.
+Secrets are in sealed boxes alone, but for those that an ``Opening`` publishes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,15 @@ SECRET_BYTES = 32
 SHARED = 2 * SECRET_BYTES
 """What a party shares there: the seed of its own mask and the secret of its mask key."""
 
+OWN, PAIRWISE = 0, 1
+"""The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
+
 REVEALED = SECRET_BYTES + SALT_BYTES
 """The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
+
+
+OPENED = 512
+"""Parties in one part of an opening: no larger than what a party is dealt in a survey of many."""
 
 
 def _octets(*shape: Size | Bounds) -> ArraySpec:
@@ -139,6 +146,26 @@ class Unmask(Message, frozen=True):
     box: bytes
 
 
+class Opening(Message, frozen=True):
+    """What takes the masks off a sum, said to the record: one secret of each party that dealt.
+
+    Args:
+        round: the part of the opening. It has a row for each of the ``OPENED`` parties from place
+            ``round * OPENED`` of the roster on; rows without a party are zeros.
+        opened: the parties of which enough shares were valid.
+        secrets: the seed of the own mask of a party that uploaded, and of any other the secret of
+            its mask key. All are zeros if the sum cannot be unmasked.
+        accused: the parties whose box or share was invalid, by the aggregator's word.
+    """
+
+    scalar_bytes = 64
+
+    round: int
+    opened: Annotated[Array, ArraySpec(dtype="u1", shape=("part",), high=2)]
+    secrets: Annotated[Array, _octets("part", SECRET_BYTES)]
+    accused: Annotated[Array, ArraySpec(dtype="u1", shape=("part",), high=2)]
+
+
 class Totals(Message, frozen=True):
     """The sum, for every party."""
 
@@ -185,7 +212,7 @@ class Tagged(Message, frozen=True):
 
 
 def kinds_of(
-    *, cells: int, parties: int, respondents: int, neighbours: int, literal: bool
+    *, cells: int, parties: int, respondents: int, neighbours: int, literal: bool, opening: bool
 ) -> tuple[Kind, ...]:
     """The kinds of message of a sum.
 
@@ -195,6 +222,7 @@ def kinds_of(
         respondents: the most that there can be.
         neighbours: of every party.
         literal: whether it is the literal profile; else it is the sparse one.
+        opening: whether what opens a sparse sum is published.
     """
     counts = respondents + 1
     dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
@@ -206,10 +234,12 @@ def kinds_of(
         "k": neighbours,
         "parts": 1 if literal else 2,
         "box": dealt + SEAL_BYTES,
+        "part": min(parties, OPENED),
         "survivor bytes": 64 + parties // 8,
         "unmask bytes": 256 + neighbours * REVEALED,
     }
-    profile = (Partial, Partials) if literal else (Upload, Survivors, Unmask, Totals)
+    sparse = (Upload, Survivors, Unmask, *((Opening,) if opening else ()), Totals)
+    profile = (Partial, Partials) if literal else sparse
     summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
     return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed
 

@@ -16,21 +16,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.commitments import opens
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.octets import rows_of
 from protocol.crypto.sealing import Edge, edge_key, seal
-from protocol.crypto.shamir import reconstruct, share
+from protocol.crypto.shamir import share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
+from protocol.sharing import opening
 from protocol.sharing.agreement import SURVIVORS, agree, carry
-from protocol.sharing.dealing import Delivered, commitment_context, deal, deliver, receive
-from protocol.sharing.graph import Degree, mirror
+from protocol.sharing.dealing import deal, deliver, receive
+from protocol.sharing.graph import Degree
 from protocol.sharing.masks import Bits, expand_mask, mask_seed, pair_mask
 from protocol.sharing.meeting import Hood, Meeting, join, meet
 from protocol.sharing.messages import (
-    REVEALED,
+    OWN,
+    PAIRWISE,
     SECRET_BYTES,
     Deal,
     Join,
@@ -38,9 +39,7 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-
-OWN, PAIRWISE = 0, 1
-"""The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
+from protocol.sharing.opening import signed_by_party
 
 
 class Sum(NamedTuple):
@@ -75,11 +74,6 @@ class Summed(NamedTuple):
     respondents: int
     hood: Hood
     digest: bytes
-
-
-def _signed(context: bytes, digest: bytes) -> bytes:
-    """What a party signs: which survivor set it has helped to unmask."""
-    return context + b"unmasked" + digest
 
 
 def digest_of(survivors: Survivors) -> bytes:
@@ -194,7 +188,7 @@ async def contribute(
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
-    await me.send(AGGREGATOR, Unmask(me.sign(_signed(context, digest)), salt, boxes[0]))
+    await me.send(AGGREGATOR, Unmask(me.sign(signed_by_party(context, digest)), salt, boxes[0]))
     return hood
 
 
@@ -230,8 +224,12 @@ async def collect(
     bits: Bits,
     within: float | None,
     quorum: int,
+    published: bool,
 ) -> Sum:
     """The aggregator's side, from the joins on.
+
+    Args:
+        published: whether what opens the sum goes on record.
 
     Raises:
         QuorumError: too few are left.
@@ -252,36 +250,45 @@ async def collect(
     await me.broadcast(survivors, told)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
-    accused = {
-        meeting.names[meeting.hoods[places[name], row]]
-        for name, upload in uploads.items()
-        for row in np.flatnonzero(upload.rejected).tolist()
+    rejected = np.zeros(meeting.hoods.shape, np.bool_)
+    for name, upload in uploads.items():
+        rejected[places[name]] = upload.rejected
+    signed = {
+        places[name]: unmask
+        for name, unmask in unmasks.items()
+        if me.roster.verify(name, unmask.signature, signed_by_party(context, digest))
     }
-    k = degree.neighbours
-    revealed = np.zeros((len(meeting.names), k, REVEALED), np.uint8)
-    for name, unmask in unmasks.items():
-        rows = _revealed(me, name, unmask, neighbours=k, context=context, digest=digest)
-        if rows is None:
-            accused.add(name)
-        else:
-            revealed[places[name]] = rows
-    recovered = _recover(me, meeting, delivered, uploaded, revealed, degree=degree, accused=accused)
+    gave = np.zeros(len(meeting.names), np.bool_)
+    gave[list(signed)] = True
+    accused = np.zeros(len(meeting.names), np.bool_)
+    accused[meeting.hoods[rejected]] = True
+    accused[[places[name] for name in unmasks if places[name] not in signed]] = True
+    found = await opening.opened(
+        me,
+        lambda: opening.recover(
+            me, meeting, delivered, uploaded, signed, degree=degree, digest=digest
+        ),
+        parties=len(meeting.names),
+        published=published,
+    )
+    accused |= found.accused
+    opening.check(found, meeting, delivered, gave, rejected, degree=degree, accused=accused)
     total = np.zeros(cells, f"<u{bits // 8}")
     for upload in uploads.values():
         total += upload.values
-    for place, secret in recovered.items():
-        name = meeting.names[place]
-        if uploaded[place]:
-            if hashlib.sha256(context + secret).digest() != delivered.wholes[name]:
-                raise ProtocolError(f"the shares of {name} are not of what it committed to")
+    for place in np.flatnonzero(delivered.dealt).tolist():
+        name, secret = meeting.names[place], found.secrets[place].tobytes()
+        if not uploaded[place]:
+            _cancel(total, place, secret, meeting, uploaded, context=context, bits=bits)
+        elif hashlib.sha256(context + secret).digest() == delivered.wholes[name]:
             total -= expand_mask(secret, cells, bits=bits)
         else:
-            _cancel(total, place, secret, meeting, uploaded, context=context, bits=bits)
+            raise _foreign_secret(name)
     return Sum(
         total.astype(np.int64),
         survivors,
         sum(joins[name].respondents for name in survivors),
-        tuple(name for name in meeting.names if name in accused),
+        tuple(meeting.names[place] for place in np.flatnonzero(accused).tolist()),
         meeting.hoods,
     )
 
@@ -300,7 +307,7 @@ def _cancel(
     name = meeting.names[place]
     own_key = AgreementKey(secret)
     if own_key.public != meeting.joins[name].key.tobytes():
-        raise ProtocolError(f"the shares of {name} are not of what it committed to")
+        raise _foreign_secret(name)
     for other in meeting.hoods[place].tolist():
         if uploaded[other]:
             beside = meeting.names[other]
@@ -309,70 +316,5 @@ def _cancel(
             total += pair_mask(seed, len(total), place=place, other=other, bits=bits)
 
 
-def _revealed(
-    me: Me, name: PartyId, unmask: Unmask, *, neighbours: int, context: bytes, digest: bytes
-) -> NDArray[np.uint8] | None:
-    """What a party reveals, (k, bytes), a row for each neighbour; None if it does not hold."""
-    if not me.roster.verify(name, unmask.signature, _signed(context, digest)):
-        return None
-    try:
-        secret = me.agree(me.roster.key(name))
-        edge = Edge(me.id, name, edge_key(secret, context=context))
-        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=digest)
-    except (RemoteProtocolError, ValueError):
-        return None
-    rows = np.frombuffer(content, np.uint8)
-    return rows.reshape(-1, REVEALED) if rows.size == neighbours * REVEALED else None
-
-
-def _recover(
-    me: Me,
-    meeting: Meeting,
-    delivered: Delivered,
-    uploaded: NDArray[np.bool_],
-    revealed: NDArray[np.uint8],
-    *,
-    degree: Degree,
-    accused: set[PartyId],
-) -> dict[int, bytes]:
-    """By place, the secret of everybody who has dealt: the one that is to be known.
-
-    Args:
-        revealed: (parties, k, bytes), by who reveals and its row; zeros where there is nothing.
-        accused: who is to blame, added to.
-
-    Raises:
-        ProtocolError: too few valid shares of a secret; it says whose, and who is to blame.
-    """
-    names = meeting.names
-    back = mirror(np.arange(degree.neighbours), degree.neighbours)
-    dealers = np.flatnonzero(delivered.dealt)
-    chosen = np.zeros((len(dealers), degree.threshold), np.int64)
-    shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
-    for i, place in enumerate(dealers.tolist()):
-        hood = meeting.hoods[place]
-        given = revealed[hood, back]
-        there = given.any(axis=1)
-        kind = OWN if uploaded[place] else PAIRWISE
-        good = opens(
-            delivered.commitments[place, :, kind],
-            salts=given[:, SECRET_BYTES:],
-            shares=given[:, :SECRET_BYTES],
-            context=commitment_context(me.session, kind),
-        )
-        accused.update(names[other] for other in hood[there & ~good].tolist())
-        rows = np.flatnonzero(there & good)
-        if len(rows) < degree.threshold:
-            silent = ", ".join(names[other] for other in hood[~(there & good)][:5].tolist())
-            blamed = ", ".join(name for name in names if name in accused)
-            raise ProtocolError(
-                f"the sum cannot be unmasked: {len(rows)} of {degree.threshold} shares of "
-                f"{names[place]}'s secret; no valid share from {silent}"
-                + (f"; accused: {blamed}" if blamed else "")
-            )
-        chosen[i] = rows[: degree.threshold]
-        shares[i] = given[chosen[i], :SECRET_BYTES]
-    secrets = reconstruct(shares, chosen)
-    return {
-        place: secret.tobytes() for place, secret in zip(dealers.tolist(), secrets, strict=True)
-    }
+def _foreign_secret(name: PartyId) -> ProtocolError:
+    return ProtocolError(f"the secret that opens {name}'s masks is not what it committed to")

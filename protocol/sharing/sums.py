@@ -33,6 +33,7 @@ from protocol.sharing.messages import (
     Dealt,
     Graph,
     Join,
+    Opening,
     Partial,
     Partials,
     Survivors,
@@ -50,6 +51,8 @@ from protocol.wire.codec import Kind
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
 
 Profile: TypeAlias = Literal["literal", "sparse"]
+
+Disclosed: TypeAlias = Literal["published", "withheld"]
 
 Groups: TypeAlias = tuple[int, ...]
 """The number of cells of each table of a vector; a respondent is in one cell of each table."""
@@ -79,6 +82,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         security: bits of the bound among more than 255 parties. The chance that the graph protects
             somebody too little is at most two to the minus this.
         correctness: the same for the chance that the sum cannot be unmasked.
+        opening: ``published`` puts what takes the masks off a sparse sum on record, so that anybody
+            can check the total. ``withheld`` keeps it with the aggregator: nobody else can check
+            the total, and nobody else can conspire with parties to read others' counts.
     """
 
     profile: Profile = "sparse"
@@ -86,6 +92,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
+    opening: Disclosed = "published"
 
     @property
     def contribution(self) -> type[Message]:
@@ -106,7 +113,10 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        return withstood(parties, self.degree(parties), _bound(self))
+        found = withstood(parties, self.degree(parties), _bound(self))
+        # The record of a literal sum has all broadcasts.
+        readers = self.profile == "literal" or self.opening == "published"
+        return msgspec.structs.replace(found, readers=readers)
 
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
         """The messages of a sum.
@@ -123,6 +133,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             respondents=respondents,
             neighbours=self.degree(parties).neighbours,
             literal=self.profile == "literal",
+            opening=self.opening == "published",
         )
 
     def meeting_kinds(self, parties: int) -> tuple[Kind, ...]:
@@ -298,6 +309,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 bits=modulus_bits(len(parties) * max_records),
                 within=within,
                 quorum=quorum,
+                published=self.opening == "published",
             )
             accused = {*summed.accused, *unfit}
             summed = summed._replace(accused=tuple(n for n in parties if n in accused))
@@ -336,7 +348,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 return Public()
             case Upload() | Partial():
                 return event
-            case Unmask() | Partials() | Totals() | Tags():
+            case Unmask() | Opening() | Partials() | Totals() | Tags():
                 return Derived()
             case _:
                 return None

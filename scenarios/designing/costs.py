@@ -181,10 +181,11 @@ def trust_in(variant: Variant, parties: int) -> str:
         return "the aggregator with whatever it asks: this variant promises no bound"
     if sums.profile == "literal":
         return "all other parties, not to put their shares together; the counts are exact"
+    found = sums.withstands(parties)
+    readers = " or any reader of the record" if found.readers else ""
     return (
-        f"the other parties, of which {sums.withstands(parties).colluders:,} may conspire with the "
-        "aggregator; "
-        "the counts are exact, and a single person may be found in them"
+        f"the other parties, of which {found.colluders:,} may conspire with the "
+        f"aggregator{readers}; the counts are exact, and a single person may be found in them"
     )
 
 

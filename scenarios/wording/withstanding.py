@@ -18,25 +18,29 @@ NOT_KNOWN = (
 )
 """The sentence on a variant that makes its sums in a way of its own."""
 
+WITHHELD = "What opens the sum stays with the aggregator: nobody else can check the total."
+"""The sentence on a sum of which not every reader of the record can take the masks off."""
+
 _NOBODY_MISSING = "obody may be missing: one sleeping party ends the attempt."
 
 _SIZES = (6, 12, 50, 250)
 """Numbers of parties to give figures for while the number is not known."""
 
 
-def conspiracy_sentences(found: Withstood) -> tuple[str, str]:
-    """Two sentences: how many may conspire and what they learn, and how many may be missing."""
+def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
+    """How many may conspire and what they learn, how many may be missing, and who cannot check."""
     who, learn = _of(found.colluders, found.parties), "they learn"
     if found.adaptive < found.colluders:
         who += f", chosen before the neighbours are drawn, or any {found.adaptive:,},"
     elif not found.colluders:
-        who, learn = "Nobody", "it learns"
+        who, learn = "Nobody", "they learn" if found.readers else "it learns"
     honest = count(found.honest, "honest party", "honest parties")
     missing = f"At most {found.missing:,} may be missing in all; with more the attempt ends without"
     return (
-        f"{who} may conspire with the aggregator: of the secure sum {learn} one total over at "
+        f"{who} may conspire with {_whom(found)}: of the secure sum {learn} one total over at "
         f"least {honest}, and nothing else.",
         f"{missing} a result." if found.missing else f"N{_NOBODY_MISSING}",
+        *(() if found.readers else (WITHHELD,)),
     )
 
 
@@ -92,10 +96,13 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
     first, *others = some or [_of(known[max(known)].colluders, max(known))]
     more = "".join(f", {other.removesuffix(' parties')}" for other in others)
     least = next((parties for parties, found in known.items() if found.missing), None)
+    readers = known[max(known)].readers
+    whom = _whom(known[max(known)])
     below = f"Up to {COMPLETE}" if least is None else f"Below {least:,}"
     return (
-        f"It depends on how many take part: {first} may conspire with the aggregator{more}.",
+        f"It depends on how many take part: {first} may conspire with {whom}{more}.",
         f"{below} parties n{_NOBODY_MISSING}",
+        *(() if readers else (WITHHELD,)),
     )
 
 
@@ -108,6 +115,11 @@ def _is_summed_among_some(variant: Variant) -> tuple[bool, str]:
         except ValueError as error:
             why = str(error)
     return False, why
+
+
+def _whom(found: Withstood) -> str:
+    """Whoever can take the masks off the total."""
+    return "the aggregator or any reader of the record" if found.readers else "the aggregator"
 
 
 def _of(some: int, parties: int) -> str:

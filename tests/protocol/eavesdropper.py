@@ -23,18 +23,21 @@ from protocol.session.roles import Me
 from protocol.session.roster import Identity
 from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
+    OWN,
+    PAIRWISE,
     SECRET_BYTES,
     Deal,
     Dealt,
     Graph,
     Join,
+    Opening,
     Partial,
     Partials,
     Survivors,
     Unmask,
     Upload,
 )
-from protocol.sharing.sparse import OWN, PAIRWISE, digest_of
+from protocol.sharing.sparse import digest_of
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.wire.arrays import smallest_dtype
 from protocol.wire.codec import decode_envelope
@@ -185,6 +188,12 @@ class Eavesdropper:
                 octets = np.stack([np.frombuffer(rows[row], np.uint8) for row in chosen])
                 secret = reconstruct(octets[None], np.array([chosen]))[0].tobytes()
                 found[part][dealer] = secret
+        for message in self.seen.values():
+            if isinstance(message, Opening):
+                rows = zip(message.opened, message.secrets, strict=True)
+                for name, (given, row) in zip(self.charter.roster.parties, rows, strict=False):
+                    if given:
+                        found[OWN if self._survives(name) else PAIRWISE][name] = row.tobytes()
         for name in self.keys:
             if (name, Graph) in self.public:
                 found[PAIRWISE][name], found[OWN][name], _ = self._secrets(name)

@@ -42,6 +42,7 @@ class World:
     foreign: frozenset[tuple[int, int]] = frozenset()
     rejected: frozenset[tuple[int, int]] = frozenset()
     recounted: tuple[Set, ...] = ()
+    opened: Set = frozenset()
 
     def record(self) -> SumRecord:
         """The same as it is read from a transcript."""
@@ -62,6 +63,7 @@ class World:
             ("dealt_seen", self.dealt_seen),
             ("contributions_seen", self.uploads_seen),
             ("unmasked_seen", self.unmasked_seen),
+            ("opened", self.opened),
         ):
             getattr(record, name)[sorted(members)] = True
         everybody = np.arange(self.parties)
@@ -101,7 +103,9 @@ class World:
 
     def _opened(self, insiders: Set, *, unmasks: bool) -> tuple[set[int], set[int]]:
         """Whose own mask, and whose mask key, follow from shares."""
-        own, keys = set(insiders), set(insiders)
+        totals = [counted & self.uploaded for counted in (self.counted, *self.recounted)]
+        own = set(insiders | (self.opened & frozenset.union(*totals)))
+        keys = set(insiders | (self.opened - frozenset.intersection(*totals)))
         for i in range(self.parties):
             of_own, of_key = set(), set()
             for j in self.hoods[i]:
@@ -215,5 +219,6 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
         foreign=draw(wrong),
         rejected=draw(few),
         total_seen=draw(st.booleans()),
+        opened=draw(st.one_of(st.just(frozenset()), subsets(dealt))),
         **seen,
     )

@@ -423,6 +423,9 @@ def the_audit_accepts(course: Course) -> Iterator[str]:
         judged = _audited(course, finished)
         if judged.verdict != "sound":
             yield f"the audit does not accept: {[*judged.findings, judged.verification.verdict]}"
+        keyless = audit(lambda: [finished.content], type(course.setup.charter.variant))
+        if keyless.verdict != "sound":
+            yield f"nobody but the aggregator can check the result: {[*keyless.findings]}"
 
 
 def the_summary_can_be_made(course: Course) -> Iterator[str]:

@@ -20,9 +20,11 @@ from parties.keeping.records import GrowingTranscript
 from parties.keeping.remembered import Memory
 from parties.session import LINGER
 from protocol.crypto.randomness import Stream
+from protocol.errors import WithheldError
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
+from protocol.session.roles import Me
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
 from scenarios.statement import runs
@@ -257,6 +259,23 @@ def _two_survivor_sets() -> Generator[None]:
 
 
 @contextlib.contextmanager
+def _another_opening() -> Generator[None]:
+    """The aggregator puts other secrets on record than it takes the masks off with."""
+    real = Me.disclose
+
+    async def disclose(self: Me, kind: Any, make: Callable[[], Any], **named: Any) -> Any:
+        try:
+            message = make()
+        except WithheldError:
+            return await real(self, kind, make, **named)
+        await self.note(replace(message, secrets=message.secrets ^ 1))
+        return message
+
+    with mock.patch.object(Me, "disclose", disclose):
+        yield
+
+
+@contextlib.contextmanager
 def _begun_alone() -> Generator[None]:
     """Of a record that a program begins only the header is synced."""
     real, begun = GrowingTranscript.sync, WeakSet[GrowingTranscript]()
@@ -378,6 +397,7 @@ PLANTS: dict[str, Plant] = {
     "a party that is started again says something else": Plant(
         "nothing_said_twice", "secure-sum", _new_randomness, _party
     ),
+    "an opening that does not open": Plant("the_audit_accepts", "secure-sum", _another_opening),
     "two sets of survivors": Plant("one_set_of_survivors", "secure-sum", _two_survivor_sets),
     "a record without what was handed over": Plant(
         "the_audit_accepts",

@@ -47,6 +47,8 @@ class SumRecord:
         foreign: (n, k) which of them it was given another mask key for than they joined with.
         rejected: (n, k) which of them dealt it what it could not open, by its own account.
         deals, contributed, unmasked: (n,) who has dealt, uploaded or broadcast, and unmasked.
+        opened: (n,) of whom one secret was published, if the coalition reads it: of those in the
+            total the seed of the own mask, of others the secret of the mask key.
         garbled: (n,) whose contribution cannot be read.
         deals_seen, dealt_seen, contributions_seen, unmasked_seen: which of that the coalition sees;
             ``dealt_seen`` is of what a party was dealt.
@@ -72,6 +74,7 @@ class SumRecord:
         self.deals_seen: Flags = np.zeros(n, np.bool_)
         self.dealt_seen: Flags = np.zeros(n, np.bool_)
         self.contributed: Flags = np.zeros(n, np.bool_)
+        self.opened: Flags = np.zeros(n, np.bool_)
         self.garbled: Flags = np.zeros(n, np.bool_)
         self.contributions_seen: Flags = np.zeros(n, np.bool_)
         self.unmasked: Flags = np.zeros(n, np.bool_)
@@ -236,8 +239,12 @@ def known_of(
     n = record.parties
     if record.profile == "sparse":
         shares = shares_of(record, insiders, unmasks=unmasks)
+        # Where nothing tells which of two totals is true, both secrets count as published.
+        summed = np.stack(record.totals)
         own = insiders | (shares.own.sum(axis=1) >= threshold)
+        own |= record.opened & summed.any(axis=0)
         keys = insiders | (shares.pairwise.sum(axis=1) >= threshold)
+        keys |= record.opened & ~summed.all(axis=0)
     else:
         own, keys = np.ones(n, np.bool_), insiders
     seen = record.contributions_seen & ~members

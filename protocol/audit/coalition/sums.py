@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.mask_graph import NOBODY, SumRecord
+from protocol.audit.coalition.mask_graph import NOBODY, Flags, SumRecord
 from protocol.audit.walk import Step
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
@@ -19,10 +19,12 @@ from protocol.session.closings import Closings
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.messages import (
+    OPENED,
     Deal,
     Dealt,
     Graph,
     Join,
+    Opening,
     Partial,
     Partials,
     Survivors,
@@ -34,12 +36,14 @@ from protocol.sharing.sparse import survivors_among
 from protocol.sharing.sums import Profile, sums_of
 from protocol.transcript.entries import Sent
 
-_READ = (Join, Graph, Deal, Dealt, Upload, Survivors, Unmask, Totals, Partial, Partials, Closed)
+_OF_SPARSE = (Upload, Survivors, Unmask, Opening, Totals)
+_READ = (Join, Graph, Deal, Dealt, *_OF_SPARSE, Partial, Partials, Closed)
 _KNOWN = frozenset(_READ)
 _BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
 _TOLD = (Dealt, Totals, Partials)
 """The kinds that a coalition knows once they have been delivered to one of its members."""
 
+_TO_RECORD = (Closed.kind(), Opening.kind())
 _CONTRIBUTIONS = (Upload.kind(), Partial.kind())
 _KERNEL = frozenset(kind.kind() for kind in KERNEL_KINDS)
 
@@ -165,27 +169,32 @@ class SumReader:
         self, envelope: Envelope, message: Message | None, malformed: str, number: int
     ) -> SumRecord | None:
         sender, recipient = envelope.sender, envelope.recipient
-        if (sender, recipient) == (AGGREGATOR, RECORD) and envelope.kind not in _KERNEL:
+        for_record = (sender, recipient) == (AGGREGATOR, RECORD)
+        if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
             # What is published may tell every total that there was.
             for record in self.records:
                 if record.contributed.any():
                     _tell_total(record, number)
         if envelope.kind not in self._kinds:
             return None
-        # An aggregator that talks to the record only closes; a party talks to the aggregator.
+        # An aggregator talks to the record in a few kinds; a party talks to the aggregator.
         place = self._places.get(recipient if sender == AGGREGATOR else sender)
-        if place is None and envelope.kind != Closed.kind():
+        if place is None and envelope.kind not in _TO_RECORD:
             return None
         if message is None:
             self._remark(f"{sender} #{envelope.seq}: {malformed}")
+            if for_record and envelope.kind == Opening.kind():
+                self._opened(0, np.ones(len(self._places), np.bool_))
             if place is not None and envelope.kind in _CONTRIBUTIONS:
                 self._note_garbled(place)
             return None
         if type(message) not in _KNOWN:
             return None  # Another dialogue's kind of the same name.
-        if isinstance(message, Closed):
-            if (sender, recipient) == (AGGREGATOR, RECORD):
-                self._closed(message, number)
+        if for_record and isinstance(message, Closed):
+            self._closed(message, number)
+        elif for_record and isinstance(message, Opening):
+            # Of a sum that could not be unmasked it has no secrets.
+            self._opened(message.round * OPENED, np.any(message.secrets, axis=1))
         elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
             return self._take(message, envelope, place, number)
         return None
@@ -363,6 +372,12 @@ class SumReader:
         known = (record.counted, *record.recounted)
         if len(known) < COUNTS and not any(np.array_equal(counted, other) for other in known):
             record.recounted.append(counted)
+
+    def _opened(self, first: int, told: Flags) -> None:
+        """Note of whom one secret is on record, from a place on, in every sum that it may open."""
+        for record in self.records:
+            rows = record.opened[max(0, first) :][: len(told)]
+            rows |= told[: len(rows)]
 
     def _remark(self, remark: str) -> None:
         if len(self._remarks) < _REMARKS:

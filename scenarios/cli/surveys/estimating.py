@@ -121,7 +121,7 @@ def estimate(
     """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
     The record is audited first. With no table, exit 1 if it is broken, 3 if its audit is
-    unfinished.
+    unfinished, 4 if its result cannot be checked.
     """
     if sum(map(bool, (asked, wanted, tested))) > 1:
         raise UsageError(

@@ -31,8 +31,7 @@ from scenarios.cli.options import (
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.inspect import reader_of
-from scenarios.errors import CANNOT_FINISH
+from scenarios.cli.transcripts.inspect import code_of, reader_of
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
@@ -165,8 +164,9 @@ def audit(
     """Audit TRANSCRIPT: who was counted, what was learned, and whether the result follows.
 
     Exit 0 if the record is sound, that is whole and its result follows, 1 if it is broken, 3 if the
-    audit could not be finished. Privacy is a verdict of its own. It takes the file alone, and
-    optionally the keys and records that members hand to the auditor.
+    audit could not be finished, 4 if the record is intact and its result cannot be checked without
+    the aggregator's folder (--member). Privacy is a verdict of its own. It takes the file alone,
+    and optionally the keys and records that members hand to the auditor.
     """
     if replay and html is None:
         raise UsageError("--replay: expected --html too, for the page that shows the steps")
@@ -240,9 +240,7 @@ def audit(
         if html is not None:
             alone = ", which only its owner may read" if replay else ""
             click.echo(f"written: {html}{alone}")
-    if found.verdict == "unfinished":
-        return CANNOT_FINISH
-    return 0 if found.verdict == "sound" else 1
+    return code_of(found.verdict)
 
 
 def _notes(found: Audit) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from parties.keeping.writing import check_new_folder, whole_folder
-from protocol.audit.audit import Audit
+from protocol.audit.audit import Audit, Verdict
 from protocol.errors import ProtocolError, TranscriptError, UsageError
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Header
@@ -25,7 +26,7 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import NEW_FOLDER
-from scenarios.errors import CANNOT_FINISH, printable
+from scenarios.errors import CANNOT_FINISH, UNCHECKED, printable
 from scenarios.files.parquet import load_pyarrow
 from scenarios.files.transcripts import Transcript
 from scenarios.running.loading import variant_of
@@ -156,18 +157,34 @@ def reader_of(transcript: Transcript, path: Path) -> TranscriptReader:
         raise UsageError(f"{path}: not a readable transcript: {error}") from error
 
 
+_FOUND: Mapping[Verdict, tuple[int, str]] = MappingProxyType(
+    {
+        "sound": (0, "finds it sound"),
+        "broken": (1, "does not find it sound"),
+        "unfinished": (CANNOT_FINISH, "cannot be finished"),
+        "unchecked": (UNCHECKED, "finds it intact and cannot check the result"),
+    }
+)
+"""The exit code of a verdict on the record, and what the audit does, in words."""
+
+
+def code_of(verdict: Verdict) -> int:
+    """The exit code of an audit's verdict on the record."""
+    return _FOUND[verdict][0]
+
+
 def refused(audited: Audit, path: Path) -> int:
     """Say that nothing is made of a record that is not sound; the exit code."""
-    unfinished = audited.verdict == "unfinished"
-    found = "cannot be finished" if unfinished else "does not find it sound"
+    code, does = _FOUND[audited.verdict]
     click.echo(
         printable(
-            f"sottovoce: {path}: its audit {found}, so it is not known what the published result "
+            f"sottovoce: {path}: its audit {does}, so it is not known what the published result "
             "stands on; 'sottovoce audit' says why"
         ),
         err=True,
     )
-    return CANNOT_FINISH if unfinished else 1
+    # A sound record without a result that can be read is no more of use.
+    return code or 1
 
 
 def roster_of(reader: TranscriptReader) -> Roster:

@@ -135,6 +135,9 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
         says = "Not all of the record could be read or judged: it may be what was recorded or not."
     elif audit.verdict == "sound":
         says = "The record is whole, and the published result follows from it."
+    elif audit.verdict == "unchecked":
+        # Why is the answer to the question after the result.
+        return "The record is intact. Its result can be checked only with the aggregator's key.", ()
     elif (why := changed(audit.verification)) is not None:
         # Whatever else is wrong may follow from that.
         more = f"{count(wrong, 'check fails', 'checks fail')} because of it, or as well."

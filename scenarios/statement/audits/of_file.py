@@ -72,7 +72,7 @@ def changed(verification: Verification) -> str | None:
 
 
 _OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
-    {"sound": "good", "broken": "bad", "unfinished": "open"}
+    {"sound": "good", "broken": "bad", "unfinished": "open", "unchecked": "open"}
 )
 
 

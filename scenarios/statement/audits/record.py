@@ -26,15 +26,22 @@ FAULTS, MEMBERS = 30, 12
 def findings(judged: Judged) -> Section:
     """What is wrong, each finding with the entries behind it, and what was survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
-    unfinished = judged.audit.verdict == "unfinished"
-    changed_file = None if unfinished else changed(judged.audit.verification)
+    verdict = judged.audit.verdict
+    undecided = verdict in ("unfinished", "unchecked")
+    changed_file = None if undecided else changed(judged.audit.verification)
     lead = f"{count(len(wrong), 'thing is', 'things are')} wrong." if wrong else "Nothing is wrong."
+    if undecided:
+        lead = (
+            "What was read so far decides nothing."
+            if verdict == "unfinished"
+            else "Nothing that could be checked is wrong."
+        )
     if changed_file is not None:
         lead = changed_file
     return Section(
         key="findings",
         title="Findings",
-        lead="What was read so far decides nothing." if unfinished else lead,
+        lead=lead,
         notes=("Entries count from 0, as in the column “entry” that the query command knows.",)
         if wrong or odd
         else (),
@@ -42,13 +49,13 @@ def findings(judged: Judged) -> Section:
             *_found(
                 "found",
                 "What was found"
-                if unfinished
+                if undecided
                 else "What is wrong"
                 if changed_file is None
                 else "What shows it",
                 wrong,
             ),
-            *_found("remarks", "Malformed, and survived", odd),
+            *_found("remarks", "Malformed or not checked, and survived", odd),
         ),
     )
 

@@ -29,6 +29,7 @@ from protocol.messages import (
 from protocol.session.charter import Charter
 from protocol.session.roles import Topic, topic_of
 from protocol.session.so_far import SoFar
+from protocol.sharing.messages import Opening
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
 from protocol.transcript.entries import Delivered, Departed, Entry, Sent
@@ -276,6 +277,8 @@ class StandingWriter(Fold):
             return None
         ended, message = self._rounds.add(step), step.message
         to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
+        # What opens a sum is said before the result, and may be the last word of a run that fails.
+        to_record &= not isinstance(message, Opening)
         self._result = message if to_record else None
         self._unreadable = to_record and message is None
         if envelope.recipient in self._parties:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.roles import Me
+from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.variants import RRIndependent, SecureSumVariant
@@ -59,19 +62,23 @@ def test_a_party_that_said_something_else_is_found(example: Example) -> None:
     assert run.replay(ONE, changed).follows is True
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 @EVERY
-def test_without_a_seed_the_aggregators_key_is_enough(example: Example) -> None:
+def test_without_a_seed_no_key_is_needed(example: Example, keyed: bool) -> None:
     run = recorded(*example, parties=PARTIES, seeded=False)
     key = Disclosure(member=AGGREGATOR, identity=run.setting.identities[AGGREGATOR])
-    found = audit(lambda: [run.content], type(example.variant), disclosed=[key])
+    found = audit(lambda: [run.content], type(example.variant), disclosed=[key] if keyed else [])
     assert found.verdict == "sound"
     assert found.replay is not None
     assert found.replay.follows is True
     assert not found.simulated
 
 
-def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
-    run = recorded(SecureSumVariant(survey=BITS), seeded=False)
+@pytest.mark.parametrize("opening", ["published", "withheld"])
+def test_a_sum_that_was_changed_is_found(opening: Literal["published", "withheld"]) -> None:
+    """It takes the aggregator's key where nobody else knows what opens the sum."""
+    sums = SecureSum(opening=opening)
+    run = recorded(SecureSumVariant(survey=BITS, sums=sums), seeded=False)
     place = run.places(AGGREGATOR)[-1]
     entry = run.entries[place]
     assert isinstance(entry, Sent)
@@ -83,7 +90,8 @@ def test_a_sum_that_was_changed_is_found_with_the_aggregators_key() -> None:
     known = Disclosure(member=AGGREGATOR, identity=own)
     replay = replay_member(run.charter, known, changed)
     assert replay.follows is False
-    assert replay_member(run.charter, Disclosure(member=AGGREGATOR), changed).follows is None
+    keyless = replay_member(run.charter, Disclosure(member=AGGREGATOR), changed)
+    assert keyless.follows is (None if opening == "withheld" else False)
 
 
 def test_other_records_do_not_lead_to_the_same_report() -> None:

@@ -372,3 +372,61 @@ def test_what_was_sent_before_what_was_counted_follows_too() -> None:
         records=setting.holdings[TWO],
     )
     assert replay_member(setting.charter, known, entries).follows is True
+
+
+async def disclosing(me: Me) -> Message:
+    """Says two things that take its key or its randomness, and what follows from both."""
+    told = [
+        await me.disclose(Turn, lambda: Turn(0, me.sign(b"x").hex()), round=0),
+        await me.disclose(Turn, lambda: Turn(1, me.stream.derive("y").bytes(4).hex()), round=1),
+    ]
+    await me.broadcast(me.roster.parties, Word("done"))
+    return Word("-".join(turn.text for turn in told))
+
+
+def test_what_only_a_key_tells_is_taken_from_the_record() -> None:
+    setting, entries = run(talk(aggregator=disclosing))
+    known = Disclosure(
+        member=AGGREGATOR,
+        stream=setting.streams.stream(AGGREGATOR, ROLE_STREAM),
+        identity=setting.identities[AGGREGATOR],
+    )
+    keyless = replayed(setting, entries)
+    keyed = replay_member(setting.charter, known, entries)
+    assert (keyless.follows, keyed.follows) == (True, True)
+    assert keyless.compared == keyed.compared == len(said(entries))
+    # Another word for it is found by who can make it; what follows from it, by everybody.
+    first, second, *_, result = said(entries)
+    encode = setting.charter.codec.encode
+    other = retold(entries, first, encode(Turn(0, "aa")))
+    for follows, found in (
+        (True, replayed(setting, retold(other, result, encode(_joined(setting, "aa", second))))),
+        (False, replayed(setting, other)),
+        (False, replay_member(setting.charter, known, other)),
+    ):
+        assert found.follows is follows
+
+
+def _joined(setting: Setting, text: str, second: Envelope) -> Word:
+    turn = setting.charter.codec.decode(second.kind, second.body)
+    assert isinstance(turn, Turn)
+    return Word(f"{text}-{turn.text}")
+
+
+def test_what_is_disclosed_has_to_be_on_record_where_it_is_said() -> None:
+    setting, entries = run(talk(aggregator=disclosing))
+    first, second, *_ = said(entries)
+    place = place_of(entries, first)
+    for changed in (
+        [*entries[:place], *entries[place + 1 :]],
+        retold(entries, first, b"\x00"),
+        retold(entries, first, setting.charter.codec.encode(Turn(1, "aa"))),
+    ):
+        found = replayed(setting, changed)
+        assert found.follows is False
+        assert "was said before what it follows from had been delivered" in str(
+            found.differences[0]
+        )
+    # A record that ends before it says nothing against the aggregator.
+    assert replayed(setting, entries[:place]).follows is True
+    assert second.seq == first.seq + 1

@@ -211,7 +211,8 @@ def test_who_speaks_for_nobody_or_too_many_is_left_out(respondents: int) -> None
 
 def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
     trial, _ = attacked(change("Deal", TWO, whole=flipped()))
-    assert "the shares of party-2 are not of what it committed to" in str(trial.failure)
+    says = "the secret that opens party-2's masks is not what it committed to"
+    assert says in str(trial.failure)
 
 
 def test_too_many_boxes_that_do_not_open_are_refused() -> None:

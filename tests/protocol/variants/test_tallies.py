@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -153,6 +153,7 @@ def test_parameters_round_trip(variant: Tallied) -> None:
         {"patience": 0.0},
         {"patience": math.nan},
         {"sums": {"profile": "dense"}},
+        {"sums": {"opening": "hidden"}},
         {"sums": {"corrupt": 1.0}},
         {"sums": {"dropped": -0.1}},
         {"sums": {"dropped": 1.0}},
@@ -331,15 +332,24 @@ def test_another_total_does_not_follow(variant: Tallied, adds_up: bool) -> None:
     assert bool(no_result) != adds_up
 
 
+@pytest.mark.parametrize("opening", ["published", "withheld"])
 @pytest.mark.parametrize("variant", TALLIED, ids=IDS)
-def test_what_a_record_without_keys_tells(variant: Tallied) -> None:
-    """Masks come off with the aggregator's key alone; the literal profile hides nothing from it."""
-    found = audited(recorded(variant, 5, seeded=False).content, variant)
-    if variant.sums.profile == "literal":
-        assert found.verdict == "sound"
-    else:
+def test_what_a_record_without_keys_tells(
+    variant: Tallied, opening: Literal["published", "withheld"]
+) -> None:
+    """Masks come off with what opens the sum; the literal profile has nothing to withhold."""
+    sums = msgspec.structs.replace(variant.sums, opening=opening)
+    variant = msgspec.structs.replace(variant, sums=sums)
+    run = recorded(variant, 5, seeded=False)
+    sparse = sums.profile == "sparse"
+    assert len(run.messages("Opening")) == (sparse and opening == "published")
+    found = audited(run.content, variant)
+    if sparse and opening == "withheld":
+        assert found.verdict == "unchecked"
         [finding] = found.findings
         assert "whether the result follows is unknown" in str(finding)
+    else:
+        assert found.verdict == "sound"
 
 
 def test_a_foreign_result_is_no_result() -> None:

@@ -327,8 +327,14 @@ CASES = {
         variant="Unreadable",
     ),
     "a result that cannot be followed": Case(
+        lambda: file_of(
+            SecureSumVariant(survey=BITS, sums=SecureSum(opening="withheld")), seeded=False
+        ),
+        {RECORD: "unchecked", "The result": "open", "Simulation": "", **UNBOUNDED},
+    ),
+    "a sum that anybody can follow": Case(
         lambda: file_of(SecureSumVariant(survey=BITS), seeded=False),
-        {RECORD: "unfinished", "The result": "open", "Simulation": "", **UNBOUNDED},
+        {"Simulation": "", **UNBOUNDED},
     ),
     "a second attempt": Case(
         lambda: recorded(SIMPLE, signed=True, attempt=2).content, {"Attempts": "care"}
@@ -441,7 +447,11 @@ def by_figures(found: Any) -> dict[str, str]:
     alone = verification["verdict"] == "sound" or verification["published"] == "another session"
     soundness = "broken" if found["findings"] else "sound"
     return {
-        RECORD: "unfinished" if unread or (follows == "open" and not partial) else soundness,
+        RECORD: "unfinished"
+        if unread
+        else "unchecked"
+        if follows == "open" and not partial
+        else soundness,
         PRIVACY: protection(found),
         "The record": "open" if unread else states[alone],
         "What was published": published[verification["published"]],
@@ -491,7 +501,7 @@ def protection(found: Any) -> str:
 
 
 STATES = {
-    **{"sound": "good", "broken": "bad", "unfinished": "open"},
+    **{"sound": "good", "broken": "bad", "unfinished": "open", "unchecked": "open"},
     **{"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"},
 }
 """How each word of a verdict is to be taken."""
@@ -650,7 +660,7 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     assert {about: state for about, (state, _) in said.items()} == expected
     figures = {about: state for about, state in by_figures(found).items() if state}
     assert figures.items() <= expected.items()
-    code = {"sound": 0, "broken": 1, "unfinished": 3}[expected[RECORD]]
+    code = {"sound": 0, "broken": 1, "unfinished": 3, "unchecked": 4}[expected[RECORD]]
     assert words.code == values.code == code
     of_the_file = {about: said[about] for about in OF_THE_FILE if about in said}
     assert checks_in_json(found["verification"]["checks"]) == of_the_file

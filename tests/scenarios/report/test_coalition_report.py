@@ -67,6 +67,9 @@ def test_a_coalition_in_words() -> None:
     text = said(coalition(found, answer))
     assert "In it: no member, reading the wire between party-3 and aggregator, " in text
     assert "with the keys of party-4." in text
+    assert "1 group of 1 party: hidden by masks with parties whose contributions it" in text
+    withheld = run(SecureSumVariant(survey=SURVEY, sums=SecureSum(opening="withheld")))
+    text = said(coalition(judge_coalition(*withheld, tapped), answer))
     assert "1 group of 1 party: hidden by masks of their own that it cannot open." in text
     one = judge_coalition(charter, entries, Coalition((PARTIES[0],)))
     assert known(one)[1].startswith(

@@ -218,8 +218,8 @@ def test_a_headline_names_who_was_asked_about_where_nothing_is_summed() -> None:
 
 
 WITHSTANDS = (
-    "9 of 12 parties may conspire with the aggregator: of the secure sum they learn one total over "
-    "at least 2 honest parties, and nothing else."
+    "9 of 12 parties may conspire with the aggregator or any reader of the record: of the secure "
+    "sum they learn one total over at least 2 honest parties, and nothing else."
 )
 
 
@@ -231,6 +231,7 @@ def test_a_headline_says_how_many_may_conspire() -> None:
     assert WITHSTANDS in printed(statement_report(said)).replace("\n", " ")
     assert WITHSTANDS in Page(audit_page(judged, [])).said
     figures = {"parties": 12, "colluders": 9, "adaptive": 9, "honest": 2, "missing": 1}
+    figures["readers"] = True
     values = as_json(statement_values(statement(judged)))
     assert values["statement"]["privacy"]["withstands"] == figures
     assert "worst" not in values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 import pytest
 
 from protocol.session.variant import Variant
@@ -12,6 +13,7 @@ from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
 from protocol.wire.codec import Kind
 from scenarios.wording.withstanding import (
     NOT_KNOWN,
+    WITHHELD,
     conspiracy_sentences,
     sums_sentences,
     sums_sentences_by_size,
@@ -37,7 +39,7 @@ class Unnamed(Variant, frozen=True):
         (SecureSum(), 12, "9 of 12 parties", "they learn one total over at least 2", 1),
         (SecureSum(), 9, "7 of 9 parties", "they learn one total over at least 2", 0),
         (SecureSum(), 100, "79 of 100 parties", "they learn one total over at least 11", 10),
-        (SecureSum(corrupt=0.0), 2, "Nobody", "it learns one total over at least 2", 0),
+        (SecureSum(corrupt=0.0), 2, "Nobody", "they learn one total over at least 2", 0),
         (
             SecureSum(),
             1000,
@@ -51,12 +53,37 @@ def test_who_may_conspire_and_who_may_be_missing(
     sums: SecureSum, parties: int, who: str, learn: str, missing: int
 ) -> None:
     assert conspiracy_sentences(sums.withstands(parties)) == (
-        f"{who} may conspire with the aggregator: of the secure sum {learn} honest parties, "
-        "and nothing else.",
+        f"{who} may conspire with the aggregator or any reader of the record: of the secure sum "
+        f"{learn} honest parties, and nothing else.",
         f"At most {missing} may be missing in all; with more the attempt ends without a result."
         if missing
         else f"N{NOBODY}",
     )
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "parties", "says"),
+    [
+        (
+            None,
+            12,
+            "9 of 12 parties may conspire with the aggregator: of the secure sum they learn",
+        ),
+        (0.0, 2, "Nobody may conspire with the aggregator: of the secure sum it learns"),
+    ],
+)
+def test_what_opens_a_sum_may_be_withheld(corrupt: float | None, parties: int, says: str) -> None:
+    sums = SecureSum(corrupt=corrupt, opening="withheld")
+    who, _, unchecked = conspiracy_sentences(sums.withstands(parties))
+    assert who.startswith(says)
+    assert unchecked == WITHHELD
+    variant = SecureSumVariant(survey=SURVEY, sums=sums)
+    assert sums_sentences(variant, parties)[2] == WITHHELD
+    by_size, _, unchecked = sums_sentences_by_size(variant)
+    assert "may conspire with the aggregator, " in by_size
+    assert unchecked == WITHHELD
+    literal = msgspec.structs.replace(sums, profile="literal", corrupt=None)
+    assert literal.withstands(12) == SecureSum(profile="literal").withstands(12)
 
 
 def test_a_sentence_is_about_a_sum_that_is_made() -> None:
@@ -93,7 +120,8 @@ def test_a_sum_made_in_a_way_of_its_own_is_not_judged() -> None:
 def test_while_nobody_knows_how_many_take_part(sums: SecureSum, some: str, missing: str) -> None:
     first, second = sums_sentences_by_size(SecureSumVariant(survey=SURVEY, sums=sums))
     assert first.startswith(
-        f"It depends on how many take part: {some} may conspire with the aggregator"
+        f"It depends on how many take part: {some} may conspire with the aggregator or any reader "
+        "of the record, "
     )
     assert second == f"{missing}{NOBODY}"
 

@@ -95,7 +95,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_who_takes_part_in_a_sum_learns_how_many_may_conspire(tmp_path: Path) -> None:
     organiser = invited(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
     by_size = (
-        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator, "
+        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator or any "
+        "reader of the record, "
         "9 of 12, 39 of 50, 199 of 250. Below 10 parties nobody may be missing: one sleeping party "
         "ends the attempt."
     )

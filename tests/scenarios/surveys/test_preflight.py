@@ -60,7 +60,8 @@ def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None
     assert few.endswith(f" N{NOBODY}")
     assert (sums("--parties", 9), sums("--parties", 12)) == (few, many)
     assert sums() == (
-        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator, "
+        "It depends on how many take part: 4 of 6 parties may conspire with the aggregator or any "
+        "reader of the record, "
         f"9 of 12, 39 of 50, 199 of 250. Below 10 parties n{NOBODY}"
     )
     assert sums("--parties", 2, code=1).startswith("does NOT fit 2 parties of which 0 may be")

@@ -43,12 +43,15 @@ def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
 
 
 def accepted(out: Path, *options: object) -> bool:
-    """Whether the audit accepts what a rehearsal has left."""
+    """Whether the audit accepts what a rehearsal has left, without any key and with one."""
     record = out / "result" / "transcript.svt"
     published = ("--checkpoint", record.with_name("transcript.checkpoint"))
     folder = ("--member", out / "members" / "aggregator")
-    said = sottovoce("audit", record, *published, *folder, "--json", *options)
-    return bool(json.loads(said.out)["verdict"] == "sound")
+    verdicts = [
+        json.loads(sottovoce("audit", record, *published, *keys, "--json", *options).out)["verdict"]
+        for keys in ((), folder)
+    ]
+    return verdicts == ["sound", "sound"]
 
 
 def held_out(folder: Path, name: str, kill: str | None, *options: object) -> tuple[Said, Path]:

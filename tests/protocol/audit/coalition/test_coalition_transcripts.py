@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
 from protocol.session.fates import PASS, Fate
 from protocol.session.variant import Seen
-from protocol.sharing.messages import Dealt, Graph, Join, Upload
+from protocol.sharing.messages import Dealt, Graph, Join, Opening, Upload
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import PairCounts, PairRR, RRClusters, RRIndependent
@@ -192,23 +192,61 @@ def test_who_sees_no_contribution_knows_the_total(sums: Any) -> None:
     assert everybody_else.exposed == (SEVEN,)
 
 
-def test_a_tap_shows_a_contribution_and_a_key_opens_it() -> None:
-    charter, _, entries = run()
+@pytest.mark.parametrize("opening", ["published", "withheld"])
+def test_a_tap_shows_a_contribution_and_a_key_opens_it(
+    opening: Literal["published", "withheld"],
+) -> None:
+    sums = msgspec.structs.replace(SPARSE, opening=opening)
+    charter, _, entries = run(SecureSumVariant(survey=SURVEY, sums=sums))
+    published = opening == "published"
     wire = ((THREE, AGGREGATOR),)
     tapped = judge_coalition(charter, entries, Coalition((), taps=wire))
     assert tapped.exposed == ()
     (part,) = tapped.sums[0].components
     assert (part.parties, part.determined) == ((THREE,), False)
-    assert part.hidden_by == "masks of their own that it cannot open"
+    others = "masks with parties whose contributions it does not see"
+    assert part.hidden_by == (others if published else "masks of their own that it cannot open")
     assert judge_coalition(charter, entries, Coalition((), keys=(THREE,))).exposed == ()
     both = judge_coalition(charter, entries, Coalition((), taps=wire, keys=(THREE,)))
     assert both.exposed == (THREE,)
     assert sets(both) == [set(PARTIES) - {THREE}, {THREE}] or sets(both)[1] == {THREE}
-    # The record shows all that passes; with the aggregator's key it is the aggregator.
-    record = Coalition((RECORD,))
-    assert judge_coalition(charter, entries, record).sums[0].smallest_component is None
+    # The record shows all that passes; with what opens the sum, or with the aggregator's key, it
+    # is the aggregator.
+    aggregator = judge_coalition(charter, entries, ALONE).sums
+    record = judge_coalition(charter, entries, Coalition((RECORD,))).sums
+    assert record[0].smallest_component == (7 if published else None)
+    assert (record == aggregator) == published
     with_key = judge_coalition(charter, entries, Coalition((RECORD,), keys=(AGGREGATOR,)))
-    assert with_key.sums == judge_coalition(charter, entries, ALONE).sums
+    assert with_key.sums == aggregator
+
+
+@pytest.mark.parametrize("gone", [{}, {TWO: "Upload"}], ids=["all", "some"])
+def test_who_reads_the_record_can_take_the_aggregators_part(gone: dict[PartyId, str]) -> None:
+    charter, _, entries = run(gone=gone)
+    for members in ((), (ONE,), (ONE, THREE, FOUR), tuple({*PARTIES} - {FIVE})):
+        readers, aggregator = (
+            judge_coalition(charter, entries, Coalition((who, *members)))
+            for who in (RECORD, AGGREGATOR)
+        )
+        assert sets(readers) == sets(aggregator)
+        assert readers.exposed == aggregator.exposed
+    assert readers.exposed == (FIVE,)
+
+
+def test_an_opening_that_cannot_be_read_may_open_all() -> None:
+    charter, _, entries = run()
+
+    def garbled(entry: Entry) -> Entry:
+        if isinstance(entry, Sent) and kind_of(entry) == Opening.kind():
+            item = decode_envelope(entry.envelope)
+            other = msgspec.structs.replace(item, body=b"\x00")
+            return Sent(at=0, envelope=encode_envelope(other))
+        return entry
+
+    finding = judge_coalition(charter, [*map(garbled, entries)], Coalition((RECORD,)))
+    assert sets(finding) == [set(PARTIES)]
+    assert any("aggregator #" in remark for remark in finding.remarks)
+    assert finding.sums[0].smallest_component == 7
 
 
 def test_a_sum_that_failed_tells_nothing() -> None:

@@ -14,6 +14,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant, parameters_of
+from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
@@ -374,14 +375,20 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
     return folder
 
 
-def test_the_aggregators_folder_is_enough_for_a_sum(tmp_path: Path) -> None:
-    variant = SecureSumVariant(survey=BITS)
+def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
+    """Of a sum whose opening is withheld."""
+    variant = SecureSumVariant(survey=BITS, sums=SecureSum(opening="withheld"))
     run = Run(setting_of(variant, answers(BITS, PARTIES), seed=1), seeded=False)
     path = tmp_path / "transcript.svt"
     path.write_bytes(run.content)
     said = sottovoce("audit", path)
-    assert said.code == 3
+    assert said.code == 4
+    assert "\nRecord: unchecked. The record is intact. " in said.out
     assert "Whether the published result follows is unknown" in said.out
+    assert "Nothing that could be checked is wrong." in said.out
+    assert json.loads(sottovoce("audit", path, "--json").out)["verdict"] == "unchecked"
+    said = sottovoce("estimate", path)
+    assert "its audit finds it intact and cannot check the result" in complaint(said, 4)
     folder = folder_of(run.setting, AGGREGATOR, tmp_path / "aggregator")
     said = sottovoce("audit", path, "--member", folder)
     assert said.code == 0, said.out

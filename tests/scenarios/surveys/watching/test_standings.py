@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from protocol.audit.audit import audit
 from protocol.estimators.estimate import Estimate
-from protocol.messages import Message, PartyId
+from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.so_far import SoFar, Waiting
 from protocol.session.variant import Variant
@@ -30,6 +30,7 @@ from scenarios.surveys.watching.standings import LINES, MOST, Following, Standin
 from scenarios.surveys.watching.words import event, lost, sentence
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
+from tests.protocol.sharing.test_opening import failed
 from tests.recorded.forgeries import Forgery
 from tests.recorded.runs import recorded
 from tests.tiers import thinned
@@ -367,3 +368,12 @@ def test_parties_that_have_put_in_their_values_count_as_answers() -> None:
     records = Records(variant.survey, town(4, seed=2).codes[:, :1])
     _, _, live = followed(variant, records)
     assert "answers" in {standing.cause for standing in live}
+
+
+def test_what_opens_a_sum_that_fails_is_no_result() -> None:
+    run = failed()
+    assert run.said(sender=AGGREGATOR)[-1].kind == "Opening"
+    writer = StandingWriter(run.charter)
+    found = audit(lambda: [run.content], SecureSumVariant, folds=[writer])
+    assert found.estimate is None
+    assert writer.standings()[-1].cause == "end"

@@ -1,0 +1,206 @@
+"""What opens a sparse sum: recovered from shares by the aggregator's key, or read from the record.
+
+Whoever has it takes the masks off the total, so the record holds it unless the survey withholds it.
+The aggregator's role checks it in the same way wherever it is from.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.crypto.commitments import opens
+from protocol.crypto.octets import Octets
+from protocol.crypto.sealing import Edge, edge_key
+from protocol.crypto.shamir import reconstruct
+from protocol.errors import ProtocolError, RemoteProtocolError
+from protocol.session.roles import Me
+from protocol.sharing.dealing import Delivered, commitment_context
+from protocol.sharing.graph import Degree, mirror
+from protocol.sharing.meeting import Meeting
+from protocol.sharing.messages import (
+    OPENED,
+    OWN,
+    PAIRWISE,
+    REVEALED,
+    SECRET_BYTES,
+    Opening,
+    Unmask,
+)
+
+Flags = NDArray[np.bool_]
+
+
+class Opened(NamedTuple):
+    """What is known of the secrets of all parties, by place; the columns are those of ``Opening``.
+
+    Args:
+        opened: (n,) enough of its shares were valid.
+        secrets: (n, 32).
+        accused: (n,) its box or one of its shares was invalid.
+    """
+
+    opened: Flags
+    secrets: Octets
+    accused: Flags
+
+    def __repr__(self) -> str:
+        return f"<Opened: {int(self.opened.sum())} of {len(self.opened)} parties>"
+
+
+def signed_by_party(context: bytes, digest: bytes) -> bytes:
+    """What a party signs: which survivor set it has helped to unmask."""
+    return context + b"unmasked" + digest
+
+
+async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, published: bool) -> Opened:
+    """What opens the sum, said for the record if it is to be published."""
+    if not published:
+        return recover()
+    known = functools.cache(recover)
+    parts = [
+        await me.disclose(Opening, functools.partial(_part, known, round), round=round)
+        for round in range(-(-parties // OPENED))
+    ]
+    flags, secrets, accused = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in Opened._fields
+    )
+    if any(column[parties:].any() for column in (flags, secrets, accused)):
+        raise ProtocolError("the opening has a row that stands for no party")
+    return Opened(
+        flags[:parties].astype(np.bool_), secrets[:parties], accused[:parties].astype(np.bool_)
+    )
+
+
+def _part(known: Callable[[], Opened], round: int) -> Opening:
+    """One part of an opening, with as many rows as every other."""
+    size = min(len(known().opened), OPENED)
+
+    def rows(column: NDArray[np.generic]) -> Octets:
+        part = column[round * size : (round + 1) * size].astype(np.uint8)
+        return np.concatenate([part, np.zeros((size - len(part), *part.shape[1:]), np.uint8)])
+
+    return Opening(round, *map(rows, known()))
+
+
+def recover(
+    me: Me,
+    meeting: Meeting,
+    delivered: Delivered,
+    uploaded: Flags,
+    unmasks: Mapping[int, Unmask],
+    *,
+    degree: Degree,
+    digest: bytes,
+) -> Opened:
+    """Open the boxes of those who unmask, and put the shares in them together.
+
+    Args:
+        uploaded: (n,) by place.
+        unmasks: by place.
+        digest: of the survivor set.
+    """
+    n, k = meeting.hoods.shape
+    accused, enough = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    revealed = np.zeros((n, k, REVEALED), np.uint8)
+    for place, unmask in unmasks.items():
+        rows = _revealed(me, meeting, place, unmask, digest=digest)
+        if rows is None:
+            accused[place] = True
+        else:
+            revealed[place] = rows
+    back = mirror(np.arange(k), k)
+    dealers = np.flatnonzero(delivered.dealt)
+    chosen = np.zeros((len(dealers), degree.threshold), np.int64)
+    shares = np.zeros((len(dealers), degree.threshold, SECRET_BYTES), np.uint8)
+    for i, place in enumerate(dealers.tolist()):
+        hood = meeting.hoods[place]
+        given = revealed[hood, back]
+        there = given.any(axis=1)
+        kind = OWN if uploaded[place] else PAIRWISE
+        good = opens(
+            delivered.commitments[place, :, kind],
+            salts=given[:, SECRET_BYTES:],
+            shares=given[:, :SECRET_BYTES],
+            context=commitment_context(me.session, kind),
+        )
+        accused[hood[there & ~good]] = True
+        valid = np.flatnonzero(there & good)[: degree.threshold]
+        enough[place] = len(valid) == degree.threshold
+        if enough[place]:
+            chosen[i], shares[i] = valid, given[valid, :SECRET_BYTES]
+    secrets = np.zeros((n, SECRET_BYTES), np.uint8)
+    # A sum that cannot be unmasked tells nothing, so no secret of it is told either.
+    if enough[dealers].all():
+        secrets[dealers] = reconstruct(shares, chosen)
+    return Opened(enough, secrets, accused)
+
+
+def _revealed(
+    me: Me, meeting: Meeting, place: int, unmask: Unmask, *, digest: bytes
+) -> Octets | None:
+    """What a party reveals, (k, bytes), a row for each neighbour; None if its box is invalid."""
+    name, k = meeting.names[place], meeting.hoods.shape[1]
+    try:
+        secret = me.agree(me.roster.key(name))
+        edge = Edge(me.id, name, edge_key(secret, context=meeting.context))
+        content, _ = edge.open("Unmask", unmask.box, salt=unmask.salt, bound=digest)
+    except (RemoteProtocolError, ValueError):
+        return None
+    rows = np.frombuffer(content, np.uint8)
+    return rows.reshape(-1, REVEALED) if rows.size == k * REVEALED else None
+
+
+def check(
+    found: Opened,
+    meeting: Meeting,
+    delivered: Delivered,
+    gave: Flags,
+    rejected: Flags,
+    *,
+    degree: Degree,
+    accused: Flags,
+) -> None:
+    """Refuse what does not open the sum; whether the secrets are true shows by what they open.
+
+    Args:
+        gave: (n,) who has signed that it unmasks.
+        rejected: (n, k) of which neighbours it could not open the box, and has no share.
+        accused: (n,) who is accused of anything, to be named.
+
+    Raises:
+        ProtocolError: says whose secret is missing, or who is named without a reason.
+    """
+
+    def named(places: Flags) -> str:
+        return ", ".join(meeting.names[place] for place in np.flatnonzero(places).tolist())
+
+    for places, says in (
+        (
+            (found.opened | found.secrets.any(axis=1)) & ~delivered.dealt,
+            "has a secret of {}, who dealt none",
+        ),
+        (found.accused & ~gave, "accuses {}, who revealed nothing"),
+    ):
+        if places.any():
+            raise ProtocolError(f"the opening {says.format(named(places))}")
+    missing = np.flatnonzero(delivered.dealt & ~found.opened).tolist()
+    if missing:
+        name, hood = meeting.names[missing[0]], meeting.hoods[missing[0]]
+        back = mirror(np.arange(degree.neighbours), degree.neighbours)
+        valid = gave[hood] & ~found.accused[hood] & ~rejected[hood, back]
+        if valid.sum() >= degree.threshold:
+            raise ProtocolError(
+                f"the opening lacks the secret of {name}, of which {valid.sum()} neighbours have "
+                "revealed shares"
+            )
+        silent = ", ".join(meeting.names[other] for other in hood[~valid][:5].tolist())
+        raise ProtocolError(
+            f"the sum cannot be unmasked: {valid.sum()} of {degree.threshold} shares of {name}'s "
+            f"secret; no valid share from {silent}"
+            + (f"; accused: {named(accused)}" if accused.any() else "")
+        )
