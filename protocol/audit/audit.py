@@ -38,12 +38,15 @@ from protocol.transcript.verification import Verification, verify
 Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
-Verdict = Literal["sound", "unchecked", "broken", "unfinished"]
+Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
 """Of a record and its result: ``unchecked`` if the record is intact and its result can be neither
 confirmed nor refuted, ``unfinished`` if not all could be read or judged."""
 
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
 """The finding where a result can be neither confirmed nor refuted."""
+
+NOTHING_PUBLISHED = "nothing was published"
+"""The finding where a record has no result."""
 
 _LISTED = 20
 
@@ -103,9 +106,14 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         # A fault that ends the file decides, whatever could not be judged.
         if not self.finished and self.verification.verdict != "broken":
             return "unfinished"
-        if self.verification.intact and all(found.text == UNTOLD for found in self.findings):
-            return "unchecked" if self.findings else "sound"
-        return "broken"
+        found, excused = self.verification.verdict, {UNTOLD}
+        if found == "incomplete":
+            excused |= {each.text for each in _of_record(self.verification)} | {NOTHING_PUBLISHED}
+        if found not in ("sound", "incomplete") or {f.text for f in self.findings} - excused:
+            return "broken"
+        if found == "incomplete":
+            return "incomplete"
+        return "unchecked" if self.findings else "sound"
 
 
 def audit(
@@ -171,7 +179,7 @@ def audit(
     if published is None:
         # Of a record that breaks off, that is not known.
         if read_whole:
-            findings.append(Finding("nothing was published"))
+            findings.append(Finding(NOTHING_PUBLISHED))
         # What was said has to follow all the same; what was not said may have been cut off.
         wrong = [found for found in replay.differences if found.entries]
         findings += _doubted("what the aggregator sent does not follow", wrong)

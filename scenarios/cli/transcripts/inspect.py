@@ -160,6 +160,7 @@ def reader_of(transcript: Transcript, path: Path) -> TranscriptReader:
 _FOUND: Mapping[Verdict, tuple[int, str]] = MappingProxyType(
     {
         "sound": (0, "finds it sound"),
+        "incomplete": (1, "does not find it complete"),
         "broken": (1, "does not find it sound"),
         "unfinished": (CANNOT_FINISH, "cannot be finished"),
         "unchecked": (UNCHECKED, "finds it intact and cannot check the result"),

@@ -10,7 +10,7 @@ from scenarios.statement.audits.checks import checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.learned import claims, ledger, trail
-from scenarios.statement.audits.of_file import changed, on_record
+from scenarios.statement.audits.of_file import changed, cut_short, on_record
 from scenarios.statement.audits.record import findings, integrity, members
 from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
@@ -123,8 +123,8 @@ def _doubt(audit: Audit) -> str:
     """Why more may have been told than is on record; empty if nothing speaks for it."""
     if audit.partial:
         return "the record could not be read whole"
-    if audit.verdict == "broken":
-        return "the record is broken, so more may have been told than it holds"
+    if audit.verdict in ("broken", "incomplete"):
+        return f"the record is {audit.verdict}, so more may have been told than it holds"
     return "" if audit.finished else "not all of the record could be judged"
 
 
@@ -138,6 +138,8 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
     elif audit.verdict == "unchecked":
         # Why is the answer to the question after the result.
         return "The record is intact. Its result can be checked only with the aggregator's key.", ()
+    elif audit.verdict == "incomplete":
+        return cut_short(audit.verification), ()
     elif (why := changed(audit.verification)) is not None:
         # Whatever else is wrong may follow from that.
         more = f"{count(wrong, 'check fails', 'checks fail')} because of it, or as well."

@@ -21,7 +21,7 @@ LENGTH, NAMES = 400, 8
 
 def whole(verification: Verification) -> Answer:
     """Whether the record is what was recorded, to its end."""
-    faults, ending = len(verification.faults) + verification.faults_left_out, verification.ending
+    faults = len(verification.faults) + verification.faults_left_out
     wrong = f"{count(faults, 'fault')} in the file"
     if verification.unopened is not None:
         before = f" There {'is' if faults == 1 else 'are'} {wrong} before." if faults else ""
@@ -35,15 +35,22 @@ def whole(verification: Verification) -> Answer:
     if verification.complete:
         entries = count(verification.entries, "entry", "entries")
         return "good", f"The file is intact: its {entries} fit together, to the end."
+    return "bad", f"Incomplete. {cut_short(verification)}"
+
+
+def cut_short(verification: Verification) -> str:
+    """Why a record that breaks no rule is not complete."""
     if verification.torn:
-        why = "the file breaks off inside an entry"
+        why = "file breaks off inside an entry"
     elif verification.header is None:
-        why = "the file ends before its header"
-    elif ending is None:
-        why = "the file has no last entry"
+        why = "file ends before its header"
+    elif verification.ending is None:
+        why = "file has no last entry"
+    elif verification.ending.complete:
+        why = "file has no checkpoint of all that is in it"
     else:
-        return "bad", f"Incomplete: the run did not come to its end: {ending.reason}."
-    return "bad", f"Incomplete: {why}, as after a crash, so anything may be missing."
+        return f"The run did not come to its end: {verification.ending.reason}."
+    return f"The {why}, as after a crash, so anything may be missing."
 
 
 def _by_itself(verification: Verification) -> bool:
@@ -72,7 +79,13 @@ def changed(verification: Verification) -> str | None:
 
 
 _OF_THE_RECORD: Mapping[Soundness, State] = MappingProxyType(
-    {"sound": "good", "broken": "bad", "unfinished": "open", "unchecked": "open"}
+    {
+        "sound": "good",
+        "incomplete": "bad",
+        "broken": "bad",
+        "unfinished": "open",
+        "unchecked": "open",
+    }
 )
 
 
@@ -99,6 +112,8 @@ def verdict_of_file(verification: Verification) -> tuple[Soundness, str]:
         return "unfinished", "The file could not be read to its end."
     if verification.foreign and verification.complete and _by_itself(verification):
         return "broken", "Not compared: the checkpoint that was given is of another session."
+    if verification.verdict == "incomplete":
+        return "incomplete", cut_short(verification)
     return "broken", changed(verification) or whole(verification)[1]
 
 

@@ -27,13 +27,15 @@ def findings(judged: Judged) -> Section:
     """What is wrong, each finding with the entries behind it, and what was survived."""
     wrong, odd = judged.audit.findings, judged.audit.remarks
     verdict = judged.audit.verdict
-    undecided = verdict in ("unfinished", "unchecked")
+    undecided = verdict in ("unfinished", "unchecked", "incomplete")
     changed_file = None if undecided else changed(judged.audit.verification)
     lead = f"{count(len(wrong), 'thing is', 'things are')} wrong." if wrong else "Nothing is wrong."
     if undecided:
         lead = (
             "What was read so far decides nothing."
             if verdict == "unfinished"
+            else "Nothing that was read is wrong; the rest is missing."
+            if verdict == "incomplete"
             else "Nothing that could be checked is wrong."
         )
     if changed_file is not None:

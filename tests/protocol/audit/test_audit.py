@@ -266,7 +266,7 @@ def test_a_record_without_an_end(honest: Run, complete: bool) -> None:
         forgery.ending = {"complete": False, "reason": "QuorumError"}
         found = audited(forgery.write())
         assert texts(found) == ["the run did not come to its end: QuorumError"]
-    assert found.verdict == "broken"
+    assert found.verdict == "incomplete"
     assert found.replay is not None
     assert found.replay.follows is True
 

@@ -224,11 +224,12 @@ ASKING = {checks.__name__, of_file.__name__}
 
 REFUSED = {RECORD: "broken", PRIVACY: "unknown"}
 BROKEN = {**REFUSED, "The record": "bad"}
+INCOMPLETE = {**BROKEN, RECORD: "incomplete"}
 FORGED = {"Signed by the aggregator": "care"}
 UNFINISHED = {RECORD: "unfinished", "The record": "open"}
 FOREIGN = {**REFUSED, "What was published": "bad"}
 DIFFERS = {"What was published": "bad", **BROKEN}
-UNREAD = {**BROKEN, "Privacy": "bad", "Privacy at a δ": "care"}
+UNREAD = {**INCOMPLETE, "Privacy": "bad", "Privacy at a δ": "care"}
 UNHEARD = {
     **UNREAD,
     "Signed by parties": "open",
@@ -306,8 +307,8 @@ CASES = {
     "torn in the last entry": Case(
         lambda: file_of()[: file_of().rindex(b"Ending") + 9], {**UNREAD, **FORGED}
     ),
-    "torn in the last checkpoint": Case(lambda: file_of()[:-5], {**BROKEN, **FORGED}),
-    "a run that failed": Case(failed, BROKEN),
+    "torn in the last checkpoint": Case(lambda: file_of()[:-5], {**INCOMPLETE, **FORGED}),
+    "a run that failed": Case(failed, INCOMPLETE),
     "a run with a loss": Case(lambda: file_of(lossy=True), {"The count": "care"}),
     "one left out": Case(lambda: forged(one_left_out), {**REFUSED, "The count": "bad", **FORGED}),
     "nothing published": Case(
@@ -384,7 +385,7 @@ CASES = {
     "replayed where some have declined": Case(
         lambda: recorded(SIMPLE, budget=0.1).content,
         {
-            **BROKEN,
+            **INCOMPLETE,
             **FORGED,
             "Replayed words": "open",
             "The count": "care",
@@ -501,7 +502,8 @@ def protection(found: Any) -> str:
 
 
 STATES = {
-    **{"sound": "good", "broken": "bad", "unfinished": "open", "unchecked": "open"},
+    **{"sound": "good", "incomplete": "bad", "broken": "bad"},
+    **{"unfinished": "open", "unchecked": "open"},
     **{"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"},
 }
 """How each word of a verdict is to be taken."""
@@ -660,7 +662,8 @@ def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     assert {about: state for about, (state, _) in said.items()} == expected
     figures = {about: state for about, state in by_figures(found).items() if state}
     assert figures.items() <= expected.items()
-    code = {"sound": 0, "broken": 1, "unfinished": 3, "unchecked": 4}[expected[RECORD]]
+    codes = {"sound": 0, "incomplete": 1, "broken": 1, "unfinished": 3, "unchecked": 4}
+    code = codes[expected[RECORD]]
     assert words.code == values.code == code
     of_the_file = {about: said[about] for about in OF_THE_FILE if about in said}
     assert checks_in_json(found["verification"]["checks"]) == of_the_file

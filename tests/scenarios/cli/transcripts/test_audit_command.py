@@ -368,6 +368,7 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
         msgspec.to_builtins(charter.variant.survey),
         charter.analysis,
         charter.nonce,
+        "folder",
     )
     files = dict(files_of(agreed, charter.roster, new_authority(1), whole_roster=False))
     key = private_pem(setting.identities[member].private_key)
@@ -378,7 +379,9 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
 def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
     """Of a sum whose opening is withheld."""
     variant = SecureSumVariant(survey=BITS, sums=SecureSum(opening="withheld"))
-    run = Run(setting_of(variant, answers(BITS, PARTIES), seed=1), seeded=False)
+    setting = setting_of(variant, answers(BITS, PARTIES), seed=1)
+    charter = msgspec.structs.replace(setting.charter, enrolled=(("folder", PARTIES),))
+    run = Run(msgspec.structs.replace(setting, charter=charter), seeded=False)
     path = tmp_path / "transcript.svt"
     path.write_bytes(run.content)
     said = sottovoce("audit", path)

@@ -70,7 +70,7 @@ def test_of_a_record_that_grows_what_there_is_is_published(tmp_path: Path) -> No
         path.write_bytes(content[:there])
         said = sottovoce("verify", path, "--checkpoints", folder)
         assert said.code == 1
-        assert "Incomplete: " in said.out
+        assert "Incomplete. " in said.out
         assert len([*folder.glob("*")]) == count
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert sottovoce("verify", path, "--checkpoints", folder).code == 1

@@ -111,7 +111,7 @@ def test_a_torn_file_is_incomplete(left: int, quick: Recorded, tmp_path: Path) -
     path.write_bytes(Forgery(quick.path.read_bytes()).write()[:left])
     said = sottovoce("verify", path)
     assert said.code == 1
-    assert "Incomplete: the file breaks off inside an entry, as after a crash" in said.out
+    assert said.out.startswith("Record: incomplete. The file breaks off inside an entry, as after")
     assert "fault:" not in said.out
 
 
@@ -172,9 +172,9 @@ def test_of_a_cut_file_nothing_is_said_that_was_not_read(quick: Recorded, tmp_pa
     path.write_bytes(header_of_file(quick.path.read_bytes()))
     said = sottovoce("verify", path)
     assert said.code == 1
-    assert said.out.startswith("Record: broken. ")
+    assert said.out.startswith("Record: incomplete. ")
     audited = sottovoce("audit", path)
-    assert audited.out.startswith("Record: broken. ")
+    assert audited.out.startswith("Record: incomplete. ")
     assert "Unknown  The result. As far as the record could be read" in audited.out
     assert "As far as the record could be read: 0 of 30 parties were counted" in audited.out
     for text in (said.out, audited.out):
