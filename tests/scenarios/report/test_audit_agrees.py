@@ -447,6 +447,8 @@ def by_figures(found: Any) -> dict[str, str]:
     # A checkpoint of another session says nothing of the file.
     alone = verification["verdict"] == "sound" or verification["published"] == "another session"
     soundness = "broken" if found["findings"] else "sound"
+    if verification["verdict"] == "incomplete":
+        soundness = "incomplete"
     return {
         RECORD: "unfinished"
         if unread
@@ -493,7 +495,7 @@ def protection(found: Any) -> str:
     worst = "none" if odds > 30_000 or crowd < 3 else "weak" if odds > 30 or crowd < 11 else ""
     worst = worst or ("moderate" if odds > 3 or crowd < math.inf else "strong")
     unread = any("could not be read whole" in why for why in privacy.get("unbounded", ()))
-    if unread or found["verdict"] == "broken":
+    if unread or found["verdict"] in ("broken", "incomplete"):
         return "none" if worst == "none" else "unknown"
     losses = [account["record_epsilon"] for account in privacy["accounts"]]
     if crowd == math.inf and "unsigned" not in privacy and privacy["observer"] == AGGREGATOR:
