@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
-from parties.keeping.attempts import OpenAccount, _Lines
+from parties.keeping.attempts import OpenAnswers
+from parties.keeping.lines import Lines
 from parties.keeping.members import Member
 from parties.keeping.purse import Payers, People, Purse, Release
 from parties.keeping.remembered import Memory
@@ -92,12 +93,12 @@ PUBLIC = {
     "Summed": "a total, as every party is told it",
     "_Planned": "a survey's plan",
     "_Tail": "a law",
+    "Answer": "epsilons",
     "Answered": "how an answer went, and what it cost",
     "Kept": "files of a receipt, and its word",
     "Opened": "a hash",
     "Payment": "hashes and an epsilon",
     "Release": "hashes",
-    "Spent": "epsilons",
     "Taken": "a hash",
     "_There": "files of a receipt, and its word",
 }
@@ -257,7 +258,7 @@ MADE: dict[str, Callable[[], object]] = {
     "Sitting": lambda: Sitting(
         member=member_named(ANNA),
         records=RECORDS,
-        account=OpenAccount(_Lines(GrowingFile(0, Path("attempts")), [])),
+        answers=OpenAnswers(Lines(GrowingFile(0, Path("attempts")), [])),
         purse=Purse(Path("purse")),
         payers=payers(),
         repeat=given(),

@@ -6,7 +6,6 @@ import base64
 import functools
 import hashlib
 import hmac
-import itertools
 import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -21,17 +20,11 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from parties.keeping.attempts import nats_of, rest_of
+from parties.keeping.lines import Lines, lines_in, open_lines, unknown
 from parties.keeping.members import secret_in
 from parties.keeping.remembered import DIGEST_BYTES
 from parties.keeping.user_folders import user_folder
-from parties.keeping.writing import (
-    GrowingFile,
-    locked_growing,
-    make_folder,
-    naming,
-    whole_lines,
-    write_once,
-)
+from parties.keeping.writing import make_folder, write_once
 from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import PartyId
@@ -109,6 +102,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 Line = Opened | People | Payment
+_LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -169,10 +163,10 @@ class Statement:
     """What a purse's file says.
 
     Args:
-        lines: of the file, after the first.
+        lines: of the file.
     """
 
-    def __init__(self, lines: Sequence[People | Payment]) -> None:
+    def __init__(self, lines: Sequence[Line]) -> None:
         self.groups = [_marks_of(line) for line in lines if isinstance(line, People)]
         self.paid = [line for line in lines if isinstance(line, Payment)]
         if any(line.group is not None and line.group >= len(self.groups) for line in self.paid):
@@ -223,16 +217,6 @@ class Statement:
         found = [nats_of(each.epsilon) for each in self._of(release) if each.group == group]
         return max(found, default=None)
 
-    def is_other(self, release: Release, heard: bytes) -> bool:
-        """Whether the party has paid in the same session for what its folder does not know of.
-
-        That is another answer, or one to what it has not heard.
-        """
-        return any(
-            line.release != release or not line.follows(heard)
-            for line in self._in(release.session, release.party)
-        )
-
     def has_noted(self, release: Release, heard: bytes) -> bool:
         """Whether the last payment for a release has noted all that was heard."""
         noted = max((line.heard for line in self._of(release)), default=-1)
@@ -281,7 +265,8 @@ class Statement:
     def _of(self, release: Release) -> list[Payment]:
         return [line for line in self.paid if line.release == release]
 
-    def _in(self, session: bytes, party: PartyId) -> list[Payment]:
+    def paid_in(self, session: bytes, party: PartyId) -> list[Payment]:
+        """What a party has paid for in a session."""
         what = (session, party)
         return [line for line in self.paid if (line.release.session, line.release.party) == what]
 
@@ -289,7 +274,9 @@ class Statement:
         """What a party has spent in sessions in which nobody has paid as much from this purse."""
         total = 0.0
         for session, spent in before.items():
-            paid = max((nats_of(line.epsilon) for line in self._in(session, party)), default=0.0)
+            paid = max(
+                (nats_of(line.epsilon) for line in self.paid_in(session, party)), default=0.0
+            )
             total += spent if spent > paid else 0.0
         return total
 
@@ -300,10 +287,11 @@ class Statement:
 
 
 class Purse:
-    """What people have spent, in a folder. It is locked only while it is looked into.
+    """What people have spent over all surveys, in a folder that is locked only while it is read.
 
     So a party may answer several surveys at once from one purse: each looks anew before it pays.
     Nobody is in the file by name or id, only by a mark, a hash keyed with the purse's secret.
+    What a party said in which attempt is in its own folder (``attempts.Answers``).
 
     Args:
         folder: made on first use.
@@ -340,20 +328,20 @@ class Purse:
         with self._opened() as (statement, _):
             statement.check(payers, survey)
 
-    def check_paid(self, payers: Payers, release: Release, epsilon: float) -> None:
+    def check_paid(self, payers: Payers, release: Release, epsilon: float | None) -> None:
         """Refuse to say a release again about people who have not all paid for it.
 
         Args:
             payers: who they are.
             release: what is to be said again.
-            epsilon: what it has cost.
+            epsilon: what it has cost; None is infinite.
 
         Raises:
             PrivacyError: says how many have not paid, not who.
             UsageError, OSError: as ``payers``.
         """
         with self._opened() as (statement, _):
-            unpaid = statement.unpaid(payers, release, epsilon)
+            unpaid = statement.unpaid(payers, release, nats_of(epsilon))
         if unpaid:
             raise PrivacyError(
                 f"{self.folder}: {unpaid} of {len(payers)} who pay from it have not paid for the "
@@ -405,7 +393,7 @@ class Purse:
                 party's folder has answered in this session.
             UsageError, OSError: as ``payers``.
         """
-        with self._opened() as (statement, file):
+        with self._opened() as (statement, lines):
             self._check_same(statement, release, heard)
             paid = statement.paid_for(release, statement.group_of(payers))
             if paid is None or epsilon > paid:
@@ -416,28 +404,27 @@ class Purse:
                     )
             elif statement.has_noted(release, heard):
                 return
-            _add(file, statement.lines_of(payers, release, epsilon=epsilon, heard=heard))
+            lines.add(*statement.lines_of(payers, release, epsilon=epsilon, heard=heard))
 
     def _check_same(self, statement: Statement, release: Release, heard: bytes) -> None:
-        if statement.is_other(release, heard):
+        """Refuse another answer of the party in a session, or one to what it has not heard."""
+        before = statement.paid_in(release.session, release.party)
+        if any(line.release != release or not line.follows(heard) for line in before):
             raise PrivacyError(
                 f"{self.folder}: this party has answered in this session with what its folder "
                 "does not know of: it was restored or copied, or the records are others"
             )
 
     @contextmanager
-    def _opened(self) -> Generator[tuple[Statement, GrowingFile]]:
+    def _opened(self) -> Generator[tuple[Statement, Lines[Line]]]:
         make_folder(self.folder)
-        path = self.folder / PAID
-        with locked_growing(path, None, whole=whole_lines) as (content, file):
-            if _is_new(content, self.folder):
+        with open_lines(self.folder / PAID, _LINE, None) as lines:
+            if _is_new(lines.values, self.folder):
                 secret = os.urandom(SECRET_BYTES)
                 # In this order: a secret without a line would be that of a file that was lost.
-                _add(file, [Opened(_check_of(secret))])
+                lines.add(Opened(_check_of(secret)))
                 write_once(self.folder / PURSE_SECRET, secret)
-                yield Statement(()), file
-            else:
-                yield _read(content, path, secret_in(self.folder / PURSE_SECRET)), file
+            yield _statement(lines.values, self.folder), lines
 
 
 def purse_in(folder: Path) -> tuple[Statement, Callable[[Sequence[str]], Payers]] | None:
@@ -447,14 +434,11 @@ def purse_in(folder: Path) -> tuple[Statement, Callable[[Sequence[str]], Payers]
         UsageError: its files do not belong together, or one is malformed.
         OSError: one cannot be read; names it.
     """
-    path = folder / PAID
-    with naming(path):
-        content = path.read_bytes() if path.is_file() else b""
-    content = content[: whole_lines(content)]
-    if _is_new(content, folder):
+    lines = lines_in(folder / PAID, _LINE)
+    if _is_new(lines, folder):
         return None
-    secret = secret_in(folder / PURSE_SECRET)
-    return _read(content, path, secret), functools.partial(marked, secret)
+    statement = _statement(lines, folder)
+    return statement, functools.partial(marked, secret_in(folder / PURSE_SECRET))
 
 
 def marked(secret: bytes, ids: Sequence[str]) -> Payers:
@@ -479,46 +463,29 @@ def usual_purse() -> Path:
         raise UsageError("no home folder was found for the purse; expected --purse DIR") from error
 
 
-def _is_new(content: bytes, folder: Path) -> bool:
+def _is_new(lines: Sequence[Line], folder: Path) -> bool:
     """Whether nobody can have paid yet: the secret is missing, and every line was left by a program
     that died before it wrote one."""
-    if (folder / PURSE_SECRET).exists():
-        return False
-    try:
-        for line in content.splitlines():
-            msgspec.json.decode(line, type=Opened)
-    except (msgspec.DecodeError, ValueError):
-        return False
-    return True
+    return not (folder / PURSE_SECRET).exists() and all(isinstance(line, Opened) for line in lines)
 
 
-def _read(content: bytes, path: Path, secret: bytes) -> Statement:
-    if not content:
-        raise UsageError(
-            f"{path}: is missing or empty, but the {PURSE_SECRET} beside it is there; what was "
-            "spent is not known"
-        )
+def _statement(lines: Sequence[Line], folder: Path) -> Statement:
+    path, secret = folder / PAID, secret_in(folder / PURSE_SECRET)
+    if not lines:
+        raise unknown(path, f"is missing or empty, but the {PURSE_SECRET} beside it is there")
+    opens = [isinstance(line, Opened) for line in lines]
     try:
-        lines = [msgspec.json.decode(line, type=Line) for line in content.splitlines()]
-        opened = list(itertools.takewhile(lambda line: isinstance(line, Opened), lines))
-        rest = [line for line in lines[len(opened) :] if not isinstance(line, Opened)]
-        if not opened or len(opened) + len(rest) < len(lines):
+        if not opens[0] or opens != sorted(opens, reverse=True):
             raise ValueError("its first line, and no later one, opens a purse")
-        statement = Statement(rest)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}; what was spent is not known") from error
-    if opened[-1] != Opened(_check_of(secret)):
+        statement = Statement(lines)
+    except ValueError as error:
+        raise unknown(path, error) from error
+    if lines[sum(opens) - 1] != Opened(_check_of(secret)):
         raise UsageError(
             f"{path}: belongs to another {PURSE_SECRET} than the one beside it, so nobody is known "
             "in it"
         )
     return statement
-
-
-def _add(file: GrowingFile, lines: Sequence[Line]) -> None:
-    """Write lines at once, and wait until they are on disk."""
-    file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    file.sync()
 
 
 def _marks_of(group: People) -> Marks:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from parties.keeping.attempts import account_in
+from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
 from parties.keeping.purse import Release
 from parties.keeping.remembered import noted_in
@@ -180,8 +180,8 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     folder, before = earlier.folder, earlier.charter
     if _asked(before.variant) != _asked(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
-    account = account_in(folder)
-    paid = [attempt for attempt in account.attempts if account.spent(attempt)]
+    answers = answers_in(folder)
+    paid = [attempt for attempt in answers.attempts if answers.spent(attempt)]
     if not paid:
         raise UsageError(f"--repeat {folder}: nothing was answered from there before")
     there = before.again(paid[-1])
@@ -216,7 +216,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
-        epsilon=account.spent(paid[-1]),
+        epsilon=answers.spent(paid[-1]),
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from parties.actor import run_machine
-from parties.keeping.attempts import Account, OpenAccount, nats_of, open_account
+from parties.keeping.attempts import Answers, OpenAnswers, open_answers
 from parties.keeping.members import Member, own_secret
 from parties.keeping.purse import Payers, Purse, Release, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
@@ -185,15 +185,15 @@ async def answer_survey(
     if given is None:
         paid_from.check(payers, member.charter.survey_id)
     else:
-        _check_paid(paid_from, payers, given)
+        paid_from.check_paid(payers, given.release, given.epsilon)
     tls = tls_context(member.folder, client_context)
     try:
-        with open_account(member.folder) as account, ExitStack() as kept:
-            earlier = _done_before(member, account, held)
+        with open_answers(member.folder) as answers, ExitStack() as kept:
+            earlier = _done_before(member, answers, held)
             sitting = Sitting(
                 member=member,
                 records=held,
-                account=account,
+                answers=answers,
                 purse=paid_from,
                 payers=payers,
                 repeat=given,
@@ -266,12 +266,12 @@ def _people(
     return people.records, people.ids
 
 
-def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
+def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
     """How a party has ended in the last attempt that it answered, with these records.
 
     None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
     """
-    attempt = max(account.attempts, default=0)
+    attempt = max(answers.attempts, default=0)
     if not attempt:
         return None
     charter = member.charter.again(attempt)
@@ -284,8 +284,8 @@ def _done_before(member: Member, account: Account, records: Records) -> Answered
     return Answered(
         ending=NOT_IN_TIME if receipt.late else DONE,
         attempt=attempt,
-        spent=account.spent(attempt),
-        before=account.before(attempt),
+        spent=answers.spent(attempt),
+        before=answers.before(attempt),
         repeated=noted_given(member.folder, charter.session) is not None,
         receipt=receipt,
         earlier=True,
@@ -326,7 +326,7 @@ class Sitting:
     Args:
         member: the party.
         records: what it answers with.
-        account: of its folder, which is locked.
+        answers: in its folder, which is locked.
         purse: that is paid from.
         payers: who pays for an answer, and how much at most.
         repeat: the answer to give again; None to draw one.
@@ -339,7 +339,7 @@ class Sitting:
 
     member: Member
     records: Records
-    account: OpenAccount
+    answers: OpenAnswers
     purse: Purse
     payers: Payers
     repeat: Given | None
@@ -363,7 +363,7 @@ class Sitting:
         """
         if self.attempt is not None:
             raise RuntimeError("an attempt was opened already")
-        self.account.check(attempt)
+        self.answers.check(attempt)
         folder, name = self.member.folder, self.member.identity.name
         charter = self.member.charter.again(attempt)
         key = session_key(folder, charter, self.records)
@@ -377,17 +377,17 @@ class Sitting:
         payers = self.payers
         if given is not None:
             # What was paid for before needs no budget again.
-            _check_paid(self.purse, payers, given)
+            self.purse.check_paid(payers, given.release, given.epsilon)
             payers = payers.up_to(math.inf, payers.most)
         before = {
-            charter.again(earlier).session: self.account.spent(earlier)
-            for earlier in self.account.attempts
+            charter.again(earlier).session: self.answers.spent(earlier)
+            for earlier in self.answers.attempts
             if earlier < attempt
         }
         left = self.purse.left(payers, release, before=before, heard=heard.noted)
         # Without a budget, all attempts at this survey may cost what one can at most.
         rest = None if payers.budget is None else left
-        left = self.account.left(attempt, rest, most=payers.most)
+        left = self.answers.allowed(attempt, rest, most=payers.most)
         machine = Machine(
             charter,
             name,
@@ -450,8 +450,8 @@ class Sitting:
             ending=ending,
             stopped=bool(stopped),
             attempt=attempt,
-            spent=max(self._opened.spent, self.account.spent(attempt)),
-            before=self.account.before(attempt),
+            spent=max(self._opened.spent, self.answers.spent(attempt)),
+            before=self.answers.before(attempt),
             repeated=self._opened.given is not None,
             receipt=receipt,
         )
@@ -464,7 +464,7 @@ class Sitting:
             with _silently():
                 self.purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
             self.paid = now
-        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=spent)
+        self.answers.note(here.machine.charter.attempt, allowed=here.left, epsilon=spent)
         here.words.update(
             (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
         )
@@ -478,11 +478,6 @@ class Sitting:
             asked = here.machine.charter.variant.messages[0].kind()
             with _silently():
                 here.given.check_asked(envelope, asked)
-
-
-def _check_paid(purse: Purse, payers: Payers, given: Given) -> None:
-    """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
-    purse.check_paid(payers, given.release, nats_of(given.epsilon))
 
 
 @contextmanager

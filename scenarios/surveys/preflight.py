@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 
-from parties.keeping.attempts import account_in
+from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
 from parties.keeping.purse import Payers, purse_in, usual_purse
 from parties.keeping.writing import naming
@@ -171,10 +171,10 @@ def _member(member: Member) -> Iterator[Fact]:
     charter, name = member.charter, member.identity.name
     others = count(len(charter.roster) - 1, "party", "parties")
     yield Fact("member", f"{name}, in a survey of {others}.")
-    account = None if name == AGGREGATOR else account_in(member.folder)
-    if account is not None and account.attempts:
-        tried = count(len(account.attempts), "attempt")
-        total = epsilon(account.before(account.attempts[-1] + 1))
+    answers = None if name == AGGREGATOR else answers_in(member.folder)
+    if answers is not None and answers.attempts:
+        tried = count(len(answers.attempts), "attempt")
+        total = epsilon(answers.before(answers.attempts[-1] + 1))
         yield Fact(
             "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parties.keeping.attempts import open_account
+from parties.keeping.attempts import open_answers
 from parties.keeping.purse import PAID, Purse, Release
 from protocol.messages import PartyId
 from protocol.sharing.sums import SecureSum
@@ -122,9 +122,9 @@ def test_a_members_folder(tmp_path: Path) -> None:
 def test_what_a_party_has_spent(tmp_path: Path) -> None:
     anna = make_folders(tmp_path) / "anna"
     for attempt in (1, 2):
-        with open_account(anna) as account:
-            account.spend(attempt, budget=5.0, epsilon=0.5)
-            account.spend(attempt, budget=5.0, epsilon=2.0)
+        with open_answers(anna) as answers:
+            answers.note(attempt, allowed=5.0, epsilon=0.5)
+            answers.note(attempt, allowed=5.0, epsilon=2.0)
     # An unfinished line belongs to an answer that was never sent, and stays.
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')

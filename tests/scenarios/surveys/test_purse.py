@@ -199,7 +199,7 @@ CHECK = b'{"type":"purse","check":"%s="}\n' % (b"0" * 43)
 def test_a_spoilt_file_is_not_guessed_at(content: bytes, tmp_path: Path) -> None:
     Purse(tmp_path).payers(None)
     (tmp_path / PAID).write_bytes(content)
-    with pytest.raises(UsageError, match="what was spent is not known"):
+    with pytest.raises(UsageError, match="what was begun or spent is not known"):
         Purse(tmp_path).payers(None)
 
 
