@@ -53,9 +53,14 @@ class Commits:
         self._wanted = trio.Event()
         self._waiting = trio.lowlevel.ParkingLot()
 
+    @property
+    def size(self) -> int:
+        """How many entries have been recorded, the header included."""
+        return self._recorder.size
+
     async def caught_up(self) -> None:
         """Wait until all that has been recorded by now is durable."""
-        size = self._recorder.size
+        size = self.size
         while self.durable < size:
             self._wanted.set()
             await self._waiting.park()
@@ -70,7 +75,7 @@ class Commits:
             with trio.move_on_after(every):
                 await self._wanted.wait()
             self._wanted = trio.Event()
-            size = self._recorder.size
+            size = self.size
             if size > self.durable:
                 self.since = trio.current_time()
                 made = self._recorder.acknowledge()

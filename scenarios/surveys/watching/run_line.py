@@ -8,14 +8,13 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from protocol.estimators.inference.words import USUAL, Intervals
-from protocol.messages import AGGREGATOR, Head
 from protocol.session.charter import Charter
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Entry
 from scenarios.errors import printable
 from scenarios.running.simulation import Watch
 from scenarios.surveys.watching.bars import Ongoing, ongoing, terminal
 from scenarios.surveys.watching.standings import Following, Line, Standing
+from scenarios.surveys.watching.tally import Tally
 from scenarios.surveys.watching.words import about, basis, event, figure, lost, sentence, spent
 from scenarios.wording.formatting import count, cut
 
@@ -139,24 +138,16 @@ class _Runs:
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow one run by its parties: who has been heard, and who has ended or is gone."""
-        parties = len(charter.roster.parties)
-        heard, ended = set[str](), set[str]()
+        tally = Tally(charter.roster)
+        parties = len(tally.parties)
         part = max(1, 2 * parties // _TOLD)
 
         def add(entry: Entry) -> None:
-            before = len(heard) + len(ended)
-            if isinstance(entry, Delivered):
-                if entry.recipient == AGGREGATOR:
-                    heard.add(entry.sender)
-            elif isinstance(entry, Departed):
-                ended.update({entry.party} - {AGGREGATOR})
-            elif isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                if envelope.kind == Head.kind() and envelope.sender != AGGREGATOR:
-                    ended.add(envelope.sender)
-            now = len(heard) + len(ended)
+            before = len(tally.heard) + len(tally.ended)
+            tally.take(entry)
+            now = len(tally.heard) + len(tally.ended)
             if now > before and not now % part:
-                said = f"{len(heard):,} of {count(parties, 'party', 'parties')} heard"
+                said = f"{len(tally.heard):,} of {count(parties, 'party', 'parties')} heard"
                 of = f"run {self._done + 1:,} of {self._total:,}, " if self._total > 1 else ""
                 self._bar.share((self._done + now / (2 * parties)) / self._total, of + said)
 

@@ -16,8 +16,6 @@ from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
 from protocol.messages import (
     AGGREGATOR,
-    LINK_CLOSED,
-    NO_ROUND,
     RECORD,
     Closed,
     Declined,
@@ -31,8 +29,8 @@ from protocol.session.roles import Topic, topic_of
 from protocol.session.so_far import SoFar
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from scenarios.surveys.watching.rounds import Ended, RoundCounter
+from protocol.transcript.entries import Delivered, Entry, Sent
+from scenarios.surveys.watching.tally import LEFT, Ended, Tally, wait_name
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
@@ -170,6 +168,7 @@ class StandingWriter(Fold):
 
     Attributes:
         failed: why there is no estimate any more; empty if there may be.
+        tally: how far the survey is.
     """
 
     def __init__(
@@ -182,13 +181,11 @@ class StandingWriter(Fold):
         self.failed = ""
         self._work, self._cells = 0, _EACH
         self._so_far, self._made_of = self._begin()
-        self._rounds = RoundCounter(charter.roster)
-        self._parties = frozenset(charter.roster.parties)
+        self.tally = Tally(charter.roster)
         contribution = charter.variant.contribution
         self._contribution = None if contribution is None else contribution.kind()
-        self._part = max(1, len(self._parties) // PARTS)
+        self._part = max(1, len(self.tally.parties) // PARTS)
         self._contributions = 0
-        self._messages = 0
         self._asked: set[PartyId] = set()
         self._answered: set[PartyId] = set()
         self._late: set[PartyId] = set()
@@ -196,9 +193,6 @@ class StandingWriter(Fold):
         self._waiting: dict[Topic, dict[PartyId, Message]] = {}
         self._awaited: dict[Topic, set[PartyId]] = {}
         self._contributed: set[PartyId] = set()
-        self._done: set[PartyId] = set()
-        self._gone: set[PartyId] = set()
-        self._declined: set[PartyId] = set()
         self._spent: dict[PartyId, float] = {}
         self._sums = False
         # The last estimate, and its figures.
@@ -215,18 +209,16 @@ class StandingWriter(Fold):
         """Take the next step of the record; tells how the survey stands, if that is due."""
         self._last = step
         told = self._charging.add(step)
-        if told is not None and told.charge is not None and told.party in self._parties:
+        ended = self.tally.add(step)
+        if told is not None and told.charge is not None and told.party in self.tally.parties:
             loss = 0.0 if told.charge.summed else told.charge.loss.record
             self._spent[told.party] = self._spent.get(told.party, 0.0) + loss
             self._sums = self._sums or told.charge.summed
         match step.entry:
-            case Sent() if step.envelope is not None:
-                return self._sent(step, step.envelope)
+            case Sent() if step.envelope is not None and step.envelope.sender == AGGREGATOR:
+                return self._said(step, step.envelope, ended)
             case Delivered() if step.envelope is not None and step.message is not None:
                 return self._delivered(step, step.envelope, step.message)
-            case Departed(party=party, reason=reason):
-                if party in self._parties and reason != LINK_CLOSED:
-                    self._gone.add(PartyId(party))
         return None
 
     @property
@@ -265,27 +257,19 @@ class StandingWriter(Fold):
             self.failed = _failure(error)
             return SoFar(), frozenset()
 
-    def _sent(self, step: Step, envelope: Envelope) -> Standing | None:
-        self._messages += 1
-        if envelope.sender in self._parties:
-            if envelope.kind == Declined.kind():
-                self._declined.add(envelope.sender)
-            elif envelope.kind == Head.kind():
-                self._done.add(envelope.sender)
-        if envelope.sender != AGGREGATOR:
-            return None
-        ended, message = self._rounds.add(step), step.message
+    def _said(self, step: Step, envelope: Envelope, ended: Ended | None) -> Standing | None:
+        message = step.message
         to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
         self._result = message if to_record else None
         self._unreadable = to_record and message is None
-        if envelope.recipient in self._parties:
+        if envelope.recipient in self.tally.parties:
             self._asked.add(envelope.recipient)
         if message is not None and not isinstance(message, Closed):
             self._tell(self._so_far.said, message)
         if ended is None or ended.malformed:
             return None
         self._closed((ended.kind, ended.round), ended)
-        name = ended.kind if ended.round == NO_ROUND else f"{ended.kind}, round {ended.round}"
+        name = wait_name(ended.kind, ended.round)
         wait = Wait(name, len(ended.awaited), len(ended.counted))
         found = self._due(step, "wait", wait)
         # What came early stays for the wait to come.
@@ -307,7 +291,7 @@ class StandingWriter(Fold):
 
     def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
         sender = envelope.sender
-        if envelope.recipient != AGGREGATOR or sender not in self._parties:
+        if envelope.recipient != AGGREGATOR or sender not in self.tally.parties:
             return None
         if isinstance(message, Head | Declined):
             return None
@@ -363,7 +347,7 @@ class StandingWriter(Fold):
         return found
 
     def _standing(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing:
-        respondents, (lines, more), why, keys = None, _NOTHING, "", False
+        tally, respondents, (lines, more), why, keys = self.tally, None, _NOTHING, "", False
         try:
             estimate = self._estimate(cause)
             if estimate is not None:
@@ -382,17 +366,17 @@ class StandingWriter(Fold):
             cause=cause,
             entry=step.number,
             at=step.entry.at,
-            round=self._rounds.number - (wait is not None),
+            round=tally.round - (wait is not None),
             wait=wait,
             asked=len(self._asked),
             answered=len(self._answered & self._asked),
             late=len(self._late),
-            parties=len(self._parties),
+            parties=len(tally.parties),
             contributed=len(self._contributed),
-            done=len(self._done),
-            gone=len(self._gone),
-            declined=len(self._declined),
-            messages=self._messages,
+            done=len(tally.done),
+            gone=sum(word != LEFT for word in tally.departed.values()),
+            declined=len(tally.declined),
+            messages=tally.messages,
             epsilon=max(self._spent.values(), default=0.0),
             sums=self._sums,
             respondents=respondents,
