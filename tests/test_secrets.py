@@ -23,7 +23,7 @@ import protocol.sharing
 from parties.keeping.attempts import OpenAnswers
 from parties.keeping.lines import Lines
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, People, Purse, Release
+from parties.keeping.purse import Payers, People, Release
 from parties.keeping.remembered import Memory
 from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
@@ -252,14 +252,14 @@ MADE: dict[str, Callable[[], object]] = {
     "Machine": machine,
     "Memory": memory,
     "Payers": payers,
-    "People": lambda: People(SECRET.hex()),
+    "People": lambda: People(SECRET),
     "Given": given,
     "_Attempt": attempt,
     "Sitting": lambda: Sitting(
         member=member_named(ANNA),
         records=RECORDS,
         answers=OpenAnswers(Lines(GrowingFile(0, Path("attempts")), [])),
-        purse=Purse(Path("purse")),
+        purse=Path("purse"),
         payers=payers(),
         repeat=given(),
         withstand=0,

@@ -15,7 +15,7 @@ import trio
 from parties.actor import run_machine
 from parties.keeping.attempts import Answers, OpenAnswers, open_answers
 from parties.keeping.members import Member, own_secret
-from parties.keeping.purse import Payers, Purse, Release, usual_purse
+from parties.keeping.purse import Payers, Release, open_purse, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
 from parties.keeping.remembered import (
     Memory,
@@ -180,12 +180,13 @@ async def answer_survey(
         check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paid_from = Purse(purse or usual_purse())
-    payers = paid_from.payers(who).up_to(budget, member.charter.variant.most())
-    if given is None:
-        paid_from.check(payers, member.charter.survey_id)
-    else:
-        paid_from.check_paid(payers, given.release, given.epsilon)
+    purse = purse or usual_purse()
+    with open_purse(purse) as before:
+        payers = before.payers(who).up_to(budget, member.charter.variant.most())
+        if given is None:
+            before.check(payers, member.charter.survey_id)
+        else:
+            before.check_paid(payers, given.release, given.epsilon)
     tls = tls_context(member.folder, client_context)
     try:
         with open_answers(member.folder) as answers, ExitStack() as kept:
@@ -194,7 +195,7 @@ async def answer_survey(
                 member=member,
                 records=held,
                 answers=answers,
-                purse=paid_from,
+                purse=purse,
                 payers=payers,
                 repeat=given,
                 withstand=withstand or 0,
@@ -327,7 +328,7 @@ class Sitting:
         member: the party.
         records: what it answers with.
         answers: in its folder, which is locked.
-        purse: that is paid from.
+        purse: the folder of the one that is paid from.
         payers: who pays for an answer, and how much at most.
         repeat: the answer to give again; None to draw one.
         withstand: the fewest colluders that a secure sum must withstand.
@@ -340,7 +341,7 @@ class Sitting:
     member: Member
     records: Records
     answers: OpenAnswers
-    purse: Purse
+    purse: Path
     payers: Payers
     repeat: Given | None
     withstand: int
@@ -375,16 +376,17 @@ class Sitting:
         )
         release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
         payers = self.payers
-        if given is not None:
-            # What was paid for before needs no budget again.
-            self.purse.check_paid(payers, given.release, given.epsilon)
-            payers = payers.up_to(math.inf, payers.most)
         before = {
             charter.again(earlier).session: self.answers.spent(earlier)
             for earlier in self.answers.attempts
             if earlier < attempt
         }
-        left = self.purse.left(payers, release, before=before, heard=heard.noted)
+        with open_purse(self.purse) as purse:
+            if given is not None:
+                # What was paid for before needs no budget again.
+                purse.check_paid(payers, given.release, given.epsilon)
+                payers = payers.up_to(math.inf, payers.most)
+            left = purse.left(payers, release, before=before, heard=heard.noted)
         # Without a budget, all attempts at this survey may cost what one can at most.
         rest = None if payers.budget is None else left
         left = self.answers.allowed(attempt, rest, most=payers.most)
@@ -461,8 +463,8 @@ class Sitting:
         here = self._opened
         spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
-            with _silently():
-                self.purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
+            with _silently(), open_purse(self.purse) as purse:
+                purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
             self.paid = now
         self.answers.note(here.machine.charter.attempt, allowed=here.left, epsilon=spent)
         here.words.update(

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, purse_in, usual_purse
+from parties.keeping.purse import purse_in, usual_purse
 from parties.keeping.writing import naming
 from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
@@ -217,12 +217,11 @@ def _purse(
     most: float,
 ) -> Fact:
     """What was spent before on other surveys, and whether that leaves enough for this one."""
-    read = purse_in(folder)
-    if read is None:
+    purse = purse_in(folder)
+    if purse is None:
         return Fact("purse", f"{folder}: nothing was spent from it yet.")
-    statement, known = read
-    payers = Payers(None) if people is None else known(people)
-    elsewhere = statement.spent(payers, lambda release: release.survey != survey)
+    payers = purse.payers(people)
+    elsewhere = purse.spent(payers, lambda release: release.survey != survey)
     total = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(float(elsewhere.max()))}"
     who = count(len(elsewhere), "respondent")
     paid = int((elsewhere > 0).sum())
@@ -232,7 +231,7 @@ def _purse(
     if budget is None:
         return Fact("purse", f"{says}.")
     try:
-        statement.check(payers.up_to(budget, most), survey)
+        purse.check(payers.up_to(budget, most), survey)
     except PrivacyError as error:
         return Fact("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from parties.keeping import records
 from parties.keeping.attempts import Answers, Counter, OpenAnswers
-from parties.keeping.purse import Purse
+from parties.keeping.purse import OpenPurse, Purse
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.remembered import Memory
 from parties.session import LINGER
@@ -178,7 +178,7 @@ def _unlimited() -> Generator[None]:
 @contextlib.contextmanager
 def _unpaid() -> Generator[None]:
     """A party says what it has not paid."""
-    with mock.patch.object(OpenAnswers, "note"), mock.patch.object(Purse, "pay"):
+    with mock.patch.object(OpenAnswers, "note"), mock.patch.object(OpenPurse, "pay"):
         yield
 
 
@@ -337,7 +337,7 @@ PLANTS: dict[str, Plant] = {
         _unpaid,
     ),
     "a party does not pay from its purse": Plant(
-        "nothing_spent_twice", "secure-sum", _instead(Purse, "pay", lambda *_, **__: None)
+        "nothing_spent_twice", "secure-sum", _instead(OpenPurse, "pay", lambda *_, **__: None)
     ),
     "no reconnection": Plant(
         "what_heals_costs_nobody",

@@ -599,12 +599,11 @@ def _paid_from(purse: Path) -> dict[bytes, float]:
     found = purse_in(purse)
     if found is None:
         return {}
-    statement, _ = found
 
     def paid(session: bytes) -> float:
-        return float(statement.spent(Payers(None), lambda one: one.session == session)[0])
+        return float(found.spent(Payers(None), lambda one: one.session == session)[0])
 
-    return {session: paid(session) for session in {one.release.session for one in statement.paid}}
+    return {session: paid(session) for session in {one.release.session for one in found.paid}}
 
 
 def is_published(files: Mapping[str, File]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.attempts import open_answers
-from parties.keeping.purse import PAID, Purse, Release
+from parties.keeping.purse import PAID, Release, open_purse
 from protocol.messages import PartyId
 from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
@@ -150,14 +150,15 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
 
     assert said("--id", "who") == f"{folder}: nothing was spent from it yet."
     assert not folder.exists()
-    purse, survey = Purse(folder), read_member(anna).charter.survey_id
+    survey = read_member(anna).charter.survey_id
     for who, about, epsilon in (
         ("ann", b"a" * 32, 1.5),
         ("bob", b"b" * 32, 1.0),
         ("ann", survey, 2.0),
     ):
         what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
-        purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
+        with open_purse(folder) as purse:
+            purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
     before = (folder / PAID).read_bytes()
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."
