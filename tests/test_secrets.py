@@ -206,10 +206,7 @@ def payers() -> Payers:
 
 def given() -> Given:
     return Given(
-        survey=bytes(32),
-        session=bytes(16),
-        party=ANNA,
-        drawn=SECRET,
+        release=Release(survey=bytes(32), session=bytes(16), party=ANNA, drawn=SECRET),
         masked=SECRET,
         place=0,
         asked=bytes(32),

@@ -23,7 +23,7 @@ from parties.keeping.session_keys import (
 from parties.keeping.writing import naming, write_once
 from protocol.crypto.randomness import Stream, expand
 from protocol.errors import PrivacyError, RemoteProtocolError, UsageError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.variant import Variant, parameters_of
@@ -46,22 +46,16 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An answer that was given before.
 
     Args:
-        survey: in which it was given.
-        session: that of the attempt at it.
-        party: who gave it, under the name that it had there.
-        drawn: what tells the key of its randomness from others (``session_keys.mark_of``).
-        masked: that key under a mask that follows from the secret and the records of whoever gives
-            the report again: the key alone undoes what hides the answers in the report.
-        place: which of the parties that was, from 0: the aggregator asked it with this number.
+        release: what was paid for.
+        masked: the key of its randomness under a mask that follows from the secret and the records
+            of whoever gives the report again: the key alone undoes what hides the answers in it.
+        place: which of the parties gave it, from 0: the aggregator asked it with this number.
         asked: the digest of the question, which was all that the party heard.
         report: its report, encoded.
         epsilon: what that has cost each respondent; None is infinite.
     """
 
-    survey: bytes
-    session: bytes
-    party: PartyId
-    drawn: bytes
+    release: Release
     masked: bytes
     place: int
     asked: bytes
@@ -69,7 +63,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     epsilon: float | None
 
     def __repr__(self) -> str:
-        return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
+        return f"Given(session={self.release.session.hex()[:16]}, party={self.release.party!r})"
 
     def stream(self, own: bytes) -> Stream:
         """The randomness that the answer was drawn with.
@@ -77,12 +71,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Args:
             own: the key of whoever gives it again (``session_keys.session_key``).
         """
-        return role_stream(_masked(self.masked, own, self.session), self.session, self.party)
-
-    @property
-    def release(self) -> Release:
-        """What was paid for."""
-        return Release(survey=self.survey, session=self.session, party=self.party, drawn=self.drawn)
+        session = self.release.session
+        return role_stream(_masked(self.masked, own, session), session, self.release.party)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
         """Make sure that nothing is asked but what was asked before.
@@ -99,7 +89,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if envelope.kind != question:
             return  # No role of one report hears it.
         before = msgspec.structs.replace(
-            envelope, session=self.session, recipient=self.party, seq=self.place
+            envelope, session=self.release.session, recipient=self.release.party, seq=self.place
         )
         if _digest(before) != self.asked:
             raise PrivacyError("this is not the question that was answered before")
@@ -208,10 +198,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     except RemoteProtocolError as error:
         raise UsageError(f"{path}: {error}") from error
     return Given(
-        survey=before.survey_id,
-        session=there.session,
-        party=name,
-        drawn=drawn,
+        release=Release(survey=before.survey_id, session=there.session, party=name, drawn=drawn),
         masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
         place=there.roster.position[name] - 1,
         asked=heard[0],

@@ -13,7 +13,7 @@ from protocol.transcript.entries import Entry
 from scenarios.errors import printable
 from scenarios.running.simulation import Watch
 from scenarios.surveys.watching.bars import Ongoing, ongoing, terminal
-from scenarios.surveys.watching.standings import Following, Line, Standing
+from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
 from scenarios.surveys.watching.tally import Tally
 from scenarios.surveys.watching.words import about, basis, event, figure, lost, sentence, spent
 from scenarios.wording.formatting import count, cut
@@ -52,9 +52,9 @@ def following(
         intervals: of the estimates.
     """
     if (silent and not watched) or terminal() is None:
-        steps = _Lines(intervals)
-        yield (steps.watch if watched else None), Ongoing()
-        steps.end()
+        lines = _Lines(intervals)
+        yield (lines.watch if watched else None), Ongoing()
+        lines.end()
         return
     newest: list[Standing] = []
 
@@ -68,11 +68,11 @@ def following(
             counted = runs.watch(charter)
             if not watched:
                 return counted
-            follower = Following(charter, intervals)
+            steps = StandingWriter(charter, intervals)
 
             def add(entry: Entry) -> None:
                 counted(entry)
-                standing = follower.add(entry)
+                standing = steps.take(entry)
                 if standing is not None:
                     newest[:] = [standing]
 
@@ -90,20 +90,20 @@ class _Lines:
 
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
-        self._follower: Following | None = None
+        self._steps: StandingWriter | None = None
         self._begun = self._failed = False
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow the next run."""
         self.end()
         if not self._failed:
-            self._follower = Following(charter, self._intervals)
+            self._steps = StandingWriter(charter, self._intervals)
             if not self._begun:
                 self._begun = True
                 self._write(about(self._intervals))
 
         def add(entry: Entry) -> None:
-            standing = None if self._follower is None else self._follower.add(entry)
+            standing = None if self._steps is None else self._steps.take(entry)
             if standing is not None:
                 self._write(sentence(standing))
 
@@ -111,9 +111,9 @@ class _Lines:
 
     def end(self) -> None:
         """The run is over: write how it stands in the end."""
-        if self._follower is not None:
-            self._write(sentence(self._follower.writer.standings()[-1]))
-        self._follower = None
+        if self._steps is not None:
+            self._write(sentence(self._steps.standings()[-1]))
+        self._steps = None
 
     def _write(self, said: str) -> None:
         try:
@@ -121,7 +121,7 @@ class _Lines:
             sys.stderr.flush()
         except OSError:
             # Nobody reads it any more, or there is no room: the run goes on.
-            self._follower, self._failed = None, True
+            self._steps, self._failed = None, True
 
 
 class _Runs:

@@ -178,6 +178,7 @@ class StandingWriter(Fold):
         self._intervals = intervals
         self._held = held
         self._charging = Charging(charter, held)
+        self._walk = Walk(charter.codec)
         self.failed = ""
         self._work, self._cells = 0, _EACH
         self._so_far, self._made_of = self._begin()
@@ -204,6 +205,10 @@ class StandingWriter(Fold):
         self._steps: dict[Cause, int] = {"answers": 0, "wait": 0}
         self._every: dict[Cause, int] = {"answers": 1, "wait": 1}
         self._kept: list[tuple[int, Standing]] = []
+
+    def take(self, entry: Entry) -> Standing | None:
+        """Take the next entry as it is recorded; return how the survey stands, if that is due."""
+        return self.add(self._walk.add(entry))
 
     def add(self, step: Step) -> Standing | None:  # type: ignore[override]  # it says what is new
         """Take the next step of the record; tells how the survey stands, if that is due."""
@@ -394,26 +399,6 @@ class StandingWriter(Fold):
         if self.failed:
             raise ValueError(self.failed)
         return self._so_far.estimate(self._waiting)
-
-
-class Following:
-    """Makes standings of the entries of a run, as they are recorded.
-
-    Args:
-        charter: the survey.
-        intervals: of the estimates: their level, and what they are about.
-
-    Attributes:
-        writer: has taken all entries so far.
-    """
-
-    def __init__(self, charter: Charter, intervals: Intervals = USUAL) -> None:
-        self._walk = Walk(charter.codec)
-        self.writer = StandingWriter(charter, intervals)
-
-    def add(self, entry: Entry) -> Standing | None:
-        """Take the next entry; tells how the survey stands, if that is due."""
-        return self.writer.add(self._walk.add(entry))
 
 
 def _failure(error: Exception) -> str:
