@@ -19,7 +19,7 @@ from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
 from scenarios.files.transcripts import Transcript
-from scenarios.surveys.watching.tally import Tally
+from scenarios.surveys.watching.tally import RoundCounter
 from scenarios.wording.formatting import as_json
 
 Kind = Literal["integer", "number", "flag", "text", "bytes"]
@@ -228,7 +228,7 @@ class _Rows:
     def __init__(
         self, roster: Roster, charging: Charging | None, signed: Collection[PartyId]
     ) -> None:
-        self._tally = Tally(roster)
+        self._rounds = RoundCounter(roster)
         self._charging = charging
         self._signed = signed
         # Of thousands of messages that tell the same, the accountant has one loss.
@@ -236,7 +236,7 @@ class _Rows:
 
     def rows(self, step: Step) -> Iterator[tuple[str, Row]]:
         entry, e = step.entry, step.envelope
-        about = (step.number, entry.at / 1e6, self._tally.round)
+        about = (step.number, entry.at / 1e6, self._rounds.number)
         match entry:
             # What is malformed, `verify` names.
             case Sent() if e is not None:
@@ -252,7 +252,7 @@ class _Rows:
                 yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
             case Departed():
                 yield "departed", (*about, entry.party, entry.reason)
-        ended = self._tally.add(step)
+        ended = self._rounds.add(step)
         if ended is not None and not ended.malformed:
             of_round = None if ended.round == NO_ROUND else ended.round
             numbers = len(ended.awaited), len(ended.counted)

@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.wire.codec import Codec
-from scenarios.surveys.watching.tally import Ended, Tally, wait_name
+from scenarios.surveys.watching.tally import Ended, RoundCounter, wait_name
 
 NOTES = 1_000
 """How many different notes of a round are told apart."""
@@ -135,14 +135,14 @@ class RoundWriter(Fold):
         self._tallies: list[dict[tuple[str, str, str], Flow]] = [{}]
         self._notes: list[dict[str, int]] = [{}]
         self._closings: list[int] = []
-        self._tally = Tally(roster)
+        self._counter = RoundCounter(roster)
 
     def add(self, step: Step) -> None:
         entry, envelope = step.entry, step.envelope
-        ended = self._tally.add(step)
         match entry:
             case Sent() if envelope is not None:
                 self._sent(envelope, len(entry.envelope))
+                ended = self._counter.add(step)
                 if ended is not None:
                     self._ended(ended, step.number)
             case Delivered() if envelope is not None and step.said is not None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
-from protocol.transcript.entries import Entry
+from protocol.transcript.entries import Delivered, Entry
 from scenarios.errors import printable
 from scenarios.running.simulation import Watch
 from scenarios.surveys.watching.bars import Ongoing, ongoing, terminal
@@ -138,16 +139,18 @@ class _Runs:
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow one run by its parties: who has been heard, and who has ended or is gone."""
-        tally = Tally(charter.roster)
+        tally, heard = Tally(charter.roster), set[str]()
         parties = len(tally.parties)
         part = max(1, 2 * parties // _TOLD)
 
         def add(entry: Entry) -> None:
-            before = len(tally.heard) + len(tally.ended)
+            before = len(heard) + tally.ended
             tally.take(entry)
-            now = len(tally.heard) + len(tally.ended)
+            if isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
+                heard.add(entry.sender)
+            now = len(heard) + tally.ended
             if now > before and not now % part:
-                said = f"{len(tally.heard):,} of {count(parties, 'party', 'parties')} heard"
+                said = f"{len(heard):,} of {count(parties, 'party', 'parties')} heard"
                 of = f"run {self._done + 1:,} of {self._total:,}, " if self._total > 1 else ""
                 self._bar.share((self._done + now / (2 * parties)) / self._total, of + said)
 

@@ -371,7 +371,7 @@ class StandingWriter(Fold):
             cause=cause,
             entry=step.number,
             at=step.entry.at,
-            round=tally.round - (wait is not None),
+            round=tally.rounds.number - (wait is not None),
             wait=wait,
             asked=len(self._asked),
             answered=len(self._answered & self._asked),

@@ -13,13 +13,12 @@ from protocol.messages import (
     RECORD,
     Closed,
     Declined,
-    Envelope,
     Head,
     PartyId,
 )
 from protocol.session.closings import Closings
 from protocol.session.roster import Roster
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
+from protocol.transcript.entries import Departed, Entry, Sent
 from protocol.wire.codec import Codec
 
 LEFT = "left"
@@ -27,7 +26,7 @@ LEFT = "left"
 
 _CLOSING = (AGGREGATOR, Closed.kind(), RECORD)
 _WORDS = {"never came": "never came", "does not read its mail": "did not read", LINK_CLOSED: LEFT}
-_BROKE_A_RULE = "refused: "
+_BROKE_A_RULE = "broke a rule"
 
 
 class Ended(NamedTuple):
@@ -47,73 +46,26 @@ class Ended(NamedTuple):
     malformed: str = ""
 
 
-class Tally:
-    """Counts of a survey that goes on, or of its transcript up to some entry.
+class RoundCounter:
+    """Counts rounds: one ends when the aggregator closes a wait, in the record.
 
     Args:
         roster: of the survey.
 
     Attributes:
-        parties: all of them.
-        round: the round that entries belong to now, from 1; a wait of the aggregator ends one.
-        messages: how many were accepted.
-        heard: parties of which something was delivered to the aggregator.
-        declined: parties that have declined.
-        done: parties that have said their last word.
-        ended: parties that are done, or gone for good.
-        departed: a word for each party that is gone for good.
+        number: the round that entries belong to now, from 1.
     """
 
     def __init__(self, roster: Roster) -> None:
-        self.parties = frozenset(roster.parties)
-        self.round = 1
-        self.messages = 0
-        self.heard: set[PartyId] = set()
-        self.declined: set[PartyId] = set()
-        self.done: set[PartyId] = set()
-        self.ended: set[PartyId] = set()
-        self.departed: dict[PartyId, str] = {}
+        self.number = 1
         self._roster = roster
         self._closings = Closings(len(roster))
-        # Of messages, closings alone are read.
-        self._walk = Walk(Codec((), members=len(roster)), bodies=False)
-
-    def take(self, entry: Entry) -> Ended | None:
-        """Take an entry as it is recorded; return how it ends a round, if it does."""
-        return self.add(self._walk.step(entry))
 
     def add(self, step: Step) -> Ended | None:
         """Take a step; return how it ends a round, to which it still belongs, if it does."""
-        match step.entry:
-            case Sent() if step.envelope is not None:
-                return self._sent(step, step.envelope)
-            case Delivered(sender=sender, recipient=recipient):
-                if recipient == AGGREGATOR and sender in self.parties:
-                    self.heard.add(PartyId(sender))
-            case Departed(party=party, reason=reason):
-                if party in self.parties:
-                    self.ended.add(PartyId(party))
-                    rule = reason.startswith(_BROKE_A_RULE)
-                    word = "broke a rule" if rule else _WORDS.get(reason, "lost")
-                    self.departed[PartyId(party)] = word
-        return None
-
-    @property
-    def gone(self) -> Counter[str]:
-        """How many parties are gone for good, by one of a few words."""
-        return Counter(
-            word if word == "broke a rule" or party not in self.done else "ended"
-            for party, word in self.departed.items()
-        )
-
-    def _sent(self, step: Step, envelope: Envelope) -> Ended | None:
-        self.messages += 1
-        if envelope.sender in self.parties:
-            if envelope.kind == Declined.kind():
-                self.declined.add(envelope.sender)
-            elif envelope.kind == Head.kind():
-                self.done.add(envelope.sender)
-                self.ended.add(envelope.sender)
+        envelope = step.envelope
+        if not isinstance(step.entry, Sent) or envelope is None:
+            return None
         if (envelope.sender, envelope.kind, envelope.recipient) != _CLOSING:
             return None
         ended = Ended(malformed=step.malformed)
@@ -130,8 +82,68 @@ class Tally:
                 )
             except ValueError as error:
                 ended = Ended(malformed=str(error))
-        self.round += 1
+        self.number += 1
         return ended
+
+
+class Tally:
+    """Counts of a survey that goes on, or of its transcript up to some entry.
+
+    Args:
+        roster: of the survey.
+
+    Attributes:
+        parties: all of them.
+        rounds: counts the rounds.
+        messages: how many were accepted.
+        declined: parties that have declined.
+        done: parties that have said their last word.
+        departed: a word for each party that is gone for good.
+        ended: how many parties are done, or gone for good.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self.parties = frozenset(roster.parties)
+        self.rounds = RoundCounter(roster)
+        self.messages = 0
+        self.declined: set[PartyId] = set()
+        self.done: set[PartyId] = set()
+        self.departed: dict[PartyId, str] = {}
+        self.ended = 0
+        # Of messages, closings alone are read.
+        self._walk = Walk(Codec((), members=len(roster)), bodies=False)
+
+    def take(self, entry: Entry) -> Ended | None:
+        """Take an entry as it is recorded; as ``add``."""
+        return self.add(self._walk.step(entry))
+
+    def add(self, step: Step) -> Ended | None:
+        """Take a step; return how it ends a round, if it does."""
+        entry, envelope = step.entry, step.envelope
+        if isinstance(entry, Sent) and envelope is not None:
+            self.messages += 1
+            if envelope.sender in self.parties and envelope.kind == Declined.kind():
+                self.declined.add(envelope.sender)
+            if envelope.sender in self.parties and envelope.kind == Head.kind():
+                self.ended += self._goes_on(envelope.sender)
+                self.done.add(envelope.sender)
+        elif isinstance(entry, Departed) and entry.party in self.parties:
+            self.ended += self._goes_on(entry.party)
+            rule = entry.reason.startswith("refused: ")
+            word = _BROKE_A_RULE if rule else _WORDS.get(entry.reason, "lost")
+            self.departed[entry.party] = word
+        return self.rounds.add(step)
+
+    @property
+    def gone(self) -> Counter[str]:
+        """How many parties are gone for good, by one of a few words."""
+        return Counter(
+            "ended" if party in self.done and word != _BROKE_A_RULE else word
+            for party, word in self.departed.items()
+        )
+
+    def _goes_on(self, party: PartyId) -> bool:
+        return party not in self.done and party not in self.departed
 
 
 def wait_name(kind: str, number: int) -> str:
