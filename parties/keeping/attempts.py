@@ -46,7 +46,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a party has said in an attempt, or was about to say when it died.
+    """Epsilon of a party's answer in an attempt, noted before the answer leaves.
 
     Args:
         attempt: its number.
@@ -197,12 +197,12 @@ def unfinished(folder: Path, attempt: int) -> UsageError:
 
 
 class Answers:
-    """What a party has answered at one survey: in each attempt, how much of what was allowed.
+    """Answers of a party to one survey: the epsilon allowed and spent in each attempt.
 
-    The party's folder keeps it, so that the same is said again in an attempt, and no earlier
-    attempt is answered. It knows nobody and no other survey; what each respondent has spent over
-    all surveys is in a purse (``purse.Purse``). Neither follows from the other: what one of them
-    has forgotten, because it was lost, replaced or restored from a copy, the other one has.
+    The party's folder keeps them, so that the same is said again in an attempt, and no earlier
+    attempt is answered. They name no respondent and no other survey. A purse (``purse.Purse``) has
+    what each respondent has spent over all surveys. Each has what the other one has forgotten,
+    because it was lost, replaced or restored from a copy.
 
     Args:
         lines: of its file.

@@ -158,10 +158,10 @@ class Payers:
 
 
 class Purse:
-    """What people have spent over all surveys, as it stands in a folder at one moment.
+    """Payments of people in all surveys, as a folder has them at one moment.
 
-    Nobody is in it by name or id, only by a mark, a hash keyed with the purse's secret. What a
-    party said in which attempt is in its own folder (``attempts.Answers``).
+    Nobody is in it by name or id, only by a mark, a hash keyed with the purse's secret. A party's
+    own folder has its answers, attempt by attempt (``attempts.Answers``).
 
     Args:
         folder: of the purse.

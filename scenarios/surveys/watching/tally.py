@@ -1,4 +1,4 @@
-"""How far a survey is, in counts: by entries as they are recorded, or as a transcript has them."""
+"""Counts that say how far a survey is, from entries that are recorded or that a transcript has."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BROKE_A_RULE = "broke a rule"
 
 
 class Ended(NamedTuple):
-    """How the aggregator ended a round.
+    """End of a round, by a closing of the aggregator.
 
     Args:
-        kind, round: what it had awaited; empty of a malformed closing.
-        awaited: from whom.
-        counted: whom of them it counted.
+        kind, round: the messages that were awaited; empty of a malformed closing.
+        awaited: their senders.
+        counted: the senders that were counted.
         malformed: why the closing is malformed; empty if it is not.
     """
 
@@ -47,7 +47,7 @@ class Ended(NamedTuple):
 
 
 class RoundCounter:
-    """Counts rounds: one ends when the aggregator closes a wait, in the record.
+    """Count rounds: one ends when the aggregator closes a wait, in the record.
 
     Args:
         roster: of the survey.
@@ -93,13 +93,13 @@ class Tally:
         roster: of the survey.
 
     Attributes:
-        parties: all of them.
-        rounds: counts the rounds.
-        messages: how many were accepted.
-        declined: parties that have declined.
-        done: parties that have said their last word.
-        departed: a word for each party that is gone for good.
-        ended: how many parties are done, or gone for good.
+        parties: all parties.
+        rounds: the counter of rounds.
+        messages: the number of accepted messages.
+        declined: the parties that have declined.
+        done: the parties whose head was accepted.
+        departed: of each party that is gone for good, the reason in one of a few words.
+        ended: the number of parties that are done or gone for good.
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -136,7 +136,7 @@ class Tally:
 
     @property
     def gone(self) -> Counter[str]:
-        """How many parties are gone for good, by one of a few words."""
+        """Number of parties that are gone for good, by reason."""
         return Counter(
             "ended" if party in self.done and word != _BROKE_A_RULE else word
             for party, word in self.departed.items()
