@@ -13,7 +13,7 @@ import msgspec
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
 from parties.keeping.purse import Release
-from parties.keeping.remembered import noted_in
+from parties.keeping.remembered import noted_in, session_file
 from parties.keeping.session_keys import (
     known_session_key,
     mark_of,
@@ -143,7 +143,7 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
     except UsageError:
         return lambda envelopes: None
-    kind, path = variant.contribution.kind(), _path(folder, REPORT, charter.session)
+    kind, path = variant.contribution.kind(), session_file(folder, REPORT, charter.session)
 
     def keep(envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
@@ -181,7 +181,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     mark, said = noted_in(folder, "said", there.session)
     if mark != drawn:
         raise UsageError(f"--repeat {folder}: other records have answered from there")
-    path = _path(folder, REPORT, there.session)
+    path = session_file(folder, REPORT, there.session)
     with naming(path):
         encoded = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(encoded).digest() not in said:
@@ -213,7 +213,7 @@ def note_given(folder: Path, session: bytes, given: Given) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_once(_path(folder, GIVEN, session), msgspec.json.encode(given))
+    write_once(session_file(folder, GIVEN, session), msgspec.json.encode(given))
 
 
 def noted_given(folder: Path, session: bytes) -> Given | None:
@@ -223,17 +223,13 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         UsageError: the file is malformed.
         OSError: it cannot be read.
     """
-    path = _path(folder, GIVEN, session)
+    path = session_file(folder, GIVEN, session)
     if not path.is_file():
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=Given)
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _path(folder: Path, what: str, session: bytes) -> Path:
-    return folder / f"{what}-{session.hex()}"
 
 
 def _masked(key: bytes, own: bytes, session: bytes) -> bytes:

@@ -20,10 +20,10 @@ from parties.keeping.receipts import Kept, keep_receipt, receipt_in
 from parties.keeping.remembered import (
     Memory,
     SameAgain,
-    memory_in,
     noted_in,
     noting,
     remembering,
+    session_file,
 )
 from parties.keeping.repeating import (
     Given,
@@ -371,7 +371,7 @@ class Sitting:
         mark = mark_of(key, charter.session)
         given = _given(self.member, charter, self.repeat)
         heard, said = (
-            self.kept.enter_context(remembering(memory_in(folder, what, charter.session), mark))
+            self.kept.enter_context(remembering(session_file(folder, what, charter.session), mark))
             for what in ("heard", "said")
         )
         release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
@@ -401,7 +401,7 @@ class Sitting:
             crowd=self.crowd,
             instead=None if given is None else given.role(charter),
         )
-        note = noting(memory_in(folder, "notices", charter.session))
+        note = noting(session_file(folder, "notices", charter.session))
         keep = keeping(folder, charter)
         self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
 
