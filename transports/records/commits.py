@@ -5,30 +5,16 @@ While one sync runs in a thread, others gather for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import trio
 
 from protocol.messages import PartyId
 from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.recorder import Recorder
 
 EVERY = 0.3
 """The most seconds that something recorded waits to be written, when nobody waits for it."""
-
-
-class Recorded(Protocol):
-    """What commits need of a transcript's recorder."""
-
-    @property
-    def size(self) -> int:
-        """How many entries have been recorded, the header included."""
-
-    def flush(self) -> None:
-        """Write what is waiting."""
-
-    def acknowledge(self) -> Mapping[PartyId, Acknowledgement]:
-        """Acknowledge the heads that have come since the last time, under one checkpoint."""
 
 
 class Commits:
@@ -44,7 +30,7 @@ class Commits:
         since: when the write that is under way began; None between writes.
     """
 
-    def __init__(self, recorder: Recorded, sync: Callable[[], object]) -> None:
+    def __init__(self, recorder: Recorder, sync: Callable[[], object]) -> None:
         self.durable = 0
         self.acknowledged: dict[PartyId, Acknowledgement] = {}
         self.since: float | None = None
