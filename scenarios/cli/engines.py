@@ -6,8 +6,7 @@ Those that hold real surveys have no engine.
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import click
 
 from parties.keeping.writing import make_folder, not_regular, write_whole
+from scenarios.cli.values import gathers
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.engine import ENGINES, Engine, EngineName
@@ -51,34 +51,30 @@ class EngineChoice:
         return open_engine(self.name, jobs=self.jobs, address=self.address)
 
 
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--jobs`` and ``--address``; the command gets ``engine``, what was chosen."""
-
-    @click.option(
+engine_options = gathers(
+    "engine",
+    EngineChoice,
+    click.option(
         "--engine",
+        "name",
         type=click.Choice(ENGINES),
         default="here",
         show_default=True,
         help="What carries out the work: this process, processes of this machine, or Ray, if "
         "it is installed. The result is the same.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--jobs",
         type=click.IntRange(min=1),
         help="How many tasks run at a time.  [default: one for each processor]",
-    )
-    @click.option(
+    ),
+    click.option(
         "--address",
         metavar="ADDRESS",
         help="The address of a running Ray cluster.  [default: Ray is started on this machine]",
-    )
-    @functools.wraps(command)
-    def chosen(
-        *args: Any, engine: EngineName, jobs: int | None, address: str | None, **kwargs: Any
-    ) -> Any:
-        return command(*args, engine=EngineChoice(engine, jobs, address), **kwargs)
-
-    return chosen
+    ),
+)
+"""``--engine``, ``--jobs`` and ``--address``; the command gets ``engine``, what was chosen."""
 
 
 @contextlib.contextmanager

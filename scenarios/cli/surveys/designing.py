@@ -36,8 +36,8 @@ from scenarios.statement.designs import Values, row_values, state_designs, state
 from scenarios.surveys.survey_plan import Questions, read_questions
 from scenarios.wording.formatting import count
 
-_OF_RANKING = ("own", "delta", "runs", "every", "plot")
-"""The names of options that are of the ranking alone."""
+_OF_RANKING = ("--variant", "--delta", "--runs", "--all", "--plot")
+"""The options that are of the ranking alone."""
 
 
 @click.command()
@@ -181,7 +181,7 @@ def design(
 def _check_options(error: float | None) -> None:
     """Refuse options that would have no effect."""
     if error is None:
-        if is_given("level"):
+        if is_given("--level"):
             raise UsageError("--level: expected --error too, which it is the probability of")
         return
     refuse(_OF_RANKING, ": expected no --error with it")

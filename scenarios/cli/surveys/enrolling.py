@@ -11,13 +11,9 @@ import click
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
-from scenarios.cli.options import (
-    F,
-    out_option,
-    own_variant_option,
-    print_facts,
-)
+from scenarios.cli.options import out_option, own_variant_option, print_facts
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
+from scenarios.cli.values import F
 from scenarios.errors import printable
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES

@@ -11,7 +11,7 @@ from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.running.scenario import Finished
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.judging import judge
+from scenarios.statement.audits.judging import Asked, judge
 from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.found import found
 from scenarios.statement.runs import state_run
@@ -36,10 +36,8 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
     judged, rounds = judge(
         outcome.transcript,
         type(outcome.variant),
+        Asked(digest=outcome.digest, intervals=intervals, rounds=True),
         file="not kept" if path is None else path.name,
-        digest=outcome.digest,
-        intervals=intervals,
-        with_rounds=True,
     )
     audit = statement(judged)
     estimates, *others, run = state_run(name, finished, intervals).sections
