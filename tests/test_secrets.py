@@ -93,6 +93,7 @@ PUBLIC = {
     "_Planned": "a survey's plan",
     "_Tail": "a law",
     "Answered": "how an answer went, and what it cost",
+    "Answering": "names of files, and what is demanded",
     "Kept": "files of a receipt, and its word",
     "Opened": "a hash",
     "Payment": "hashes and an epsilon",
