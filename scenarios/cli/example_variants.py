@@ -82,7 +82,6 @@ class ExampleOptions:
     settings: Mapping[str, str] = shared(set_option(complete_variant_setting))
     survey_file: Path | None = option(
         "--survey",
-        "survey_file",
         type=READ_FILE,
         help="A TOML file with the title and attributes to ask about, instead of an example.",
     )

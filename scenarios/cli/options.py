@@ -211,7 +211,6 @@ class PublishedCheckpoint:
     )
     witness_keys: tuple[str, ...] = option(
         "--witness-key",
-        "witness_keys",
         multiple=True,
         metavar="NAME+ID+KEY",
         help="The verifier key of a witness that must have cosigned --checkpoint; repeat for each.",

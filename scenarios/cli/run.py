@@ -80,7 +80,6 @@ class RunOptions:
     beside: Beside = shared(beside_options)
     watched: bool = option(
         "--watch",
-        "watched",
         is_flag=True,
         help="Show how the survey goes: who has answered and who is gone, the epsilon spent, and "
         "the estimates with their intervals, which shrink. Where there is no terminal, one line "

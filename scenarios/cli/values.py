@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def option(*flags: str, **settings: Any) -> Any:
-    """A field of a dataclass that an option gives, declared as by ``click.option``."""
-    return shared(click.option(*flags, **settings))
+    """A field that an option gives, declared as by ``click.option``, under the field's name."""
+    return field(metadata={"by": lambda name: click.option(*flags, name, **settings)})
 
 
 def shared(by: Callable[[F], F]) -> Any:
@@ -25,7 +25,7 @@ def shared(by: Callable[[F], F]) -> Any:
     Args:
         by: the decorator, by which a command gets something of the field's name.
     """
-    return field(metadata={"by": by})
+    return field(metadata={"by": lambda name: by})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, shared))
@@ -41,7 +41,7 @@ def takes(cls: type, name: str = "options") -> Callable[[F], F]:
         cls: the class.
         name: of the value, as the command gets it.
     """
-    return gathers(name, cls, *(each.metadata["by"] for each in fields(cls)))
+    return gathers(name, cls, *(each.metadata["by"](each.name) for each in fields(cls)))
 
 
 def gathers(name: str, make: Callable[..., Any], *options: Callable[[F], F]) -> Callable[[F], F]:

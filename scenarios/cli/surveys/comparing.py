@@ -56,7 +56,6 @@ class CompareOptions:
     )
     names: tuple[str, ...] = option(
         "--variant",
-        "names",
         multiple=True,
         required=True,
         type=TEXT_WITH_FILE,
@@ -68,7 +67,6 @@ class CompareOptions:
     )
     epsilons: tuple[float, ...] = option(
         "--epsilon",
-        "epsilons",
         type=Epsilons(),
         required=True,
         help="What a respondent's reports may cost at most, in nats.",

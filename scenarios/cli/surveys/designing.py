@@ -42,11 +42,10 @@ class DesignOptions:
 
     plan: Path = shared(click.argument("plan", type=READ_FILE))
     n: int | None = option(
-        "--n", "n", type=Count(MAX_PEOPLE), help="How many respondents there will be."
+        "--n", type=Count(MAX_PEOPLE), help="How many respondents there will be."
     )
     epsilons: tuple[float, ...] | None = option(
         "--epsilon",
-        "epsilons",
         type=Epsilons(),
         help="What a respondent's reports may cost at most, in nats; several with commas.",
     )
@@ -105,7 +104,6 @@ class DesignOptions:
     )
     own: str | None = option(
         "--variant",
-        "own",
         type=TEXT_WITH_FILE,
         metavar="PATH.py:Class",
         help="A variant of your own, ranked with the others; its parameters are those of the plan, "
@@ -118,7 +116,7 @@ class DesignOptions:
         show_default=True,
         help="How many runs are simulated of a variant whose error has no formula.",
     )
-    every: bool = option("--all", "every", is_flag=True, help="Show every way to set up a variant.")
+    every: bool = option("--all", is_flag=True, help="Show every way to set up a variant.")
     out: Path | None = option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
     plot: Path | None = option(
         "--plot", type=WRITTEN_FILE, help="A .png, .svg or .pdf of errors over epsilon."

@@ -68,7 +68,6 @@ class EstimateOptions:
     transcript: Path = shared(transcript_argument)
     asked: tuple[str, ...] = option(
         "--table",
-        "asked",
         multiple=True,
         metavar="A,B",
         help="The joint table of these attributes; repeat it for several tables.  [default: every "
@@ -76,7 +75,6 @@ class EstimateOptions:
     )
     wanted: tuple[str, ...] = option(
         "--where",
-        "wanted",
         multiple=True,
         metavar="NAME=CATEGORY",
         help="How many respondents have this answer, instead of a table; repeat it for several "
@@ -84,7 +82,6 @@ class EstimateOptions:
     )
     tested: tuple[str, ...] = option(
         "--independent",
-        "tested",
         multiple=True,
         metavar="A,B",
         help="Test whether these two attributes are independent in a population of which the "

@@ -78,7 +78,6 @@ class AuditOptions:
     )
     members: tuple[Path, ...] = option(
         "--member",
-        "members",
         multiple=True,
         type=READ_FOLDER,
         help="The folder of a member, as 'sottovoce keys' made it, to replay the member with its "

@@ -17,14 +17,12 @@ class Conspirators:
 
     names: Sequence[str] = option(
         "--coalition",
-        "names",
         multiple=True,
         metavar="A,B,C",
         help="The members who conspire: say what they know together.",
     )
     taps: Sequence[str] = option(
         "--tap",
-        "taps",
         multiple=True,
         metavar="X-Y",
         help="A wire that the coalition taps, between two members (X:Y if names have hyphens); "
@@ -32,7 +30,6 @@ class Conspirators:
     )
     keys: Sequence[str] = option(
         "--key",
-        "keys",
         multiple=True,
         metavar="MEMBER",
         help="Also give the coalition this member's keys: it can open boxes to or from the member "
