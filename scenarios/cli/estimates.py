@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from protocol.errors import UsageError
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.inference.laws import LEVEL, About
-from protocol.estimators.inference.words import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import is_given

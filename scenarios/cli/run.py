@@ -16,7 +16,7 @@ import msgspec
 from parties.keeping.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from parties.keeping.writing import make_folder
 from protocol.errors import UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
 from scenarios.cli.estimates import beside_options, calibration_options, interval_options
 from scenarios.cli.options import (

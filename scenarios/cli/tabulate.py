@@ -14,7 +14,7 @@ from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT
 from parties.keeping.records import write_result
 from parties.keeping.writing import make_folder
 from protocol.errors import CannotTabulateError, UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options

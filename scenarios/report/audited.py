@@ -12,7 +12,7 @@ from typing import Any, Literal
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from protocol.estimators.conclusions import Conclusion
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from protocol.audit.claims import check_claims
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD

@@ -17,7 +17,7 @@ from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown

@@ -15,7 +15,7 @@ from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.conclusions import Conclusion, conclusions
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.joint import Block
 from protocol.messages import PartyId
 from protocol.randomizers import split_codes

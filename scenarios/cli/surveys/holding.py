@@ -12,7 +12,7 @@ from parties.keeping.members import Member
 from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from parties.keeping.writing import write_whole
 from protocol.errors import ProtocolError, UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter

@@ -10,7 +10,7 @@ import click
 from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.audit import Audit
 from protocol.errors import UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.page.association import association
 from scenarios.report.page.page import facts_of, kind_of, statement_page
 from scenarios.report.page.rounds import traffic

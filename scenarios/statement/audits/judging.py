@@ -14,7 +14,7 @@ from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError, UsageError
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.variants import BUILT_IN
 from scenarios import simulate
 from scenarios.cli.surveys.holding import PublishOptions
