@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.page.association import association
-from scenarios.report.page.page import facts_of, kind_of, statement_page
+from scenarios.report.page.page import statement_page
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.running.scenario import Finished
-from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.audit import facts, statement
 from scenarios.statement.audits.judging import Asked, judge
 from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.found import found
@@ -58,7 +58,6 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         terms(judged.header, outcome.variant.survey),
         by_key["integrity"],
     )
-    kind = kind_of(judged.audit)
     called = {"A trial": "Plan", "A simulation": "Scenario"}
     there = {section.key for section in sections}
     return statement_page(
@@ -66,7 +65,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             audit,
             title=outcome.variant.survey.title,
             found=found(finished.reported, estimates),
-            facts=facts_of(judged, rounds),
+            facts=facts(judged, rounds),
             checks=tuple(
                 check
                 for check in audit.checks
@@ -74,14 +73,14 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             ),
             sections=sections,
         ),
-        kind=kind,
+        kind=judged.kind,
         template="run.html",
         extras={said.key: flows, **({} if together is None else {"association": together[1]})},
         name=cut(name),
         run=run,
         source=(
             ("Variant", cut(outcome.variant.name)),
-            *(((called[kind], cut(name)),) if kind in called else ()),
+            *(((called[judged.kind], cut(name)),) if judged.kind in called else ()),
             ("File", cut(judged.file, 120)),
         ),
     )
