@@ -18,6 +18,7 @@ from scenarios.cli.options import (
     print_statement,
 )
 from scenarios.errors import install_command
+from scenarios.wording.formatting import rest
 
 _MOST_MECHANISMS = 1000
 _LISTED = 20
@@ -88,8 +89,8 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
         f"epsilon {keep.epsilon:.6g}, keeping the answer with probability {keep.keep:.6g}"
         for keep, count in list(counted.items())[:_LISTED]
     ]
-    if len(counted) > _LISTED:
-        composed.append(f"and {len(counted) - _LISTED:,} more mechanisms")
+    if more := rest(len(counted), _LISTED, "mechanisms"):
+        composed.append(more)
     figures = {"pure": pure, "exact": exact, "pld": second}
     print_statement(state_figures(composed, figures, values), as_json=as_json)
 

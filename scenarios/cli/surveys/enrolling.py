@@ -29,7 +29,7 @@ from scenarios.surveys.enrolment.organising import (
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by
-from scenarios.surveys.preflight import Fact, what_is_asked
+from scenarios.surveys.preflight import Known, what_is_asked
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -144,9 +144,9 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
         facts = [*what_is_asked(joined.variant, agreed.analysis)]
     print_facts(
         [
-            Fact("member", f"{joined.invitation.party}, once admitted."),
+            Known("member", f"{joined.invitation.party}, once admitted."),
             *facts,
-            Fact("organiser", f"has the key {joined.invitation.organiser.hex()}."),
+            Known("organiser", f"has the key {joined.invitation.organiser.hex()}."),
         ]
     )
     click.echo(f"hand {joined.request} to the organiser; the rest of {out} is for you alone")
