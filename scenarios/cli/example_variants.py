@@ -20,7 +20,7 @@ from protocol.variants.numeric.numeric_mean import NumericMean
 from scenarios.cli.completion import complete_variant_setting
 from scenarios.cli.options import set_option
 from scenarios.cli.paths import READ_FILE
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.values import frozen_options, option, shared
 from scenarios.files.toml import read_toml
 from scenarios.running.making import is_enough, make_variant, shorthands
 from scenarios.surveys.survey_plan import Asked
@@ -92,10 +92,6 @@ class ExampleOptions:
         """A variant with parameters, and a few respondents; raises what ``example`` does."""
         survey = None if self.survey_file is None else read_survey(self.survey_file)
         return example(cls, self.settings, survey, respondents=respondents)
-
-
-example_options = takes(ExampleOptions, "asked")
-"""``--set`` and ``--survey`` of a variant; the command gets ``asked``."""
 
 
 def read_survey(path: Path | str) -> Survey:

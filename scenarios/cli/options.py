@@ -21,7 +21,7 @@ from scenarios.cli.paths import (
     TEXT_WITH_FILE,
     WrittenFolder,
 )
-from scenarios.cli.values import F, frozen_options, option, shared, takes
+from scenarios.cli.values import F, frozen_options, option, shared
 from scenarios.errors import printable, say
 from scenarios.files.budget import (
     BYTES_PER_BYTE,
@@ -241,10 +241,6 @@ class PublishedCheckpoint:
             return read_note(note), cosigned(note, keys, needed=self.witnesses)
         except ValueError as error:
             raise UsageError(f"--witness-key: {error}") from error
-
-
-published_options = takes(PublishedCheckpoint, "published")
-"""``--checkpoint``, ``--witness-key`` and ``--witnesses``; the command gets ``published``."""
 
 
 def clear(out: Path, *, force: bool) -> None:

@@ -17,7 +17,7 @@ from parties.keeping.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRI
 from parties.keeping.writing import make_folder
 from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
-from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import beside_options, calibration_options, interval_options
 from scenarios.cli.options import (
     clear,
@@ -28,8 +28,8 @@ from scenarios.cli.options import (
     print_statement,
 )
 from scenarios.cli.paths import WRITTEN_FILE, WrittenFolder
-from scenarios.cli.scenario import ScenarioOptions, scenario_options
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.scenario import ScenarioOptions
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.pieces import PIECES
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
@@ -49,7 +49,7 @@ from scenarios.surveys.watching.run_line import following
 class RunOptions:
     """The options of ``sottovoce run``."""
 
-    asked: ScenarioOptions = shared(scenario_options)
+    asked: ScenarioOptions = part(ScenarioOptions)
     transport: TransportName | None = option(
         "--transport",
         type=click.Choice(TRANSPORTS),
@@ -98,7 +98,7 @@ class RunOptions:
     )
     calibration: Calibration = shared(calibration_options)
     intervals: Intervals = shared(interval_options())
-    engine: EngineChoice = shared(engine_options)
+    engine: EngineChoice = part(EngineChoice)
 
     @property
     def carrier(self) -> TransportName:

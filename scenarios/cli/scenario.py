@@ -11,7 +11,7 @@ import click
 from scenarios.cli.completion import complete_scenario, complete_scenario_setting
 from scenarios.cli.options import SEEDS, set_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.values import frozen_options, option, shared
 from scenarios.files.toml import read_toml
 from scenarios.running.scenario import Scenario
 from scenarios.surveys.trial import scenario_or_trial
@@ -65,7 +65,3 @@ class ScenarioOptions:
         """
         held = {} if self.config is None else read_toml(self.config, dict[str, Any])
         return held | dict(self.settings)
-
-
-scenario_options = takes(ScenarioOptions, "asked")
-"""What is run; the command gets ``asked``."""

@@ -16,7 +16,7 @@ from parties.keeping.writing import make_folder
 from protocol.errors import CannotTabulateError, UsageError
 from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
-from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
 from scenarios.cli.options import (
@@ -27,8 +27,8 @@ from scenarios.cli.options import (
     print_statement,
 )
 from scenarios.cli.paths import WrittenFolder
-from scenarios.cli.scenario import ScenarioOptions, scenario_options
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.scenario import ScenarioOptions
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
@@ -58,8 +58,8 @@ class TabulateOptions:
         show_default=True,
         help="Of how many people one task is. The digest depends on it.",
     )
-    engine: EngineChoice = shared(engine_options)
-    asked: ScenarioOptions = shared(scenario_options)
+    engine: EngineChoice = part(EngineChoice)
+    asked: ScenarioOptions = part(ScenarioOptions)
     out: Path | None = option(
         "--out",
         type=WrittenFolder(*RECORD_FILES, COHORTS),

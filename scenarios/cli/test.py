@@ -10,8 +10,8 @@ import click
 
 from protocol.errors import UsageError
 from scenarios.cli.completion import complete_variant
-from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
-from scenarios.cli.example_variants import ExampleOptions, example_options
+from scenarios.cli.engines import EngineChoice, sweeping, write_found
+from scenarios.cli.example_variants import ExampleOptions
 from scenarios.cli.options import (
     json_option,
     json_text,
@@ -19,6 +19,7 @@ from scenarios.cli.options import (
     seed_option,
 )
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.values import takes
 from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_variant
 
@@ -51,14 +52,14 @@ RESPONDENTS = 10
     metavar="KIND",
     help="A kind of message that is sent only because of a fault; repeat for each.",
 )
-@example_options
+@takes(ExampleOptions, "asked")
 @seed_option
 @click.option(
     "--out",
     type=WrittenFolder(TEST, PIECES),
     help=f"The folder for {TEST}. If the test is ended midway, the same command does the rest.",
 )
-@engine_options
+@takes(EngineChoice, "engine")
 @json_option
 def test(
     variant: str,

@@ -28,9 +28,16 @@ def shared(by: Callable[[F], F]) -> Any:
     return field(metadata={"by": lambda name: by})
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, shared))
+def part(cls: type) -> Any:
+    """A field that is such a value itself, made of the options of its own fields."""
+    return field(metadata={"by": lambda name: takes(cls, name)})
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(option, shared, part)
+)
 def frozen_options(cls: type[T]) -> type[T]:
-    """Make a class a frozen, slotted value, of which ``option`` and ``shared`` make the fields."""
+    """Make a class a frozen, slotted value, with fields by ``option``, ``shared``, ``part``."""
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 

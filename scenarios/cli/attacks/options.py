@@ -9,12 +9,12 @@ import click
 
 from protocol.messages import AGGREGATOR
 from scenarios.cli.completion import complete_variant
-from scenarios.cli.engines import EngineChoice, engine_options
-from scenarios.cli.example_variants import ExampleOptions, example_options
+from scenarios.cli.engines import EngineChoice
+from scenarios.cli.example_variants import ExampleOptions
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import json_option, refuse, seed_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
-from scenarios.cli.values import frozen_options, option, shared
+from scenarios.cli.values import frozen_options, option, part, shared
 from scenarios.files.pieces import PIECES
 
 ATTACK = "attack.json"
@@ -85,7 +85,7 @@ class AttackOptions:
         metavar="MEMBER",
         help="The member whose view is attacked.",
     )
-    asked: ExampleOptions = shared(example_options)
+    asked: ExampleOptions = part(ExampleOptions)
     delta: float = option(
         "--delta",
         type=Amount(min=0, max=1, max_open=True),
@@ -118,7 +118,7 @@ class AttackOptions:
         help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the "
         "rest.",
     )
-    engine: EngineChoice = shared(engine_options)
+    engine: EngineChoice = part(EngineChoice)
     as_json: bool = shared(json_option)
 
     def check(self) -> None:

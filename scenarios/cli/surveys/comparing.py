@@ -15,11 +15,11 @@ from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant, parameters_of
 from scenarios.cli.completion import complete_variants
-from scenarios.cli.engines import EngineChoice, engine_options, sweeping
+from scenarios.cli.engines import EngineChoice, sweeping
 from scenarios.cli.numbers import Amount, Epsilons
 from scenarios.cli.options import SEEDS, json_option, json_text, print_statement, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.carrying import own_files
@@ -115,7 +115,7 @@ class CompareOptions:
         type=WRITTEN_FILE,
         help="A .png, .svg or .pdf file to draw the errors over epsilon into; needs matplotlib.",
     )
-    engine: EngineChoice = shared(engine_options)
+    engine: EngineChoice = part(EngineChoice)
     as_json: bool = shared(json_option)
 
     def dealt(self, records: int) -> int:

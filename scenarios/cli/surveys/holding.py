@@ -40,7 +40,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
 from scenarios.cli.surveys.answering import folder_argument, member_in
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.errors import COMPLAINT, printable, say
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
@@ -110,10 +110,6 @@ class PublishOptions:
         return replace(self, project="none").state(outcome)
 
 
-publish_options = takes(PublishOptions, "published")
-"""The options of ``PublishOptions``; the command gets ``published``."""
-
-
 @frozen_options
 class AggregateOptions:
     """The folder and the options of ``sottovoce aggregate``."""
@@ -170,7 +166,7 @@ class AggregateOptions:
         help="Go on with the attempt that was interrupted, in the same record: what parties have "
         "said counts, and they come back by themselves. If none was, the survey begins.",
     )
-    published: PublishOptions = shared(publish_options)
+    published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
 
     def asked_witnesses(self) -> tuple[list[WitnessAt], int]:
@@ -335,7 +331,7 @@ class RehearseOptions:
         "it has something of a party on record, and go on with --resume. Exit 1 if nobody was "
         "killed.",
     )
-    published: PublishOptions = shared(publish_options)
+    published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
 
 

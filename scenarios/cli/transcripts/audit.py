@@ -25,14 +25,13 @@ from scenarios.cli.options import (
     json_option,
     print_json,
     print_statement,
-    published_options,
     transcript_argument,
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.conspirators import Conspirators, conspirator_options, stranger
+from scenarios.cli.transcripts.conspirators import Conspirators, stranger
 from scenarios.cli.transcripts.inspect import reader_of
-from scenarios.cli.values import frozen_options, option, shared, takes
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.errors import CANNOT_FINISH
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
@@ -62,7 +61,7 @@ class AuditOptions:
     trail: PartyId | None = option(
         "--trail", metavar="PARTY", help="Show the messages behind one party's figures."
     )
-    conspirators: Conspirators = shared(conspirator_options)
+    conspirators: Conspirators = part(Conspirators)
     worst: int | None = option(
         "--worst",
         type=click.IntRange(min=0),
@@ -118,7 +117,7 @@ class AuditOptions:
     calibration: Calibration = shared(calibration_options)
     intervals: Intervals = shared(interval_options())
     digest: bytes | None = shared(digest_option)
-    published: PublishedCheckpoint = shared(published_options)
+    published: PublishedCheckpoint = part(PublishedCheckpoint)
     as_json: bool = shared(json_option)
 
     def check(self) -> None:

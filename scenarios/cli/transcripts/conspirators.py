@@ -8,7 +8,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.errors import UsageError
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
-from scenarios.cli.values import frozen_options, option, takes
+from scenarios.cli.values import frozen_options, option
 
 
 @frozen_options
@@ -56,10 +56,6 @@ class Conspirators:
             tuple(dict.fromkeys(_wire(roster, tap) for tap in self.taps)),
             tuple(dict.fromkeys(map(PartyId, self.keys))),
         )
-
-
-conspirator_options = takes(Conspirators, "conspirators")
-"""``--coalition``, ``--tap`` and ``--key``; the command gets ``conspirators``."""
 
 
 def stranger(roster: Roster, name: str) -> str:

@@ -18,10 +18,10 @@ from scenarios.cli.options import (
     digest_option,
     json_option,
     print_statement,
-    published_options,
     transcript_argument,
 )
 from scenarios.cli.paths import NEW_FOLDER, WRITTEN_FILE
+from scenarios.cli.values import takes
 from scenarios.errors import CANNOT_FINISH
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.surveys.watching.reading import reading
@@ -30,7 +30,7 @@ from scenarios.surveys.watching.reading import reading
 @click.command()
 @transcript_argument
 @digest_option
-@published_options
+@takes(PublishedCheckpoint, "published")
 @click.option(
     "--evidence",
     type=WRITTEN_FILE,
