@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -113,12 +112,6 @@ class RunOptions:
     def live(self, scenario: Scenario[Any]) -> bool:
         """True if parties are live and messages are recorded."""
         return self.by_messages or not scenario.reproduces
-
-    def drawn_seed(self) -> int:
-        """The seed of the run; where it is withheld, a new one at each call."""
-        if self.asked.withheld:
-            return secrets.randbits(64)
-        return 1 if self.asked.seed is None else self.asked.seed
 
     def configure(self, scenario: Scenario[Any]) -> Any:
         """The parameters of the scenario.
@@ -232,7 +225,7 @@ def run(options: RunOptions) -> None:
     if cost is not None:
         click.echo(cost, err=True)
     options.check(found)
-    out, seed, written = options.out, options.drawn_seed(), []
+    out, seed, written = options.out, asked.drawn_seed(), []
     pieces = None if out is None else out / PIECES
     if out is not None:
         make_folder(out)

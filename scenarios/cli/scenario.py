@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ class ScenarioOptions:
     def withheld(self) -> bool:
         """True if the seed is drawn, and kept out of the record and the result."""
         return self.records is not None and self.seed is None
+
+    def drawn_seed(self) -> int:
+        """The seed; where it is withheld, a new one at each call."""
+        if self.withheld:
+            return secrets.randbits(64)
+        return 1 if self.seed is None else self.seed
 
     def load(self) -> Scenario[Any]:
         """The scenario, or the trial of the plan; raises what ``scenario_or_trial`` does."""

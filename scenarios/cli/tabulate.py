@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -79,10 +78,10 @@ class TabulateOptions:
 
     def known_seed(self) -> int:
         """The seed: what was interrupted goes on with the one that was drawn for it."""
-        if not self.asked.withheld:
-            return 1 if self.asked.seed is None else self.asked.seed
-        known = None if self.unfinished is None else seed_in(self.unfinished)
-        return secrets.randbits(64) if known is None else known
+        known = None
+        if self.asked.withheld and self.unfinished is not None:
+            known = seed_in(self.unfinished)
+        return self.asked.drawn_seed() if known is None else known
 
     def check(self, scenario: Scenario[Any], context: Context, surveyed: Surveyed) -> None:
         """Check the options against the scenario and each other, before anything runs.

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import number_text, text_of
 from protocol.surveys.survey import Attribute, listed
-from scenarios.data.own_tables.coding import Question, alike, named_bins, number_in
+from scenarios.data.own_tables.coding import number_in
 from scenarios.data.own_tables.counting import counted, sampled
 from scenarios.data.own_tables.opening import open_sheet
+from scenarios.data.own_tables.question import Question, alike, named_bins
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.wording.formatting import count, rest, some
 
