@@ -12,11 +12,7 @@ from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.errors import UsageError
 from protocol.randomizers import KeepUniform
 from scenarios.cli.numbers import Amount
-from scenarios.cli.options import (
-    delta_option,
-    json_option,
-    print_statement,
-)
+from scenarios.cli.options import delta_option, json_option, print_statement
 from scenarios.errors import install_command
 from scenarios.wording.formatting import rest
 

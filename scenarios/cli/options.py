@@ -15,12 +15,7 @@ from click.shell_completion import CompletionItem
 
 from protocol.errors import UsageError
 from scenarios.cli.numbers import Amount
-from scenarios.cli.paths import (
-    READ_FILE,
-    READ_PATH,
-    TEXT_WITH_FILE,
-    WrittenFolder,
-)
+from scenarios.cli.paths import READ_FILE, READ_PATH, TEXT_WITH_FILE, WrittenFolder
 from scenarios.cli.values import F, frozen_options, option, shared
 from scenarios.errors import printable, say
 from scenarios.files.budget import (

@@ -18,13 +18,7 @@ from protocol.estimators.projection import Projection
 from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
-from scenarios.cli.options import (
-    clear,
-    force_option,
-    json_option,
-    json_text,
-    print_statement,
-)
+from scenarios.cli.options import clear, force_option, json_option, json_text, print_statement
 from scenarios.cli.paths import WrittenFolder
 from scenarios.cli.scenario import ScenarioOptions
 from scenarios.cli.values import frozen_options, option, part, shared, takes

@@ -12,12 +12,7 @@ from protocol.errors import UsageError
 from scenarios.cli.completion import complete_variant
 from scenarios.cli.engines import EngineChoice, sweeping, write_found
 from scenarios.cli.example_variants import ExampleOptions
-from scenarios.cli.options import (
-    json_option,
-    json_text,
-    print_json,
-    seed_option,
-)
+from scenarios.cli.options import json_option, json_text, print_json, seed_option
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
 from scenarios.cli.values import takes
 from scenarios.files.pieces import PIECES

@@ -13,12 +13,7 @@ from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
-from scenarios.statement.estimates import (
-    announced,
-    announced_values,
-    estimated,
-    reported_values,
-)
+from scenarios.statement.estimates import announced, announced_values, estimated, reported_values
 from scenarios.statement.found import coverage
 from scenarios.statement.privacy_values import claims_values, privacy_values
 from scenarios.statement.privacy_verdict import PrivacyVerdict, has_exact_sums, on_privacy

@@ -17,14 +17,7 @@ from parties.keeping.attempts import Account, OpenAccount, nats_of, open_account
 from parties.keeping.members import Member, own_secret
 from parties.keeping.purse import Payers, Purse, Release, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
-from parties.keeping.remembered import (
-    Memory,
-    SameAgain,
-    memory_in,
-    noted_in,
-    noting,
-    remembering,
-)
+from parties.keeping.remembered import Memory, SameAgain, memory_in, noted_in, noting, remembering
 from parties.keeping.repeating import (
     Given,
     answer_given,
@@ -33,12 +26,7 @@ from parties.keeping.repeating import (
     note_given,
     noted_given,
 )
-from parties.keeping.session_keys import (
-    known_session_key,
-    mark_of,
-    role_stream,
-    session_key,
-)
+from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter

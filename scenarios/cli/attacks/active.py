@@ -15,11 +15,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.variants import BUILT_IN
 from scenarios.cli.attacks.options import ACTIVE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
-from scenarios.cli.options import (
-    json_text,
-    print_json,
-    print_statement,
-)
+from scenarios.cli.options import json_text, print_json, print_statement
 from scenarios.running.loading import find_variant
 
 if TYPE_CHECKING:

@@ -20,12 +20,7 @@ from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.enrolment.joining import accept as accepted_by
 from scenarios.surveys.enrolment.joining import join as joined_by
-from scenarios.surveys.enrolment.organising import (
-    ADMISSIONS,
-    INVITATIONS,
-    SEALED,
-    invite_again,
-)
+from scenarios.surveys.enrolment.organising import ADMISSIONS, INVITATIONS, SEALED, invite_again
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import click
 
-from parties.keeping.checkpoints import (
-    write_checkpoints,
-    write_evidence,
-)
+from parties.keeping.checkpoints import write_checkpoints, write_evidence
 from protocol.errors import UsageError
 from scenarios.cli.options import (
     PublishedCheckpoint,

@@ -10,13 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from protocol.estimators.dependence.glance import (
-    STRONG,
-    Glance,
-    Pair,
-    excess_of,
-    glance,
-)
+from protocol.estimators.dependence.glance import STRONG, Glance, Pair, excess_of, glance
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
 from protocol.estimators.inference.laws import Variance, critical, score_interval
