@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.keeping.writing import prepare_output, write_whole
-from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
@@ -175,7 +174,7 @@ def estimate(options: EstimateOptions) -> int:
         raise UsageError(f"{transcript}: {error}") from error
     about = {
         "variant": reader.header.variant,
-        "source": _source(audited),
+        "source": audited.source,
         "digest": digest.hex(),
         "respondents": found.n,
         "level": intervals.level,
@@ -196,12 +195,6 @@ def estimate(options: EstimateOptions) -> int:
     for path in filter(None, () if options.as_json else (out, options.synthetic)):
         click.echo(printable(f"written: {path}"))
     return 0
-
-
-def _source(audited: Audit) -> str:
-    if audited.trial:
-        return "trial"
-    return "simulation" if audited.simulated else "survey"
 
 
 def _asked(found: Estimate, options: EstimateOptions) -> Columns:

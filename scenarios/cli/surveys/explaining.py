@@ -172,7 +172,7 @@ def explain(
         sent=_sent(made, reports.blocks, cells),
         conclusions=concluded,
         together=together,
-        made="simulation" if audited.simulated else "trial" if audited.trial else "",
+        source=audited.source,
         tables=audited.estimate.marginals(),
         epsilon=audited.ledger.everybody[who].loss.record,
         proof=_proof(opened, cls, who),

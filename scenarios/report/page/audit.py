@@ -59,7 +59,7 @@ def audit_page(
     sections = (*wrong, *shown, *others, exchanged, agreed, integrity)
     return statement_page(
         replace(stated, title=survey.title, facts=facts(judged, rounds), sections=sections),
-        kind=judged.kind,
+        kind=f"A {judged.audit.source}",
         template="audit.html",
         extras=extras,
         script="replay.js" if extras.get("replay") else "",

@@ -58,7 +58,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         terms(judged.header, outcome.variant.survey),
         by_key["integrity"],
     )
-    called = {"A trial": "Plan", "A simulation": "Scenario"}
+    source, called = judged.audit.source, {"trial": "Plan", "simulation": "Scenario"}
     there = {section.key for section in sections}
     return statement_page(
         replace(
@@ -73,14 +73,14 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             ),
             sections=sections,
         ),
-        kind=judged.kind,
+        kind=f"A {source}",
         template="run.html",
         extras={said.key: flows, **({} if together is None else {"association": together[1]})},
         name=cut(name),
         run=run,
         source=(
             ("Variant", cut(outcome.variant.name)),
-            *(((called[judged.kind], cut(name)),) if judged.kind in called else ()),
+            *(((called[source], cut(name)),) if source in called else ()),
             ("File", cut(judged.file, 120)),
         ),
     )

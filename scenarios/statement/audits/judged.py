@@ -69,10 +69,3 @@ class Judged:
     def estimate(self) -> Estimate | None:
         """The one that is shown; None if nothing was published."""
         return self.calibrated or self.audit.estimate
-
-    @property
-    def kind(self) -> str:
-        """What the transcript is of, in two words."""
-        if self.audit.trial:
-            return "A trial"
-        return "A simulation" if self.audit.simulated else "A survey"
