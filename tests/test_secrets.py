@@ -95,6 +95,7 @@ PUBLIC = {
     "_Tail": "a law",
     "Answer": "epsilons",
     "Answered": "how an answer went, and what it cost",
+    "Answering": "names of files, and what is demanded",
     "Kept": "files of a receipt, and its word",
     "Opened": "a hash",
     "Payment": "hashes and an epsilon",

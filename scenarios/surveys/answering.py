@@ -33,12 +33,7 @@ from parties.keeping.repeating import (
     note_given,
     noted_given,
 )
-from parties.keeping.session_keys import (
-    known_session_key,
-    mark_of,
-    role_stream,
-    session_key,
-)
+from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
@@ -50,7 +45,7 @@ from protocol.wire.codec import encode_envelope
 from scenarios.errors import LATE, STOPPED, StoppedError
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.signals import heeding
-from scenarios.surveys.respondents import coding_for, read_respondents
+from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
 from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
@@ -112,21 +107,63 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.ending == DONE else 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """What a party answers with, what it may pay, and what it demands.
+
+    Args:
+        records: a CSV or Parquet file.
+        plan: of the survey, which says how the file is read; None for one whose cells are the
+            categories.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
+            default, all attempts at this one may cost what one can at most, and nothing more once
+            something was spent if that is unbounded.
+        ids: the column of the records that says who a respondent is, which is not handed over;
+            None for a file that pays as one.
+        purse: its folder; None for the user's (``usual_purse``).
+        withstand: the fewest colluders that a secure sum must withstand; None for any number.
+        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
+            None for any number.
+    """
+
+    records: Path
+    plan: Path | None = None
+    budget: float | None = None
+    ids: str | None = None
+    purse: Path | None = None
+    withstand: int | None = None
+    crowd: int | None = None
+
+    def people(self, member: Member) -> Respondents:
+        """The records to answer with, and who they are of.
+
+        Raises:
+            UsageError: as ``answer_survey``.
+        """
+        charter, variant = member.charter, member.charter.variant
+        if member.identity.name == AGGREGATOR:
+            raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
+        for option, demand in (("--withstand", self.withstand), ("--crowd", self.crowd)):
+            if demand is not None and not is_summed(variant, len(charter.roster) - 1):
+                raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
+        people = read_respondents(self.records, coding_for(variant.survey, self.plan), self.ids)
+        if len(people.records) > variant.max_records:
+            raise UsageError(
+                f"{self.records}: {len(people.records)} records, at most {variant.max_records} "
+                "allowed by the survey"
+            )
+        return people
+
+
 async def answer_survey(
     member: Member,
+    answering: Answering,
     *,
     host: str,
     port: int,
-    records: Path,
-    budget: float | None,
-    withstand: int | None = None,
-    crowd: int | None = None,
+    repeat: Member | None = None,
     waiting: float = PATIENCE,
     heeds_signals: bool = False,
-    purse: Path | None = None,
-    ids: str | None = None,
-    repeat: Member | None = None,
-    plan: Path | None = None,
 ) -> Answered:
     """Answer once with the records of a table.
 
@@ -146,24 +183,13 @@ async def answer_survey(
 
     Args:
         member: the party.
+        answering: with what it answers, and on which terms.
         host, port: where the aggregator listens.
-        records: a CSV or Parquet file.
-        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
-            default, all attempts at this one may cost what one can at most, and nothing more once
-            something was spent if that is unbounded.
-        withstand: the fewest colluders that a secure sum must withstand; None for any number.
-        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
-            None for any number.
+        repeat: from whose folder the report to give again was given, this member's or that of an
+            earlier survey; None to draw one.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
-        purse: its folder; None for the user's (``usual_purse``).
-        ids: the column of the records that says who a respondent is, which is not handed over;
-            None for a file that pays as one.
-        repeat: from whose folder the report to give again was given, this member's or that of an
-            earlier survey; None to draw one.
-        plan: of the survey, which says how the file is read; None for one whose cells are the
-            categories.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
@@ -174,15 +200,16 @@ async def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in a folder cannot be written; says which and why.
     """
-    held, who = _people(member, records, plan, ids, withstand=withstand, crowd=crowd)
+    people = answering.people(member)
+    held = people.records
     given: Given | None = None
     if repeat is not None:
         check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    purse = purse or usual_purse()
+    purse = answering.purse or usual_purse()
     with open_purse(purse) as before:
-        payers = before.payers(who).up_to(budget, member.charter.variant.most())
+        payers = before.payers(people.ids).up_to(answering.budget, member.charter.variant.most())
         if given is None:
             before.check(payers, member.charter.survey_id)
         else:
@@ -198,8 +225,8 @@ async def answer_survey(
                 purse=purse,
                 payers=payers,
                 repeat=given,
-                withstand=withstand or 0,
-                crowd=crowd or 0,
+                withstand=answering.withstand or 0,
+                crowd=answering.crowd or 0,
                 kept=kept,
             )
 
@@ -240,31 +267,6 @@ async def answer_survey(
             return sitting.settle(receipt, stopped, earlier)
     except ConnectionError as error:
         raise ConnectionError(f"{host}:{port}: {error}") from error
-
-
-def _people(
-    member: Member,
-    path: Path,
-    plan: Path | None,
-    ids: str | None,
-    *,
-    withstand: int | None,
-    crowd: int | None,
-) -> tuple[Records, Sequence[str] | None]:
-    """The records to answer with, and who they are of; raises what ``answer_survey`` does."""
-    variant = member.charter.variant
-    if member.identity.name == AGGREGATOR:
-        raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    for option, demand in (("--withstand", withstand), ("--crowd", crowd)):
-        if demand is not None and not is_summed(variant, len(member.charter.roster) - 1):
-            raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
-    people = read_respondents(path, coding_for(variant.survey, plan), ids)
-    if len(people.records) > variant.max_records:
-        raise UsageError(
-            f"{path}: {len(people.records)} records, at most {variant.max_records} allowed by the "
-            "survey"
-        )
-    return people.records, people.ids
 
 
 def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:

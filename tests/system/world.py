@@ -488,12 +488,14 @@ class World:
             else:
                 life.answered = await answering.answer_survey(
                     member,
+                    answering.Answering(
+                        records=host.folder / FILE,
+                        budget=self.setup.budget,
+                        purse=host.folder / PURSE,
+                    ),
                     host="127.0.0.1",
                     port=PORT,
-                    records=host.folder / FILE,
-                    budget=self.setup.budget,
                     waiting=WAITING,
-                    purse=host.folder / PURSE,
                 )
                 life.said = life.answered.ending
         except (UsageError, ProtocolError, StoppedError, OSError) as error:

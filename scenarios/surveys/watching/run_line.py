@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Entry

@@ -13,7 +13,7 @@ from protocol.audit.ledger import Charging
 from protocol.audit.walk import Fold, Step, Walk
 from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate, Keyed
-from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, figures_of
 from protocol.messages import (
     AGGREGATOR,
     RECORD,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocol.audit.audit import audit
-from protocol.estimators.inference.words import USUAL
+from protocol.estimators.inference.intervals import USUAL
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
