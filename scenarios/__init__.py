@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from protocol.errors import UsageError
-    from protocol.estimators.inference.words import Intervals
+    from protocol.estimators.inference.intervals import Intervals
     from scenarios.cli import script
     from scenarios.data import DatasetError
     from scenarios.data.adult import adult, adult_with_age
@@ -115,7 +115,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "protocol.estimators.inference.words": ("Intervals",),
+    "protocol.estimators.inference.intervals": ("Intervals",),
     "scenarios.cli": ("script",),
     "scenarios.data": ("DatasetError",),
     "scenarios.data.adult": ("adult", "adult_with_age"),

@@ -14,7 +14,7 @@ from protocol.errors import UsageError
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.session.variant import Epsilon, Probability
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records

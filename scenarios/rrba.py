@@ -13,8 +13,8 @@ import numpy as np
 
 from protocol.audit.walk import steps
 from protocol.crypto.randomness import WORDS, Streams
+from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import critical
-from protocol.estimators.inference.words import level_text
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.measures import jensen_shannon_distance, l2_distance, total_variation
 from protocol.estimators.projection import Projection, project_simplex

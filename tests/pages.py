@@ -13,7 +13,7 @@ from protocol.audit.audit import Audit, audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.linkage import link
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 from protocol.surveys.survey import Attribute, Survey

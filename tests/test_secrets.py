@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
-from parties.keeping.attempts import OpenAccount, _Lines
+from parties.keeping.attempts import OpenAnswers
+from parties.keeping.lines import Lines
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, People, Purse, Release
+from parties.keeping.purse import Payers, People, Release
 from parties.keeping.remembered import Memory
 from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
@@ -92,12 +93,13 @@ PUBLIC = {
     "Summed": "a total, as every party is told it",
     "_Planned": "a survey's plan",
     "_Tail": "a law",
+    "Answer": "epsilons",
     "Answered": "how an answer went, and what it cost",
+    "Answering": "names of files, and what is demanded",
     "Kept": "files of a receipt, and its word",
     "Opened": "a hash",
     "Payment": "hashes and an epsilon",
     "Release": "hashes",
-    "Spent": "epsilons",
     "Taken": "a hash",
     "_There": "files of a receipt, and its word",
 }
@@ -206,10 +208,7 @@ def payers() -> Payers:
 
 def given() -> Given:
     return Given(
-        survey=bytes(32),
-        session=bytes(16),
-        party=ANNA,
-        drawn=SECRET,
+        release=Release(survey=bytes(32), session=bytes(16), party=ANNA, drawn=SECRET),
         masked=SECRET,
         place=0,
         asked=bytes(32),
@@ -252,14 +251,14 @@ MADE: dict[str, Callable[[], object]] = {
     "Machine": machine,
     "Memory": memory,
     "Payers": payers,
-    "People": lambda: People(SECRET.hex()),
+    "People": lambda: People(SECRET),
     "Given": given,
     "_Attempt": attempt,
     "Sitting": lambda: Sitting(
         member=member_named(ANNA),
         records=RECORDS,
-        account=OpenAccount(_Lines(GrowingFile(0, Path("attempts")), [])),
-        purse=Purse(Path("purse")),
+        answers=OpenAnswers(Lines(GrowingFile(0, Path("attempts")), [])),
+        purse=Path("purse"),
         payers=payers(),
         repeat=given(),
         withstand=0,

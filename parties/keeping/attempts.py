@@ -1,25 +1,20 @@
-"""What a member's folder knows of the attempts at its survey: which were begun, what they cost."""
+"""Attempts at a survey, by a member's folder: which the aggregator began, what a party answered."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from parties.keeping.lines import L, Lines, lines_in, open_lines
 from parties.keeping.members import own_secret
-from parties.keeping.writing import (
-    GrowingFile,
-    locked_growing,
-    naming,
-    sync_folder,
-    whole_lines,
-)
+from parties.keeping.writing import sync_folder
 from protocol.errors import RemoteProtocolError, UsageError
 from protocol.session.terms import MOST_ATTEMPTS
 
@@ -33,8 +28,6 @@ log again, without the second nobody could go on with the attempt."""
 
 Attempt = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 Nats = Annotated[float, Meta(ge=0)]
-
-L = TypeVar("L", bound=msgspec.Struct)
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,51 +45,22 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     state: Literal["taken", "begun", "over"]
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a party has said in an attempt, or was about to say when it died.
+class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Epsilon of a party's answer in an attempt, noted before the answer leaves.
 
     Args:
         attempt: its number.
-        budget: the most epsilon that was allowed in it; None is infinite.
-        epsilon: the most that it may have spent in it; None is infinite.
+        allowed: the most epsilon that it was allowed to spend; None is infinite.
+        epsilon: the most that it may have spent; None is infinite.
     """
 
     attempt: Attempt
-    budget: Nats | None
+    allowed: Nats | None
     epsilon: Nats | None
 
 
-class _Lines(Generic[L]):
-    """The lines of a file, as values, and what is added to them, which is on disk at once."""
-
-    def __init__(self, file: GrowingFile, lines: list[L]) -> None:
-        self._file = file
-        self.lines = lines
-
-    def add(self, line: L) -> None:
-        """Add a line.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self._file.write(msgspec.json.encode(line) + b"\n")
-        self._file.sync()
-        self.lines.append(line)
-
-
-def _read(content: bytes, kind: type[L], path: Path) -> list[L]:
-    try:
-        return [msgspec.json.decode(line, type=kind) for line in content.splitlines()]
-    except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}; what was begun or spent is not known") from error
-
-
-@contextmanager
-def _lines(folder: Path, kind: type[L]) -> Generator[_Lines[L]]:
-    path = folder / ATTEMPTS
-    busy = f"{folder}: another program is taking part from this folder"
-    with locked_growing(path, busy, whole=whole_lines) as (content, growing):
-        yield _Lines(growing, _read(content, kind, path))
+_TAKEN = msgspec.json.Decoder(Taken)
+_ANSWER = msgspec.json.Decoder(Answer)
 
 
 class Counter:
@@ -107,14 +71,14 @@ class Counter:
         lines: of its file.
     """
 
-    def __init__(self, folder: Path, lines: _Lines[Taken]) -> None:
+    def __init__(self, folder: Path, lines: Lines[Taken]) -> None:
         self.folder = folder
         self._lines = lines
 
     @property
     def last(self) -> Taken | None:
         """The last attempt; None if there was none."""
-        return self._lines.lines[-1] if self._lines.lines else None
+        return self._lines.values[-1] if self._lines.values else None
 
     def take(self, header: Callable[[int], bytes]) -> int:
         """The number of the attempt to make, on disk before anything of it is signed.
@@ -220,7 +184,7 @@ def counting(folder: Path) -> Generator[Counter]:
         UsageError: another program is aggregating, or the file is malformed.
         OSError: it cannot be written; names it.
     """
-    with _lines(folder, Taken) as lines:
+    with _open(folder, _TAKEN) as lines:
         yield Counter(folder, lines)
 
 
@@ -232,33 +196,39 @@ def unfinished(folder: Path, attempt: int) -> UsageError:
     )
 
 
-class Account:
-    """What a party has spent at one survey, attempt by attempt. Records have no say in it.
+class Answers:
+    """Answers of a party to one survey: the epsilon allowed and spent in each attempt.
+
+    The party's folder keeps them, so that the same is said again in an attempt, and no earlier
+    attempt is answered. They name no respondent and no other survey. A purse (``purse.Purse``) has
+    what each respondent has spent over all surveys. Each has what the other one has forgotten,
+    because it was lost, replaced or restored from a copy.
 
     Args:
         lines: of its file.
     """
 
-    def __init__(self, lines: Sequence[Spent]) -> None:
+    def __init__(self, lines: Sequence[Answer]) -> None:
         self._lines = lines
+
+    @property
+    def _last(self) -> dict[int, Answer]:
+        """The last line of each attempt, by its number."""
+        return {line.attempt: line for line in self._lines}
 
     @property
     def attempts(self) -> tuple[int, ...]:
         """The attempts in which something was said, or was about to be."""
-        return tuple(sorted({line.attempt for line in self._lines}))
+        return tuple(sorted(self._last))
 
-    def _of(self, attempt: int) -> Spent | None:
-        found = [line for line in self._lines if line.attempt == attempt]
-        return found[-1] if found else None
+    def spent(self, attempt: int) -> float:
+        """The epsilon spent in one attempt, per respondent."""
+        said = self._last.get(attempt)
+        return 0.0 if said is None else nats_of(said.epsilon)
 
     def before(self, attempt: int) -> float:
         """The epsilon spent in earlier attempts, per respondent."""
         return math.fsum(self.spent(earlier) for earlier in range(1, attempt))
-
-    def spent(self, attempt: int) -> float:
-        """The epsilon spent in one attempt, per respondent."""
-        said = self._of(attempt)
-        return 0.0 if said is None else nats_of(said.epsilon)
 
     def check(self, attempt: int) -> None:
         """Refuse an attempt before one that this party has answered.
@@ -272,8 +242,8 @@ class Account:
                 f"{attempt}, but this party has answered attempt {last}", field="attempt"
             )
 
-    def left(self, attempt: int, rest: float | None, *, most: float) -> float:
-        """What may be spent in an attempt, per respondent.
+    def allowed(self, attempt: int, rest: float | None, *, most: float) -> float:
+        """The epsilon that may be spent in an attempt, per respondent.
 
         What was allowed when something was said in it holds on, so that the same is said again; if
         less is left by now, that holds.
@@ -284,9 +254,9 @@ class Account:
                 spent, the most that one attempt can cost, and nothing if that is unbounded.
             most: that, at most (``Variant.most``).
         """
-        said = self._of(attempt)
+        said = self._last.get(attempt)
         if said is not None:
-            allowed = nats_of(said.budget)
+            allowed = nats_of(said.allowed)
             return allowed if rest is None else min(allowed, rest)
         if rest is not None:
             return rest
@@ -296,18 +266,18 @@ class Account:
         return rest_of(most, before) if math.isfinite(most) else 0.0
 
 
-class OpenAccount(Account):
-    """The account of a party that takes part: what it is about to say goes on disk first.
+class OpenAnswers(Answers):
+    """The answers of a party that takes part: what it is about to say goes on disk first.
 
     Args:
         lines: of its file.
     """
 
-    def __init__(self, lines: _Lines[Spent]) -> None:
-        super().__init__(lines.lines)
+    def __init__(self, lines: Lines[Answer]) -> None:
+        super().__init__(lines.values)
         self._file = lines
 
-    def spend(self, attempt: int, *, budget: float, epsilon: float) -> None:
+    def note(self, attempt: int, *, allowed: float, epsilon: float) -> None:
         """Note what this party is about to say, before it says it.
 
         Nothing is noted while it has not said again all that it has paid for: that is paid, and
@@ -315,44 +285,46 @@ class OpenAccount(Account):
 
         Args:
             attempt: its number.
-            budget: as ``left`` gave it.
+            allowed: as ``allowed`` gave it.
             epsilon: the most that will have been spent in it.
 
         Raises:
             OSError: it cannot be written.
         """
-        said = self._of(attempt)
+        said = self._last.get(attempt)
         if said is not None:
-            paid, allowed = nats_of(said.epsilon), nats_of(said.budget)
-            if epsilon < paid or (epsilon == paid and budget >= allowed):
+            paid, before = nats_of(said.epsilon), nats_of(said.allowed)
+            if epsilon < paid or (epsilon == paid and allowed >= before):
                 return
         # In JSON, infinite is null.
-        self._file.add(Spent(attempt=attempt, budget=budget, epsilon=epsilon))
+        self._file.add(Answer(attempt=attempt, allowed=allowed, epsilon=epsilon))
 
 
 @contextmanager
-def open_account(folder: Path) -> Generator[OpenAccount]:
-    """A party's account, locked while the block runs.
+def open_answers(folder: Path) -> Generator[OpenAnswers]:
+    """A party's answers, locked while the block runs.
 
     Raises:
         UsageError: another program is answering, or the file is malformed.
         OSError: it cannot be written; names it.
     """
-    with _lines(folder, Spent) as lines:
-        yield OpenAccount(lines)
+    with _open(folder, _ANSWER) as lines:
+        yield OpenAnswers(lines)
 
 
-def account_in(folder: Path) -> Account:
-    """A party's account, for reading.
+def answers_in(folder: Path) -> Answers:
+    """A party's answers, for reading.
 
     Raises:
         UsageError: the file is malformed.
         OSError: it cannot be read; names it.
     """
-    path = folder / ATTEMPTS
-    with naming(path):
-        content = path.read_bytes() if path.exists() else b""
-    return Account(_read(content[: whole_lines(content)], Spent, path))
+    return Answers(lines_in(folder / ATTEMPTS, _ANSWER))
+
+
+def _open(folder: Path, decoder: msgspec.json.Decoder[L]) -> AbstractContextManager[Lines[L]]:
+    busy = f"{folder}: another program is taking part from this folder"
+    return open_lines(folder / ATTEMPTS, decoder, busy)
 
 
 def rest_of(budget: float, before: float) -> float:

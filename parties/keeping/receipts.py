@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parties.keeping.checkpoints import read_checkpoint, read_small, write_evidence
+from parties.keeping.remembered import session_file
 from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
@@ -103,7 +104,7 @@ def keep_receipt(
         kept, before, signed = there
         evidence = two_checkpoints(signed, checkpoint)
         if evidence is not None:
-            write_evidence(evidence, folder / f"evidence-{session.hex()}")
+            write_evidence(evidence, session_file(folder, "evidence", session))
             problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
         elif name in others:
             problems = (f"it says {receipt.word!r}, where an earlier one says {before.word!r}",)
@@ -154,7 +155,7 @@ def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
 
 def _paths(folder: Path, session: bytes, which: tuple[str, str]) -> tuple[Path, Path]:
     receipt, checkpoint = which
-    return folder / f"{receipt}-{session.hex()}", folder / f"{checkpoint}-{session.hex()}"
+    return session_file(folder, receipt, session), session_file(folder, checkpoint, session)
 
 
 class _There(NamedTuple):

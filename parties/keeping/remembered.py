@@ -123,8 +123,8 @@ def _whole(content: bytes) -> int:
     return length if any(last) else length - len(last)
 
 
-def memory_in(folder: Path, what: str, session: bytes) -> Path:
-    """The file in a party's folder for what it ``heard`` or ``said`` in a session."""
+def session_file(folder: Path, what: str, session: bytes) -> Path:
+    """A party's file on a session, such as that of what it ``heard``."""
     return folder / f"{what}-{session.hex()}"
 
 
@@ -141,7 +141,7 @@ def noted_in(folder: Path, what: str, session: bytes) -> tuple[bytes, tuple[byte
     Raises:
         OSError: the file cannot be read; names it.
     """
-    path = memory_in(folder, what, session)
+    path = session_file(folder, what, session)
     with naming(path):
         content = path.read_bytes() if path.is_file() else b""
     whole = range(KEY_BYTES, _whole(content), DIGEST_BYTES)

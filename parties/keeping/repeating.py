@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from parties.keeping.attempts import account_in
+from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
 from parties.keeping.purse import Release
-from parties.keeping.remembered import noted_in
+from parties.keeping.remembered import noted_in, session_file
 from parties.keeping.session_keys import (
     known_session_key,
     mark_of,
@@ -23,7 +23,7 @@ from parties.keeping.session_keys import (
 from parties.keeping.writing import naming, write_once
 from protocol.crypto.randomness import Stream, expand
 from protocol.errors import PrivacyError, RemoteProtocolError, UsageError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.variant import Variant, parameters_of
@@ -46,22 +46,16 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An answer that was given before.
 
     Args:
-        survey: in which it was given.
-        session: that of the attempt at it.
-        party: who gave it, under the name that it had there.
-        drawn: what tells the key of its randomness from others (``session_keys.mark_of``).
-        masked: that key under a mask that follows from the secret and the records of whoever gives
-            the report again: the key alone undoes what hides the answers in the report.
-        place: which of the parties that was, from 0: the aggregator asked it with this number.
+        release: what was paid for.
+        masked: the key of its randomness under a mask that follows from the secret and the records
+            of whoever gives the report again: the key alone undoes what hides the answers in it.
+        place: which of the parties gave it, from 0: the aggregator asked it with this number.
         asked: the digest of the question, which was all that the party heard.
         report: its report, encoded.
         epsilon: what that has cost each respondent; None is infinite.
     """
 
-    survey: bytes
-    session: bytes
-    party: PartyId
-    drawn: bytes
+    release: Release
     masked: bytes
     place: int
     asked: bytes
@@ -69,7 +63,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     epsilon: float | None
 
     def __repr__(self) -> str:
-        return f"Given(session={self.session.hex()[:16]}, party={self.party!r})"
+        return f"Given(session={self.release.session.hex()[:16]}, party={self.release.party!r})"
 
     def stream(self, own: bytes) -> Stream:
         """The randomness that the answer was drawn with.
@@ -77,12 +71,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Args:
             own: the key of whoever gives it again (``session_keys.session_key``).
         """
-        return role_stream(_masked(self.masked, own, self.session), self.session, self.party)
-
-    @property
-    def release(self) -> Release:
-        """What was paid for."""
-        return Release(survey=self.survey, session=self.session, party=self.party, drawn=self.drawn)
+        session = self.release.session
+        return role_stream(_masked(self.masked, own, session), session, self.release.party)
 
     def check_asked(self, envelope: Envelope, question: str) -> None:
         """Make sure that nothing is asked but what was asked before.
@@ -99,7 +89,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if envelope.kind != question:
             return  # No role of one report hears it.
         before = msgspec.structs.replace(
-            envelope, session=self.session, recipient=self.party, seq=self.place
+            envelope, session=self.release.session, recipient=self.release.party, seq=self.place
         )
         if _digest(before) != self.asked:
             raise PrivacyError("this is not the question that was answered before")
@@ -153,7 +143,7 @@ def keeping(folder: Path, charter: Charter) -> Callable[[Sequence[Envelope]], No
         variant = check_repeatable(charter.variant, len(charter.roster) - 1)
     except UsageError:
         return lambda envelopes: None
-    kind, path = variant.contribution.kind(), _path(folder, REPORT, charter.session)
+    kind, path = variant.contribution.kind(), session_file(folder, REPORT, charter.session)
 
     def keep(envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
@@ -180,8 +170,8 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     folder, before = earlier.folder, earlier.charter
     if _asked(before.variant) != _asked(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
-    account = account_in(folder)
-    paid = [attempt for attempt in account.attempts if account.spent(attempt)]
+    answers = answers_in(folder)
+    paid = [attempt for attempt in answers.attempts if answers.spent(attempt)]
     if not paid:
         raise UsageError(f"--repeat {folder}: nothing was answered from there before")
     there = before.again(paid[-1])
@@ -191,7 +181,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     mark, said = noted_in(folder, "said", there.session)
     if mark != drawn:
         raise UsageError(f"--repeat {folder}: other records have answered from there")
-    path = _path(folder, REPORT, there.session)
+    path = session_file(folder, REPORT, there.session)
     with naming(path):
         encoded = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(encoded).digest() not in said:
@@ -208,15 +198,12 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     except RemoteProtocolError as error:
         raise UsageError(f"{path}: {error}") from error
     return Given(
-        survey=before.survey_id,
-        session=there.session,
-        party=name,
-        drawn=drawn,
+        release=Release(survey=before.survey_id, session=there.session, party=name, drawn=drawn),
         masked=_masked(key, session_key(member.folder, member.charter, records), there.session),
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
-        epsilon=account.spent(paid[-1]),
+        epsilon=answers.spent(paid[-1]),
     )
 
 
@@ -226,7 +213,7 @@ def note_given(folder: Path, session: bytes, given: Given) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_once(_path(folder, GIVEN, session), msgspec.json.encode(given))
+    write_once(session_file(folder, GIVEN, session), msgspec.json.encode(given))
 
 
 def noted_given(folder: Path, session: bytes) -> Given | None:
@@ -236,17 +223,13 @@ def noted_given(folder: Path, session: bytes) -> Given | None:
         UsageError: the file is malformed.
         OSError: it cannot be read.
     """
-    path = _path(folder, GIVEN, session)
+    path = session_file(folder, GIVEN, session)
     if not path.is_file():
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=Given)
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _path(folder: Path, what: str, session: bytes) -> Path:
-    return folder / f"{what}-{session.hex()}"
 
 
 def _masked(key: bytes, own: bytes, session: bytes) -> bytes:

@@ -42,6 +42,9 @@ Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
 """Of a record and its result: ``unchecked`` if the record is intact and its result can be neither
 confirmed nor refuted, ``unfinished`` if not all could be read or judged."""
 
+Source = Literal["survey", "simulation", "trial"]
+"""What a record is of."""
+
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
 """The finding where a result can be neither confirmed nor refuted."""
 
@@ -99,6 +102,11 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         name = self.charter.variant.name
         findings = len(self.verification.faults) + len(self.findings)
         return f"<Audit: {name}, {self.verdict}, {findings} faults and findings>"
+
+    @property
+    def source(self) -> Source:
+        """Whether the record is that of a survey among people, of a simulation or of a trial."""
+        return "trial" if self.trial else "simulation" if self.simulated else "survey"
 
     @property
     def verdict(self) -> Verdict:

@@ -17,9 +17,9 @@ from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
+from protocol.estimators.inference.intervals import USUAL, figures_of
 from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
-from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import GAP, STEPS, Fit, Reported, likeliest
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Cells, Estimated, Table

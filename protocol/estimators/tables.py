@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from protocol.estimators.inference.intervals import USUAL, figures_of
 from protocol.estimators.inference.laws import LEVEL, About, ErrorLaw, Interval, NormalLaw, critical
 from protocol.estimators.inference.notebooks import ROWS, html_table
-from protocol.estimators.inference.words import USUAL, figures_of
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection, project
 

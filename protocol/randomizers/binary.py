@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_ATTRIBUTES = 24
+MAX_BINARY_ATTRIBUTES = 24
 """The most binary attributes of a record."""
 
 

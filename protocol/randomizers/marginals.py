@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import Stream
 from protocol.randomizers.binary import (
-    MAX_ATTRIBUTES,
+    MAX_BINARY_ATTRIBUTES,
     coefficients,
     frozen_masks,
     submasks,
@@ -278,9 +278,9 @@ def _index_bits(choices: int) -> int:
 def _check_sizes(method: Method, *, d: int, k: int) -> None:
     if method not in METHODS:
         raise ValueError(f"method {method!r}: expected one of {', '.join(METHODS)}")
-    if not 1 <= d <= MAX_ATTRIBUTES:
+    if not 1 <= d <= MAX_BINARY_ATTRIBUTES:
         raise ValueError(
-            f"{d} binary attributes: expected 1 to {MAX_ATTRIBUTES}; "
+            f"{d} binary attributes: expected 1 to {MAX_BINARY_ATTRIBUTES}; "
             "release the marginals of fewer at a time"
         )
     if not 1 <= k <= min(d, MAX_WAYS):

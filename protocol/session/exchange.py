@@ -124,11 +124,6 @@ class Exchange:
         """How many parties have been connected at some time."""
         return len(self._next) - (AGGREGATOR in self._next)
 
-    @property
-    def declined(self) -> int:
-        """How many parties have declined."""
-        return len(self._declined)
-
     def accepted(self, member: PartyId) -> int:
         """How many envelopes of a member have been accepted: the number of its next."""
         return self._next.get(member, 0)

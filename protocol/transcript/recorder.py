@@ -89,7 +89,7 @@ class Recorder:
             this very program sign as they should.
         acknowledging: whether the log's tree is kept for ``acknowledge``: 64 bytes an entry, and
             what parties have said to the aggregator until they have ended: some 300 bytes each.
-        watch: is told every entry once it is recorded.
+        watch: is told every entry once it is recorded, or recalled.
         resumed: the sink has the header already, and perhaps more. Nothing is written before all
             that follows the header has been given to ``recall``, and ``go_on`` has been called.
 
@@ -287,6 +287,8 @@ class Recorder:
         except LocalProtocolError as error:
             raise TranscriptError(str(error)) from error
         self._log.add(content)
+        if self._watch is not None and not isinstance(item, Ending):
+            self._watch(item)
         return item
 
     def go_on(self) -> None:

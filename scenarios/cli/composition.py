@@ -12,12 +12,9 @@ from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.errors import UsageError
 from protocol.randomizers import KeepUniform
 from scenarios.cli.numbers import Amount
-from scenarios.cli.options import (
-    delta_option,
-    json_option,
-    print_statement,
-)
+from scenarios.cli.options import delta_option, json_option, print_statement
 from scenarios.errors import install_command
+from scenarios.wording.formatting import rest
 
 _MOST_MECHANISMS = 1000
 _LISTED = 20
@@ -88,8 +85,8 @@ def compose(mechanisms: tuple[str, ...], times: int, delta: float, as_json: bool
         f"epsilon {keep.epsilon:.6g}, keeping the answer with probability {keep.keep:.6g}"
         for keep, count in list(counted.items())[:_LISTED]
     ]
-    if len(counted) > _LISTED:
-        composed.append(f"and {len(counted) - _LISTED:,} more mechanisms")
+    if more := rest(len(counted), _LISTED, "mechanisms"):
+        composed.append(more)
     figures = {"pure": pure, "exact": exact, "pld": second}
     print_statement(state_figures(composed, figures, values), as_json=as_json)
 

@@ -6,15 +6,14 @@ Those that hold real surveys have no engine.
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from parties.keeping.writing import make_folder, not_regular, write_whole
+from scenarios.cli.values import frozen_options, option
 from scenarios.errors import printable
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.engine import ENGINES, Engine, EngineName
@@ -23,24 +22,33 @@ from scenarios.running.engines.sweep import Sweep
 from scenarios.surveys.watching.bars import ongoing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_options
 class EngineChoice:
-    """The engine that a person asked for.
+    """The engine that a person asked for, by default this process."""
 
-    Args:
-        name: of the engine.
-        jobs: how many tasks run at a time; None for one for each processor.
-        address: of a cluster that Ray is to use; None to start one on this machine.
-    """
-
-    name: EngineName
-    jobs: int | None
-    address: str | None
+    name: EngineName = option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="here",
+        show_default=True,
+        help="What carries out the work: this process, processes of this machine, or Ray, if "
+        "it is installed. The result is the same.",
+    )
+    jobs: int | None = option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        help="How many tasks run at a time.  [default: one for each processor]",
+    )
+    address: str | None = option(
+        "--address",
+        metavar="ADDRESS",
+        help="The address of a running Ray cluster.  [default: Ray is started on this machine]",
+    )
 
     @property
     def chosen(self) -> bool:
         """Whether anything but this process was asked for."""
-        return self != EngineChoice("here", None, None)
+        return (self.name, self.jobs, self.address) != ("here", None, None)
 
     def open(self) -> Engine:
         """The engine, to be used in a ``with`` block.
@@ -49,36 +57,6 @@ class EngineChoice:
             UsageError: not installed, or options that do not fit together.
         """
         return open_engine(self.name, jobs=self.jobs, address=self.address)
-
-
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--engine``, ``--jobs`` and ``--address``; the command gets ``engine``, what was chosen."""
-
-    @click.option(
-        "--engine",
-        type=click.Choice(ENGINES),
-        default="here",
-        show_default=True,
-        help="What carries out the work: this process, processes of this machine, or Ray, if "
-        "it is installed. The result is the same.",
-    )
-    @click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        help="How many tasks run at a time.  [default: one for each processor]",
-    )
-    @click.option(
-        "--address",
-        metavar="ADDRESS",
-        help="The address of a running Ray cluster.  [default: Ray is started on this machine]",
-    )
-    @functools.wraps(command)
-    def chosen(
-        *args: Any, engine: EngineName, jobs: int | None, address: str | None, **kwargs: Any
-    ) -> Any:
-        return command(*args, engine=EngineChoice(engine, jobs, address), **kwargs)
-
-    return chosen
 
 
 @contextlib.contextmanager

@@ -17,6 +17,10 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.keyvalue.privkv import KeyValueCollection
 from protocol.variants.keyvalue.records import key_survey
 from protocol.variants.numeric.numeric_mean import NumericMean
+from scenarios.cli.completion import complete_variant_setting
+from scenarios.cli.options import set_option
+from scenarios.cli.paths import READ_FILE
+from scenarios.cli.values import frozen_options, option, shared
 from scenarios.files.toml import read_toml
 from scenarios.running.making import is_enough, make_variant, shorthands
 from scenarios.surveys.survey_plan import Asked
@@ -69,6 +73,25 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 COPIES: Mapping[str, int] = MappingProxyType({"rrba": 1024})
 """The respondents who share a run, for variants whose largest number would take too long."""
+
+
+@frozen_options
+class ExampleOptions:
+    """What a variant is attacked or tested with, in place of the example's."""
+
+    settings: Mapping[str, str] = shared(set_option(complete_variant_setting))
+    survey_file: Path | None = option(
+        "--survey",
+        type=READ_FILE,
+        help="A TOML file with the title and attributes to ask about, instead of an example.",
+    )
+
+    def make(
+        self, cls: type[Variant], *, respondents: int = RESPONDENTS
+    ) -> tuple[Variant, Records]:
+        """A variant with parameters, and a few respondents; raises what ``example`` does."""
+        survey = None if self.survey_file is None else read_survey(self.survey_file)
+        return example(cls, self.settings, survey, respondents=respondents)
 
 
 def read_survey(path: Path | str) -> Survey:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -15,13 +15,8 @@ from click.shell_completion import CompletionItem
 
 from protocol.errors import UsageError
 from scenarios.cli.numbers import Amount
-from scenarios.cli.paths import (
-    READ_FILE,
-    READ_FOLDER,
-    READ_PATH,
-    TEXT_WITH_FILE,
-    WrittenFolder,
-)
+from scenarios.cli.paths import READ_FILE, READ_PATH, TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.values import F, frozen_options, option, shared
 from scenarios.errors import printable, say
 from scenarios.files.budget import (
     BYTES_PER_BYTE,
@@ -33,7 +28,6 @@ from scenarios.files.budget import (
     usual_budget,
     within_budget,
 )
-from scenarios.files.toml import read_toml
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,9 +78,6 @@ def set_option(
     )
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 def budget_options(command: F) -> F:
     """``--seconds`` and ``--memory``, of a command whose files may be anybody's."""
 
@@ -105,32 +96,42 @@ def budget_options(command: F) -> F:
     )
     @functools.wraps(command)
     def within(seconds: float | None, memory: int | None, **given: Any) -> Any:
-        usual = usual_budget(value for value in given.values() if isinstance(value, Path))
+        params = click.get_current_context().params.values()
+        usual = usual_budget(value for value in params if isinstance(value, Path))
         with within_budget(seconds or usual[0], memory or usual[1]):
             return command(**given)
 
     return cast(F, within)
 
 
-def is_given(*names: str) -> bool:
-    """Whether one of these options is on the command line."""
-    source = click.get_current_context().get_parameter_source
-    return any(source(name) is ParameterSource.COMMANDLINE for name in names)
+def is_given(*flags: str) -> bool:
+    """True if one of these options is on the command line."""
+    return bool(_given(flags))
 
 
-def refuse(names: Container[str], why: str) -> None:
+def refuse(flags: Iterable[str], why: str) -> None:
     """Raise if one of these options is on the command line.
 
     Args:
-        names: of their values.
-        why: what the error says after the option's name.
+        flags: the options.
+        why: what the error says after the option.
 
     Raises:
         UsageError: one is.
     """
-    for param in click.get_current_context().command.params:
-        if param.name in names and is_given(str(param.name)):
-            raise UsageError(f"{param.opts[0]}{why}")
+    for flag in _given(flags):
+        raise UsageError(f"{flag}{why}")
+
+
+def _given(flags: Iterable[str]) -> list[str]:
+    """Those of the options that are on the command line, in the order of the command's help."""
+    among, context = {*flags}, click.get_current_context()
+    return [
+        param.opts[0]
+        for param in context.command.params
+        if param.opts[0] in among
+        and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 transcript_argument = click.argument("transcript", type=READ_PATH)
@@ -139,18 +140,6 @@ digest_option = click.option(
     metavar="HEX",
     callback=_digest,
     help="The digest published elsewhere, 64 hexadecimal digits: the transcript must have it.",
-)
-checkpoint_option = click.option(
-    "--checkpoint",
-    type=READ_FILE,
-    help="A checkpoint published elsewhere: the transcript must extend it.",
-)
-witness_key_option = click.option(
-    "--witness-key",
-    "witness_keys",
-    multiple=True,
-    metavar="NAME+ID+KEY",
-    help="The verifier key of a witness that must have cosigned --checkpoint; repeat for each.",
 )
 witnesses_option = click.option(
     "--witnesses",
@@ -177,40 +166,15 @@ delta_option = click.option(
     required=True,
     help="The probability with which epsilon may not hold.",
 )
-survey_option = click.option(
-    "--survey",
-    "survey_file",
-    type=READ_FILE,
-    help="A TOML file with the title and attributes to ask about, instead of an example.",
-)
+SEEDS = click.IntRange(0, 2**64 - 1)
+"""What a seed can be."""
 
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(0, 2**64 - 1),
+    type=SEEDS,
     default=1,
     show_default=True,
     help="Decides all randomness: the same seed gives the same result.",
-)
-trial_seed_option = click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides all randomness: the same seed gives the same result. For a plan it is drawn by "
-    "default, and then kept out of the record and the result.  [default: 1]",
-)
-records_option = click.option(
-    "--records",
-    type=READ_FILE,
-    help="The answers that a plan is tried on: a CSV or Parquet file, read as the plan says.",
-)
-config_option = click.option(
-    "--config", type=READ_FILE, help="A TOML file of parameters; --set overrides what it says."
-)
-data_option = click.option(
-    "--data",
-    type=READ_FOLDER,
-    help="A folder of raw data files, by default the one named by the environment variable "
-    "SOTTOVOCE_DATA. Without one, Adult and the networks are read from the package, and MovieLens "
-    "is downloaded.",
 )
 target_option = click.option(
     "--target",
@@ -231,6 +195,52 @@ json_option = click.option(
 )
 
 
+@frozen_options
+class PublishedCheckpoint:
+    """A checkpoint published elsewhere, and the witnesses that must have cosigned it."""
+
+    checkpoint: Path | None = option(
+        "--checkpoint",
+        type=READ_FILE,
+        help="A checkpoint published elsewhere: the transcript must extend it.",
+    )
+    witness_keys: tuple[str, ...] = option(
+        "--witness-key",
+        multiple=True,
+        metavar="NAME+ID+KEY",
+        help="The verifier key of a witness that must have cosigned --checkpoint; repeat for each.",
+    )
+    witnesses: int | None = shared(witnesses_option)
+
+    def read(self) -> tuple[SignedCheckpoint | None, Cosigned | None]:
+        """The checkpoint, and which of the witnesses demanded have cosigned it.
+
+        Raises:
+            UsageError: the options do not fit together, or one is malformed.
+        """
+        if self.witness_keys and self.checkpoint is None:
+            raise UsageError("--witness-key: expected --checkpoint too, the cosigned one")
+        if self.witnesses is not None and not self.witness_keys:
+            raise UsageError("--witnesses: expected --witness-key too")
+        if self.checkpoint is None:
+            return None, None
+        from parties.keeping.checkpoints import checkpoint_note
+        from protocol.messages import PartyId
+        from protocol.session.roster import check_keys
+        from protocol.transcript.checkpoints import read_note
+        from protocol.transcript.cosignatures import cosigned, read_witness_key
+
+        note = checkpoint_note(self.checkpoint)
+        if not self.witness_keys:
+            return read_note(note), None
+        try:
+            keys = [read_witness_key(key) for key in self.witness_keys]
+            check_keys([(PartyId(key.name), key.key) for key in keys])
+            return read_note(note), cosigned(note, keys, needed=self.witnesses)
+        except ValueError as error:
+            raise UsageError(f"--witness-key: {error}") from error
+
+
 def clear(out: Path, *, force: bool) -> None:
     """Make sure that a folder can take a record; says so if one was moved aside.
 
@@ -244,47 +254,6 @@ def clear(out: Path, *, force: bool) -> None:
     moved = make_way(out / TRANSCRIPT, force=force)
     if moved is not None:
         say(f"the record that was there is now in {moved}")
-
-
-def published_checkpoint(
-    path: Path | None, witness_keys: Sequence[str], witnesses: int | None
-) -> tuple[SignedCheckpoint | None, Cosigned | None]:
-    """The checkpoint of ``--checkpoint``, and which of the witnesses demanded have cosigned it.
-
-    Raises:
-        UsageError: the options do not fit together, or one is malformed.
-    """
-    if witness_keys and path is None:
-        raise UsageError("--witness-key: expected --checkpoint too, the cosigned one")
-    if witnesses is not None and not witness_keys:
-        raise UsageError("--witnesses: expected --witness-key too")
-    if path is None:
-        return None, None
-    from parties.keeping.checkpoints import checkpoint_note
-    from protocol.messages import PartyId
-    from protocol.session.roster import check_keys
-    from protocol.transcript.checkpoints import read_note
-    from protocol.transcript.cosignatures import cosigned, read_witness_key
-
-    note = checkpoint_note(path)
-    if not witness_keys:
-        return read_note(note), None
-    try:
-        keys = [read_witness_key(key) for key in witness_keys]
-        check_keys([(PartyId(key.name), key.key) for key in keys])
-        return read_note(note), cosigned(note, keys, needed=witnesses)
-    except ValueError as error:
-        raise UsageError(f"--witness-key: {error}") from error
-
-
-def values_in(config: Path) -> dict[str, Any]:
-    """The parameters in a TOML file.
-
-    Raises:
-        UsageError: it is not valid.
-        OSError: it cannot be read.
-    """
-    return read_toml(config, dict[str, Any])
 
 
 def json_text(values: object) -> str:

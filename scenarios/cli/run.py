@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,20 @@ import msgspec
 from parties.keeping.record_names import PARTIAL, RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from parties.keeping.writing import make_folder
 from protocol.errors import UsageError
-from protocol.estimators.inference.words import Intervals
-from scenarios.cli.completion import complete_scenario, complete_scenario_setting
-from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from protocol.estimators.inference.intervals import Intervals
+from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import beside_options, calibration_options, interval_options
 from scenarios.cli.options import (
     clear,
-    config_option,
-    data_option,
     force_option,
     is_given,
     json_option,
     json_text,
     print_statement,
-    records_option,
-    set_option,
-    trial_seed_option,
-    values_in,
 )
-from scenarios.cli.paths import TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
+from scenarios.cli.paths import WRITTEN_FILE, WrittenFolder
+from scenarios.cli.scenario import ScenarioOptions
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.pieces import PIECES
 from scenarios.report.beside import Beside
 from scenarios.running.calibrating import Calibration
@@ -45,41 +39,65 @@ from scenarios.running.reproduction import Reproduced
 from scenarios.running.scenario import Context, Finished, Scenario
 from scenarios.running.simulation import TRANSPORTS, TransportName, Watch
 from scenarios.statement.runs import state_run
-from scenarios.surveys.trial import cost_of, scenario_or_trial
+from scenarios.surveys.trial import cost_of
 from scenarios.surveys.watching.bars import ongoing
 from scenarios.surveys.watching.run_line import following
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_options
 class RunOptions:
-    """The scenario and the options of ``sottovoce run``, each under the name of its parameter.
+    """The options of ``sottovoce run``."""
 
-    ``--csv`` is in ``beside``, with the other files that a run writes.
-    """
-
-    scenario: Scenario[Any]
-    settings: Mapping[str, str]
-    config: Path | None
-    data: Path | None
-    transport: TransportName | None
-    workers: int | None
-    parties: int | None
-    records: Path | None
-    seed: int | None
-    out: Path | None
-    force: bool
-    as_json: bool
-    beside: Beside
-    watched: bool
-    by_messages: bool
-    calibration: Calibration
-    intervals: Intervals
-    engine: EngineChoice
-
-    @property
-    def withheld(self) -> bool:
-        """True if the seed is drawn, and kept out of the record."""
-        return self.records is not None and self.seed is None
+    asked: ScenarioOptions = part(ScenarioOptions)
+    transport: TransportName | None = option(
+        "--transport",
+        type=click.Choice(TRANSPORTS),
+        help="What carries the messages: one loop (local), queues in memory, or TCP or TLS on this "
+        "machine; the result is the same.  [default: memory; tcp with --workers]",
+    )
+    workers: int | None = option(
+        "--workers",
+        type=click.IntRange(min=1),
+        help="Spread the live parties over this many workers, which connect to this process by TCP "
+        "or TLS. They are processes of this machine, or of --engine; the result is the same.",
+    )
+    parties: int | None = option(
+        "--parties",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Over how many live parties the records are spread: the parameter of that name.",
+    )
+    out: Path | None = option(
+        "--out",
+        type=WrittenFolder(*RECORD_FILES, PIECES),
+        help=f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; an earlier simulation "
+        f"there is replaced, and a run that fails leaves {TRANSCRIPT}{PARTIAL}. By default nothing "
+        "is written.",
+    )
+    force: bool = shared(force_option)
+    as_json: bool = shared(json_option)
+    beside: Beside = shared(beside_options)
+    watched: bool = option(
+        "--watch",
+        is_flag=True,
+        help="Show how the survey goes: who has answered and who is gone, the epsilon spent, and "
+        "the estimates with their intervals, which shrink. Where there is no terminal, one line "
+        "for each step goes to standard error.",
+    )
+    by_messages: bool = option(
+        "--by-messages",
+        is_flag=True,
+        help="Run a cell of a reproduction through live parties, as often as its parameter "
+        "repeats.",
+    )
+    csv: Path | None = option(
+        "--csv",
+        type=WRITTEN_FILE,
+        help="A CSV file to write a reproduction's figures into, a line each.",
+    )
+    calibration: Calibration = shared(calibration_options)
+    intervals: Intervals = shared(interval_options())
+    engine: EngineChoice = part(EngineChoice)
 
     @property
     def carrier(self) -> TransportName:
@@ -87,40 +105,38 @@ class RunOptions:
         return self.transport or ("memory" if self.workers is None else "tcp")
 
     @property
-    def live(self) -> bool:
+    def files(self) -> Beside:
+        """The files that are written beside a result."""
+        return self.beside._replace(csv=self.csv)
+
+    def live(self, scenario: Scenario[Any]) -> bool:
         """True if parties are live and messages are recorded."""
-        return self.by_messages or not self.scenario.reproduces
+        return self.by_messages or not scenario.reproduces
 
-    def drawn_seed(self) -> int:
-        """The seed of the run; where it is withheld, a new one at each call."""
-        if self.withheld:
-            return secrets.randbits(64)
-        return 1 if self.seed is None else self.seed
-
-    def configure(self) -> Any:
+    def configure(self, scenario: Scenario[Any]) -> Any:
         """The parameters of the scenario.
 
         Raises:
             UsageError: a parameter is unknown, out of range or given twice.
         """
-        given = (values_in(self.config) if self.config else {}) | dict(self.settings)
+        given = self.asked.parameters()
         if self.parties is not None:
-            if "parties" in self.settings:
+            if "parties" in self.asked.settings:
                 raise UsageError("--parties: --set has it too")
             given["parties"] = str(self.parties)
-        return self.scenario.configure(given)
+        return scenario.configure(given)
 
-    def check(self) -> None:
+    def check(self, scenario: Scenario[Any]) -> None:
         """Check the options against the scenario and each other, before anything runs.
 
         Raises:
             UsageError: options that do not fit the scenario or each other.
             OSError: the folder of a file beside the result cannot be made.
         """
-        name, reproduces = repr(self.scenario.name), self.scenario.reproduces
+        name, reproduces, live = repr(scenario.name), scenario.reproduces, self.live(scenario)
         if self.by_messages and not reproduces:
             raise UsageError(f"--by-messages: {name} is not a reproduction, it is always live")
-        if reproduces and is_given("level", "about"):
+        if reproduces and is_given("--level", "--about"):
             raise UsageError(
                 f"--level, --about: {name} is a reproduction, whose errors are standard errors of "
                 "figures over repeated runs"
@@ -129,20 +145,20 @@ class RunOptions:
             raise UsageError(f"--calibrate: {name} is a reproduction")
         if self.force and self.out is None:
             raise UsageError("--force: expected --out too")
-        if self.beside.synthetic is not None and (reproduces or not self.scenario.joint):
+        if self.beside.synthetic is not None and (reproduces or not scenario.joint):
             raise UsageError(f"--synthetic: {name} estimates no joint distribution")
         if self.beside.html is not None and reproduces:
             raise UsageError(f"--html: {name} is a reproduction; expected --plot")
-        if self.beside.csv is not None and not reproduces:
+        if self.csv is not None and not reproduces:
             raise UsageError(f"--csv: {name} is not a reproduction; expected --json")
-        self.beside.check()
-        if self.watched and not self.live:
+        self.files.check()
+        if self.watched and not live:
             raise UsageError(
                 f"--watch: {name} draws reports by their law and nobody sends any; expected "
                 "--by-messages too"
             )
         if self.workers is not None:
-            if not self.live:
+            if not live:
                 raise UsageError(f"--workers: {name} is a reproduction; expected --by-messages")
             self._check_workers()
         elif self.engine.chosen and not reproduces:
@@ -157,7 +173,7 @@ class RunOptions:
             raise UsageError(
                 f"--jobs {self.engine.jobs}: expected --workers alone, which says how many"
             )
-        if self.engine.name == "here" and is_given("engine"):
+        if self.engine.name == "here" and is_given("--engine"):
             raise UsageError(
                 f"--workers {self.workers}: expected --engine processes or ray, not here"
             )
@@ -177,13 +193,15 @@ class RunOptions:
             yield engine
 
     @contextlib.contextmanager
-    def followed(self) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
+    def followed(
+        self, scenario: Scenario[Any]
+    ) -> Generator[tuple[Watch | None, Callable[[int, int], None]]]:
         """A line on a terminal: of parties that answered, or of pieces if nobody sends messages."""
-        if not self.live:
-            with ongoing(self.scenario.name, silent=self.as_json) as progress:
+        if not self.live(scenario):
+            with ongoing(scenario.name, silent=self.as_json) as progress:
                 yield None, progress
             return
-        name = f"{self.scenario.name} over {self.carrier}"
+        name = f"{scenario.name} over {self.carrier}"
         with following(
             name, watched=self.watched, silent=self.as_json, intervals=self.intervals
         ) as followed:
@@ -191,64 +209,8 @@ class RunOptions:
 
 
 @click.command()
-@click.argument("scenario", type=TEXT_WITH_FILE, shell_complete=complete_scenario)
-@set_option(complete_scenario_setting)
-@config_option
-@data_option
-@click.option(
-    "--transport",
-    type=click.Choice(TRANSPORTS),
-    help="What carries the messages: one loop (local), queues in memory, or TCP or TLS on this "
-    "machine; the result is the same.  [default: memory; tcp with --workers]",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    help="Spread the live parties over this many workers, which connect to this process by TCP or "
-    "TLS. They are processes of this machine, or of --engine; the result is the same.",
-)
-@click.option(
-    "--parties",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Over how many live parties the records are spread: the parameter of that name.",
-)
-@records_option
-@trial_seed_option
-@click.option(
-    "--out",
-    type=WrittenFolder(*RECORD_FILES, PIECES),
-    help=f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; an earlier simulation there "
-    f"is replaced, and a run that fails leaves {TRANSCRIPT}{PARTIAL}. By default nothing is "
-    "written.",
-)
-@force_option
-@json_option
-@beside_options
-@click.option(
-    "--watch",
-    "watched",
-    is_flag=True,
-    help="Show how the survey goes: who has answered and who is gone, the epsilon spent, and the "
-    "estimates with their intervals, which shrink. Where there is no terminal, one line for each "
-    "step goes to standard error.",
-)
-@click.option(
-    "--by-messages",
-    is_flag=True,
-    help="Run a cell of a reproduction through live parties, as often as its parameter repeats.",
-)
-@click.option(
-    "--csv",
-    type=WRITTEN_FILE,
-    help="A CSV file to write a reproduction's figures into, a line each.",
-)
-@calibration_options
-@interval_options()
-@engine_options
-def run(
-    scenario: str, records: Path | None, csv: Path | None, beside: Beside, **given: Any
-) -> None:
+@takes(RunOptions)
+def run(options: RunOptions) -> None:
     """Run SCENARIO: a name from 'sottovoce list', or PATH.py or PATH.py:NAME of your own; or try
     a plan, PATH.toml, on the answers in --records.
 
@@ -256,15 +218,14 @@ def run(
     transcript, so it protects nobody. A reproduction of a paper's table or figure draws reports by
     their exact law instead, unless --by-messages is given.
     """
-    found = scenario_or_trial(scenario, records)
-    beside = beside._replace(csv=csv)
-    options = RunOptions(scenario=found, records=records, beside=beside, **given)
-    parameters = options.configure()
-    cost = None if records is None else cost_of(parameters.parties or 0)
+    asked = options.asked
+    found = asked.load()
+    parameters = options.configure(found)
+    cost = None if asked.records is None else cost_of(parameters.parties or 0)
     if cost is not None:
         click.echo(cost, err=True)
-    options.check()
-    out, seed, written = options.out, options.drawn_seed(), []
+    options.check(found)
+    out, seed, written = options.out, asked.drawn_seed(), []
     pieces = None if out is None else out / PIECES
     if out is not None:
         make_folder(out)
@@ -274,8 +235,8 @@ def run(
         found.run,
         scenario=found.name,
         parameters=msgspec.to_builtins(parameters),
-        seed=None if options.withheld else seed,
-        data=None if options.data is None else str(options.data.absolute()),
+        seed=None if asked.withheld else seed,
+        data=None if asked.data is None else str(asked.data.absolute()),
         transport=options.carrier if options.by_messages else None,
     )
     with (
@@ -286,15 +247,15 @@ def run(
         ) as sweep,
         options.open_workers() as workers,
     ):
-        with options.followed() as (watch, progress):
+        with options.followed(found) as (watch, progress):
             context = Context(
                 seed=seed,
-                withheld=options.withheld,
+                withheld=asked.withheld,
                 transport=options.carrier,
                 workers=options.workers,
                 engine=workers,
-                data=options.data,
-                transcript=out / TRANSCRIPT if out is not None and options.live else None,
+                data=asked.data,
+                transcript=out / TRANSCRIPT if out is not None and options.live(found) else None,
                 watch=watch,
                 by_messages=options.by_messages,
                 progress=progress,
@@ -325,7 +286,7 @@ def run(
         click.echo(text)
     else:
         print_statement(said)
-    written += options.beside.write(found.name, done, options.intervals)
+    written += options.files.write(found.name, done, options.intervals)
     if written and not options.as_json:
         *first, last = map(str, written)
         click.echo(f"written: {', '.join(first)} and {last}" if first else f"written: {last}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -14,26 +13,15 @@ from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT
 from parties.keeping.records import write_result
 from parties.keeping.writing import make_folder
 from protocol.errors import CannotTabulateError, UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
-from scenarios.cli.completion import complete_scenario, complete_scenario_setting
-from scenarios.cli.engines import EngineChoice, engine_options, going_on_from
+from scenarios.cli.engines import EngineChoice, going_on_from
 from scenarios.cli.estimates import calibration_options, interval_options
 from scenarios.cli.numbers import Count
-from scenarios.cli.options import (
-    clear,
-    config_option,
-    data_option,
-    force_option,
-    json_option,
-    json_text,
-    print_statement,
-    records_option,
-    set_option,
-    trial_seed_option,
-    values_in,
-)
-from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.options import clear, force_option, json_option, json_text, print_statement
+from scenarios.cli.paths import WrittenFolder
+from scenarios.cli.scenario import ScenarioOptions
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.cohorts_done import COHORTS, remove_snapshot, seed_in
 from scenarios.running.calibrating import Calibration
 from scenarios.running.scenario import Context, Scenario
@@ -45,54 +33,66 @@ from scenarios.running.tabulating import (
     surveyed,
     tabulate,
 )
-from scenarios.surveys.trial import scenario_or_trial
 from scenarios.surveys.watching.bars import ongoing
 from scenarios.wording.formatting import count
 
 
+@frozen_options
+class TabulateOptions:
+    """The options of ``sottovoce tabulate``."""
+
+    n: int = option(
+        "--n", type=Count(MAX_PEOPLE), required=True, help="How many people; 1e9 will do."
+    )
+    cohort: int = option(
+        "--cohort",
+        type=Count(MAX_COHORT),
+        default=COHORT,
+        show_default=True,
+        help="Of how many people one task is. The digest depends on it.",
+    )
+    engine: EngineChoice = part(EngineChoice)
+    asked: ScenarioOptions = part(ScenarioOptions)
+    out: Path | None = option(
+        "--out",
+        type=WrittenFolder(*RECORD_FILES, COHORTS),
+        help=f"The folder for {RESULT}, and while the work is under way for {COHORTS}: the same "
+        "command goes on from there if it was interrupted. An earlier simulation there "
+        f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
+    )
+    force: bool = shared(force_option)
+    calibration: Calibration = shared(calibration_options)
+    intervals: Intervals = shared(interval_options("population"))
+    as_json: bool = shared(json_option)
+
+    @property
+    def unfinished(self) -> Path | None:
+        """The file of what is done while the work is under way."""
+        return None if self.out is None else self.out / COHORTS
+
+    def known_seed(self) -> int:
+        """The seed: what was interrupted goes on with the one that was drawn for it."""
+        known = None
+        if self.asked.withheld and self.unfinished is not None:
+            known = seed_in(self.unfinished)
+        return self.asked.drawn_seed() if known is None else known
+
+    def check(self, scenario: Scenario[Any], context: Context, surveyed: Surveyed) -> None:
+        """Check the options against the scenario and each other, before anything runs.
+
+        Raises:
+            UsageError: options that do not fit the scenario or each other, or a parameter that has
+                no effect.
+        """
+        self.calibration.check(surveyed.variant.survey)
+        _check_heard(scenario, self.asked.parameters(), context, surveyed)
+        if self.force and self.out is None:
+            raise UsageError("--force: expected --out too")
+
+
 @click.command("tabulate")
-@click.argument("scenario", type=TEXT_WITH_FILE, shell_complete=complete_scenario)
-@click.option("--n", type=Count(MAX_PEOPLE), required=True, help="How many people; 1e9 will do.")
-@click.option(
-    "--cohort",
-    type=Count(MAX_COHORT),
-    default=COHORT,
-    show_default=True,
-    help="Of how many people one task is. The digest depends on it.",
-)
-@engine_options
-@set_option(complete_scenario_setting)
-@config_option
-@data_option
-@records_option
-@trial_seed_option
-@click.option(
-    "--out",
-    type=WrittenFolder(*RECORD_FILES, COHORTS),
-    help=f"The folder for {RESULT}, and while the work is under way for {COHORTS}: the same "
-    "command goes on from there if it was interrupted. An earlier simulation there "
-    f"is replaced, its {TRANSCRIPT} too. By default nothing is written.",
-)
-@force_option
-@calibration_options
-@interval_options("population")
-@json_option
-def tabulate_(
-    scenario: str,
-    n: int,
-    cohort: int,
-    engine: EngineChoice,
-    settings: dict[str, str],
-    config: Path | None,
-    data: Path | None,
-    records: Path | None,
-    seed: int | None,
-    out: Path | None,
-    force: bool,
-    calibration: Calibration,
-    intervals: Intervals,
-    as_json: bool,
-) -> None:
+@takes(TabulateOptions)
+def tabulate_(options: TabulateOptions) -> None:
     """Ask many people by law what SCENARIO asks: a name from 'sottovoce list', or PATH.py:NAME; or
     what a plan asks, PATH.toml, of people like those in --records.
 
@@ -100,31 +100,23 @@ def tabulate_(
     their reports are drawn and counted as in 'run'. Nobody is live and nothing is recorded. It is
     for variants whose reports follow from the question and the respondent's own record.
     """
-    found, withheld = scenario_or_trial(scenario, records), records is not None and seed is None
-    file = None if out is None else out / COHORTS
-    if seed is None:
-        # What was interrupted goes on with the seed that was drawn for it.
-        known = seed_in(file) if withheld and file is not None else None
-        seed = known if known is not None else secrets.randbits(64) if withheld else 1
-    given = (values_in(config) if config else {}) | settings
-    parameters = found.configure(given)
-    context = Context(seed=seed, data=data)
+    found, out, n = options.asked.load(), options.out, options.n
+    seed = options.known_seed()
+    parameters = found.configure(options.asked.parameters())
+    context = Context(seed=seed, data=options.asked.data)
     asked = surveyed(found, parameters, context)
-    calibration.check(asked.variant.survey)
     projection = _projection(parameters)
-    _check_heard(found, given, context, asked)
-    if force and out is None:
-        raise UsageError("--force: expected --out too")
+    options.check(found, context, asked)
     if out is not None:
         make_folder(out)
-        clear(out, force=force)
+        clear(out, force=options.force)
     try:
         with (
-            going_on_from(file),
-            engine.open() as opened,
-            ongoing(found.name, silent=as_json, each="people") as progress,
+            going_on_from(options.unfinished),
+            options.engine.open() as opened,
+            ongoing(found.name, silent=options.as_json, each="people") as progress,
         ):
-            cohorts = -(-n // cohort)
+            cohorts = -(-n // options.cohort)
             if cohorts < opened.jobs:
                 click.echo(
                     f"{count(cohorts, 'cohort')} for {opened.jobs} workers: a smaller --cohort "
@@ -135,24 +127,24 @@ def tabulate_(
                 asked.variant,
                 asked.population,
                 n=n,
-                cohort=cohort,
+                cohort=options.cohort,
                 seed=seed,
                 engine=opened,
-                path=file,
+                path=options.unfinished,
                 keep=True,
                 progress=progress,
             )
     except CannotTabulateError as error:
         raise UsageError(str(error)) from error
-    done = replace(done, calibration=calibration, withheld=withheld)
+    done = replace(done, calibration=options.calibration, withheld=options.asked.withheld)
     from scenarios.statement.tabulations import state_tabulation
 
-    said = state_tabulation(found.name, done, projection, intervals)
+    said = state_tabulation(found.name, done, projection, options.intervals)
     text = json_text({"scenario": found.name, "parameters": parameters, **said.values})
     if out is not None:
         write_result(out / TRANSCRIPT, text + "\n", recorded=False)
         remove_snapshot(out / COHORTS)
-    if as_json:
+    if options.as_json:
         click.echo(text)
         return
     print_statement(said)

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from protocol.errors import UsageError
-from scenarios.cli.completion import complete_variant, complete_variant_setting
-from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
-from scenarios.cli.options import (
-    json_option,
-    json_text,
-    print_json,
-    seed_option,
-    set_option,
-    survey_option,
-)
+from scenarios.cli.completion import complete_variant
+from scenarios.cli.engines import EngineChoice, sweeping, write_found
+from scenarios.cli.example_variants import ExampleOptions
+from scenarios.cli.options import json_option, json_text, print_json, seed_option
 from scenarios.cli.paths import TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.values import takes
 from scenarios.files.pieces import PIECES
 from scenarios.running.loading import find_variant
 
@@ -52,23 +47,21 @@ RESPONDENTS = 10
     metavar="KIND",
     help="A kind of message that is sent only because of a fault; repeat for each.",
 )
-@set_option(complete_variant_setting)
-@survey_option
+@takes(ExampleOptions, "asked")
 @seed_option
 @click.option(
     "--out",
     type=WrittenFolder(TEST, PIECES),
     help=f"The folder for {TEST}. If the test is ended midway, the same command does the rest.",
 )
-@engine_options
+@takes(EngineChoice, "engine")
 @json_option
 def test(
     variant: str,
     schedules: int,
     parties: int | None,
     rare: tuple[str, ...],
-    settings: dict[str, str],
-    survey_file: Path | None,
+    asked: ExampleOptions,
     seed: int,
     out: Path | None,
     engine: EngineChoice,
@@ -82,13 +75,11 @@ def test(
     """
     from protocol.session.variant import parameters_of
     from protocol.testing import check_under_faults, check_variant
-    from scenarios.cli.example_variants import example, read_survey
     from scenarios.report.audited import EXECUTORS
     from scenarios.running.engines.sweep import about_of
 
     cls = find_variant(variant)
-    survey = read_survey(survey_file) if survey_file is not None else None
-    made, records = example(cls, settings, survey, respondents=RESPONDENTS)
+    made, records = asked.make(cls, respondents=RESPONDENTS)
     kinds = {kind.name: kind.message for kind in made.kinds(parties or len(records))}
     for name in rare:
         if name not in kinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
@@ -22,7 +22,7 @@ from scenarios.report.values import statement_values
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import TRANSPORTS, TransportName, simulate
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.judging import DELTA, judge
+from scenarios.statement.audits.judging import DELTA, Asked, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +69,27 @@ class AuditedRun:
             SurveyError: somebody named is not on the roster, or there is nothing to replay.
         """
         outcome = self.outcome
-        disclosed: Iterable[Disclosure] = ()
+        disclosed: Sequence[Disclosure] = ()
         if replay:
             if outcome.records is None or outcome.seed is None:
                 raise SurveyError("only a simulation can be replayed without its members")
-            disclosed = disclosed_by_seed(outcome.charter, outcome.seed, outcome.records)
+            found = disclosed_by_seed(outcome.charter, outcome.seed, outcome.records)
+            disclosed = tuple(found)
         judged, rounds = judge(
             outcome.transcript,
             type(outcome.variant),
+            Asked(
+                observer=observer,
+                trail=trail,
+                coalition=coalition,
+                worst=worst,
+                delta=delta,
+                digest=outcome.digest,
+                disclosed=disclosed,
+                intervals=intervals,
+                rounds=True,
+            ),
             file="transcript.svt",
-            observer=observer,
-            trail=trail,
-            coalition=coalition,
-            worst=worst,
-            delta=delta,
-            digest=outcome.digest,
-            disclosed=disclosed,
-            intervals=intervals,
-            with_rounds=True,
         )
         said = statement(judged)
         makes: dict[str, Callable[[], str]] = {

@@ -10,7 +10,7 @@ from parties.keeping.writing import prepare_output, write_whole
 from protocol.crypto.randomness import Stream
 from protocol.errors import UsageError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.surveys.records import Records
 from scenarios.files.comma_separated import records_text, write_csv
 from scenarios.running.reproduction import Reproduced

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from protocol.audit.audit import Source
 from protocol.estimators.conclusions import Conclusion
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.tables import Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute
@@ -100,7 +101,7 @@ class Respondent(NamedTuple):
         tables: the estimated shares of each attribute.
         epsilon: what all her reports told, in nats.
         together: whether a report on one attribute is taken to tell about the others too.
-        made: ``simulation`` or ``trial``, of a record that is not of a survey among people.
+        source: what the record is of.
         proof: None of a record without a checkpoint over the report.
         answers: her true answers; empty if they are not at hand.
         truth: the true shares of each attribute; empty if they are not at hand.
@@ -115,7 +116,7 @@ class Respondent(NamedTuple):
     tables: Mapping[str, Table]
     epsilon: float
     together: bool
-    made: str
+    source: Source
     proof: Proof | None
     answers: Sequence[str] = ()
     truth: Sequence[Floats] = ()
@@ -271,9 +272,9 @@ def _foot(found: Respondent) -> list[str]:
         f"Her privacy: whatever the aggregator knew before, its odds between two sets of answers "
         f"change by {odds(found.epsilon)} at most (epsilon {epsilon(found.epsilon)})."
     ]
-    if found.made:
+    if found.source != "survey":
         lines.append(
-            f"That is the design's. This is a {found.made}: whoever holds its seed knows all "
+            f"That is the design's. This is a {found.source}: whoever holds its seed knows all "
             "answers."
         )
     if found.proof is not None:

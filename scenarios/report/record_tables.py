@@ -19,7 +19,7 @@ from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
 from scenarios.files.transcripts import Transcript
-from scenarios.surveys.watching.rounds import RoundCounter
+from scenarios.surveys.watching.tally import RoundCounter
 from scenarios.wording.formatting import as_json
 
 Kind = Literal["integer", "number", "flag", "text", "bytes"]

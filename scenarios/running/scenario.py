@@ -14,7 +14,7 @@ from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.estimators.projection import Projection
 from protocol.session.variant import V, Variant
 from protocol.simulation.populations.population import Population

@@ -22,7 +22,7 @@ from protocol.crypto.merkle import Tree
 from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import Message
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import V, Variant, parameters_of

@@ -17,7 +17,7 @@ from protocol.attack.attack import Attack
 from protocol.attack.client import ClientAttack
 from protocol.attack.probes import Probe
 from scenarios.statement.statement import Grid, Section, Statement, Verdict
-from scenarios.wording.formatting import count, epsilon
+from scenarios.wording.formatting import count, epsilon, rest
 
 _LEGEND = (
     "Figures are epsilons, in nats. Told at least: what the right guesses prove. Could be shown: "
@@ -220,8 +220,7 @@ def finding_values(found: Finding) -> dict[str, Any]:
 def _on_active(found: ActiveAttack) -> Verdict:
     if found.accused:
         first = found.findings[0]
-        more = len(found.findings) - 1
-        besides = f" (and {more} more)" if more else ""
+        besides = f" ({more})" if (more := rest(len(found.findings), 1)) else ""
         return _accused(f"{first.what}{besides}.")
     return _not_accused(
         f"whatever {found.target} was sent, it did nothing that its ledger does not "
@@ -278,7 +277,7 @@ def _verdict_on_variant(found: Attack) -> Verdict:
     ]
     if short:
         probe, weakest = max(short, key=lambda one: one[1].bound - one[1].provable)
-        more = f" (and {len(short) - 1} more)" if len(short) > 1 else ""
+        more = f" ({others})" if (others := rest(len(short), 1)) else ""
         return _undecided(
             f"of {probe.pair}{more}, the ledger's {weakest.bound:.4f} could not be "
             f"exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "

@@ -8,7 +8,7 @@ from typing import Any
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.calibration.margins import Margin
 from protocol.estimators.estimate import Estimate
-from scenarios.wording.formatting import count, cut
+from scenarios.wording.formatting import count, cut, rest
 
 
 def calibration_values(estimate: Estimate) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _cautions(found: Calibrated) -> Iterator[str]:
         return
     far = max(found.far, key=lambda far: max(far.low - far.share, far.share - far.high))
     cell = ", ".join(f"{cut(a)} = {cut(b)}" for a, b in zip(far.names, far.cell, strict=True))
-    more = f", and {len(found.far) - 1:,} more," if len(found.far) > 1 else ""
+    more = f", {others}," if (others := rest(len(found.far), 1)) else ""
     corrects = "" if found.method == "post-stratified" else _other_way(found.known)
     yield (
         f"Caution: the known share of {cell}, {100 * far.share:.1f} %{more} is not within what the "

@@ -9,15 +9,16 @@ import numpy as np
 
 from protocol.audit.completeness import Completeness
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Shown, bracketed
+from protocol.estimators.inference.intervals import Shown
+from protocol.estimators.inference.words import bracketed
 from protocol.wire.codec import Codec
 from scenarios.statement.statement import Coverage, Grid, Panel, Section
 from scenarios.surveys.watching.rounds import waits_of
 from scenarios.wording.decimals import decimal, in_percent
 from scenarios.wording.formatting import NONE, count, cut, rest, some
 
-ATTRIBUTES, LARGEST, WAITS = 8, 3, 6
-"""How many attributes, of each how many of the largest shares, and how many waits are listed."""
+LINES, LARGEST, WAITS = 8, 3, 6
+"""How many attributes or keys, of each how many of the largest shares, and how many waits."""
 
 VAGUE = 0.9
 """The interval of a share that is at least so wide says nothing."""
@@ -47,7 +48,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
         estimate: what was published; None if nothing was.
         section: what is stated of it.
     """
-    panels = section.panels[:ATTRIBUTES]
+    panels = section.panels[:LINES]
     if estimate is None or not panels:
         return None
     intervals, what = panels[0].intervals, "attributes"
@@ -55,7 +56,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
     shown = [figure for panel in panels for figure in panel.figures]
     if estimate.keyed is not None:
         shares, means = panels
-        order = _order(shares.figures)[:ATTRIBUTES]
+        order = _order(shares.figures)[:LINES]
         shown = [panel.figures[i] for panel in panels for i in order]
         rows = [*_keys(shares, means, order)]
         what, heads = "keys", ("Key", "#Held by", "#Mean")
@@ -71,7 +72,7 @@ def found(estimate: Estimate | None, section: Section) -> Grid | None:
         caption=f"{count(estimate.n, 'respondent')}{ends}",
         columns=heads,
         rows=tuple(rows),
-        more=rest(len(estimate.survey.names), ATTRIBUTES, f"{what} below"),
+        more=rest(len(estimate.survey.names), LINES, f"{what} below"),
         wide=False,
     )
 
@@ -85,7 +86,7 @@ def _shares(panel: Panel) -> tuple[str, ...]:
     most = LARGEST + 1 if len(cells) == LARGEST + 1 else LARGEST
     figure = in_percent([cells[i] for i in telling[:most]])
     said = [f"{cut(panel.labels[i], 24)} {_share(cells[i], figure)}" for i in telling[:most]]
-    more = rest(len(cells), len(said), "").rstrip()
+    more = rest(len(cells), len(said))
     return cut(panel.name), "; ".join((*said, more) if more else said)
 
 
@@ -103,7 +104,7 @@ def _together(estimate: Estimate) -> Iterator[tuple[str, str]]:
     if estimate.whole_reports is None or not clusters or len(estimate.clusters) == 1:
         return
     alone = len(estimate.clusters) - len(clusters)
-    said = some((" with ".join(map(cut, names)) for names in clusters), len(clusters), ATTRIBUTES)
+    said = some((" with ".join(map(cut, names)) for names in clusters), len(clusters), LINES)
     others = f"; {alone:,} by {'itself' if alone == 1 else 'themselves'}" if alone else ""
     yield "clusters", f"randomized together: {said}{others}"
 

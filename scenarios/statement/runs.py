@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from protocol.audit.claims import check_claims
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
-from scenarios.statement.estimates import (
-    announced,
-    announced_values,
-    estimated,
-    reported_values,
-)
+from scenarios.statement.estimates import announced, announced_values, estimated, reported_values
 from scenarios.statement.found import coverage
 from scenarios.statement.privacy_values import claims_values, privacy_values
 from scenarios.statement.privacy_verdict import PrivacyVerdict, has_exact_sums, on_privacy
@@ -31,11 +25,11 @@ from scenarios.statement.sampling import (
 )
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.announced import described
-from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed
+from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed, some
 from scenarios.wording.withstanding import withstood_in
 
-ROWS, ATTRIBUTES, NAMED = 60, 60, 12
-"""How many rows and attributes are listed, and how many attributes whose figures are the same."""
+ROWS, EPSILONS, NAMED = 60, 60, 12
+"""How many rows and attributes' figures are listed, and how many figures that are the same."""
 
 
 def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> Statement:
@@ -134,9 +128,8 @@ def by_attribute(epsilons: Mapping[str, float]) -> str:
     """The loss of every attribute, in one line."""
     if len(epsilons) > NAMED and len(set(epsilons.values())) == 1:
         return f"{nats(next(iter(epsilons.values())))} for each of {len(epsilons):,} attributes"
-    listed = [f"{name} {nats(value)}" for name, value in islice(epsilons.items(), ATTRIBUTES)]
-    more = len(epsilons) - len(listed)
-    return ", ".join(listed) + (f" and {more:,} more attributes" if more else "")
+    listed = (f"{name} {nats(value)}" for name, value in epsilons.items())
+    return some(listed, len(epsilons), EPSILONS, "attributes")
 
 
 def _rows(finished: Finished, notes: tuple[str, ...]) -> Iterator[Section]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from scenarios.wording.formatting import count
 
 if TYPE_CHECKING:
-    from protocol.estimators.inference.words import Intervals, Shown
+    from protocol.estimators.inference.intervals import Intervals, Shown
 
 State: TypeAlias = Literal["good", "bad", "care", "open", "note"]
 """How a check came out; ``care`` is for what a reader must know, ``open`` for what nobody can know,

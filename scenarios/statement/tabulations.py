@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocol.accounting.accountants import Loss
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD

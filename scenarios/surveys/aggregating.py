@@ -228,6 +228,7 @@ def _anew(
             signer=member.identity,
             secret=counter.secret(),
             acknowledging=True,
+            watch=operation.progress.follow(charter),
         )
         first = None
         # Whoever goes on with the attempt finds its header.
@@ -241,7 +242,7 @@ def _anew(
             transcript=transcript,
             record=record,
             recorder=recorder,
-            exchange=Exchange(charter, recorder=operation.progress.over(recorder, charter)),
+            exchange=Exchange(charter, recorder=recorder),
             operation=operation,
             first=first,
             past=None,
@@ -276,12 +277,12 @@ def _read_back(
                 signer=member.identity,
                 secret=records.secret,
                 acknowledging=True,
+                watch=operation.progress.follow(charter),
                 resumed=True,
             )
-            exchange = Exchange(charter, recorder=operation.progress.over(recorder, charter))
+            exchange = Exchange(charter, recorder=recorder)
             past = Past(charter, recorder, exchange)
             past.read(records)
-            operation.progress.recall(past)
             if record.named and past.ending is None:
                 raise DamagedError(
                     f"{record.path}: damaged: it was whole when it got its name, and its end is "

@@ -13,17 +13,17 @@ import msgspec
 import trio
 
 from parties.actor import run_machine
-from parties.keeping.attempts import Account, OpenAccount, nats_of, open_account
+from parties.keeping.attempts import Answers, OpenAnswers, open_answers
 from parties.keeping.members import Member, own_secret
-from parties.keeping.purse import Payers, Purse, Release, usual_purse
+from parties.keeping.purse import Payers, Release, open_purse, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
 from parties.keeping.remembered import (
     Memory,
     SameAgain,
-    memory_in,
     noted_in,
     noting,
     remembering,
+    session_file,
 )
 from parties.keeping.repeating import (
     Given,
@@ -33,12 +33,7 @@ from parties.keeping.repeating import (
     note_given,
     noted_given,
 )
-from parties.keeping.session_keys import (
-    known_session_key,
-    mark_of,
-    role_stream,
-    session_key,
-)
+from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
@@ -50,7 +45,7 @@ from protocol.wire.codec import encode_envelope
 from scenarios.errors import LATE, STOPPED, StoppedError
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.signals import heeding
-from scenarios.surveys.respondents import coding_for, read_respondents
+from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
 from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
@@ -112,21 +107,63 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.ending == DONE else 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """What a party answers with, what it may pay, and what it demands.
+
+    Args:
+        records: a CSV or Parquet file.
+        plan: of the survey, which says how the file is read; None for one whose cells are the
+            categories.
+        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
+            default, all attempts at this one may cost what one can at most, and nothing more once
+            something was spent if that is unbounded.
+        ids: the column of the records that says who a respondent is, which is not handed over;
+            None for a file that pays as one.
+        purse: its folder; None for the user's (``usual_purse``).
+        withstand: the fewest colluders that a secure sum must withstand; None for any number.
+        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
+            None for any number.
+    """
+
+    records: Path
+    plan: Path | None = None
+    budget: float | None = None
+    ids: str | None = None
+    purse: Path | None = None
+    withstand: int | None = None
+    crowd: int | None = None
+
+    def people(self, member: Member) -> Respondents:
+        """The records to answer with, and who they are of.
+
+        Raises:
+            UsageError: as ``answer_survey``.
+        """
+        charter, variant = member.charter, member.charter.variant
+        if member.identity.name == AGGREGATOR:
+            raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
+        for option, demand in (("--withstand", self.withstand), ("--crowd", self.crowd)):
+            if demand is not None and not is_summed(variant, len(charter.roster) - 1):
+                raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
+        people = read_respondents(self.records, coding_for(variant.survey, self.plan), self.ids)
+        if len(people.records) > variant.max_records:
+            raise UsageError(
+                f"{self.records}: {len(people.records)} records, at most {variant.max_records} "
+                "allowed by the survey"
+            )
+        return people
+
+
 async def answer_survey(
     member: Member,
+    answering: Answering,
     *,
     host: str,
     port: int,
-    records: Path,
-    budget: float | None,
-    withstand: int | None = None,
-    crowd: int | None = None,
+    repeat: Member | None = None,
     waiting: float = PATIENCE,
     heeds_signals: bool = False,
-    purse: Path | None = None,
-    ids: str | None = None,
-    repeat: Member | None = None,
-    plan: Path | None = None,
 ) -> Answered:
     """Answer once with the records of a table.
 
@@ -146,24 +183,13 @@ async def answer_survey(
 
     Args:
         member: the party.
+        answering: with what it answers, and on which terms.
         host, port: where the aggregator listens.
-        records: a CSV or Parquet file.
-        budget: the most epsilon that a respondent may have spent in all surveys, in nats; by
-            default, all attempts at this one may cost what one can at most, and nothing more once
-            something was spent if that is unbounded.
-        withstand: the fewest colluders that a secure sum must withstand; None for any number.
-        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
-            None for any number.
+        repeat: from whose folder the report to give again was given, this member's or that of an
+            earlier survey; None to draw one.
         waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
             seconds.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
-        purse: its folder; None for the user's (``usual_purse``).
-        ids: the column of the records that says who a respondent is, which is not handed over;
-            None for a file that pays as one.
-        repeat: from whose folder the report to give again was given, this member's or that of an
-            earlier survey; None to draw one.
-        plan: of the survey, which says how the file is read; None for one whose cells are the
-            categories.
 
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
@@ -174,31 +200,33 @@ async def answer_survey(
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in a folder cannot be written; says which and why.
     """
-    held, who = _people(member, records, plan, ids, withstand=withstand, crowd=crowd)
+    people = answering.people(member)
+    held = people.records
     given: Given | None = None
     if repeat is not None:
         check_repeatable(member.charter.variant, len(member.charter.roster) - 1)
         given = answer_given(repeat, member, held)
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
-    paid_from = Purse(purse or usual_purse())
-    payers = paid_from.payers(who).up_to(budget, member.charter.variant.most())
-    if given is None:
-        paid_from.check(payers, member.charter.survey_id)
-    else:
-        _check_paid(paid_from, payers, given)
+    purse = answering.purse or usual_purse()
+    with open_purse(purse) as before:
+        payers = before.payers(people.ids).up_to(answering.budget, member.charter.variant.most())
+        if given is None:
+            before.check(payers, member.charter.survey_id)
+        else:
+            before.check_paid(payers, given.release, given.epsilon)
     tls = tls_context(member.folder, client_context)
     try:
-        with open_account(member.folder) as account, ExitStack() as kept:
-            earlier = _done_before(member, account, held)
+        with open_answers(member.folder) as answers, ExitStack() as kept:
+            earlier = _done_before(member, answers, held)
             sitting = Sitting(
                 member=member,
                 records=held,
-                account=account,
-                purse=paid_from,
+                answers=answers,
+                purse=purse,
                 payers=payers,
                 repeat=given,
-                withstand=withstand or 0,
-                crowd=crowd or 0,
+                withstand=answering.withstand or 0,
+                crowd=answering.crowd or 0,
                 kept=kept,
             )
 
@@ -241,37 +269,12 @@ async def answer_survey(
         raise ConnectionError(f"{host}:{port}: {error}") from error
 
 
-def _people(
-    member: Member,
-    path: Path,
-    plan: Path | None,
-    ids: str | None,
-    *,
-    withstand: int | None,
-    crowd: int | None,
-) -> tuple[Records, Sequence[str] | None]:
-    """The records to answer with, and who they are of; raises what ``answer_survey`` does."""
-    variant = member.charter.variant
-    if member.identity.name == AGGREGATOR:
-        raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-    for option, demand in (("--withstand", withstand), ("--crowd", crowd)):
-        if demand is not None and not is_summed(variant, len(member.charter.roster) - 1):
-            raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
-    people = read_respondents(path, coding_for(variant.survey, plan), ids)
-    if len(people.records) > variant.max_records:
-        raise UsageError(
-            f"{path}: {len(people.records)} records, at most {variant.max_records} allowed by the "
-            "survey"
-        )
-    return people.records, people.ids
-
-
-def _done_before(member: Member, account: Account, records: Records) -> Answered | None:
+def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
     """How a party has ended in the last attempt that it answered, with these records.
 
     None if it has neither receipt nor late note of it: perhaps it is done, and does not know.
     """
-    attempt = max(account.attempts, default=0)
+    attempt = max(answers.attempts, default=0)
     if not attempt:
         return None
     charter = member.charter.again(attempt)
@@ -284,8 +287,8 @@ def _done_before(member: Member, account: Account, records: Records) -> Answered
     return Answered(
         ending=NOT_IN_TIME if receipt.late else DONE,
         attempt=attempt,
-        spent=account.spent(attempt),
-        before=account.before(attempt),
+        spent=answers.spent(attempt),
+        before=answers.before(attempt),
         repeated=noted_given(member.folder, charter.session) is not None,
         receipt=receipt,
         earlier=True,
@@ -326,8 +329,8 @@ class Sitting:
     Args:
         member: the party.
         records: what it answers with.
-        account: of its folder, which is locked.
-        purse: that is paid from.
+        answers: in its folder, which is locked.
+        purse: the folder of the one that is paid from.
         payers: who pays for an answer, and how much at most.
         repeat: the answer to give again; None to draw one.
         withstand: the fewest colluders that a secure sum must withstand.
@@ -339,8 +342,8 @@ class Sitting:
 
     member: Member
     records: Records
-    account: OpenAccount
-    purse: Purse
+    answers: OpenAnswers
+    purse: Path
     payers: Payers
     repeat: Given | None
     withstand: int
@@ -363,31 +366,32 @@ class Sitting:
         """
         if self.attempt is not None:
             raise RuntimeError("an attempt was opened already")
-        self.account.check(attempt)
+        self.answers.check(attempt)
         folder, name = self.member.folder, self.member.identity.name
         charter = self.member.charter.again(attempt)
         key = session_key(folder, charter, self.records)
         mark = mark_of(key, charter.session)
         given = _given(self.member, charter, self.repeat)
         heard, said = (
-            self.kept.enter_context(remembering(memory_in(folder, what, charter.session), mark))
+            self.kept.enter_context(remembering(session_file(folder, what, charter.session), mark))
             for what in ("heard", "said")
         )
         release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
         payers = self.payers
-        if given is not None:
-            # What was paid for before needs no budget again.
-            _check_paid(self.purse, payers, given)
-            payers = payers.up_to(math.inf, payers.most)
         before = {
-            charter.again(earlier).session: self.account.spent(earlier)
-            for earlier in self.account.attempts
+            charter.again(earlier).session: self.answers.spent(earlier)
+            for earlier in self.answers.attempts
             if earlier < attempt
         }
-        left = self.purse.left(payers, release, before=before, heard=heard.noted)
+        with open_purse(self.purse) as purse:
+            if given is not None:
+                # What was paid for before needs no budget again.
+                purse.check_paid(payers, given.release, given.epsilon)
+                payers = payers.up_to(math.inf, payers.most)
+            left = purse.left(payers, release, before=before, heard=heard.noted)
         # Without a budget, all attempts at this survey may cost what one can at most.
         rest = None if payers.budget is None else left
-        left = self.account.left(attempt, rest, most=payers.most)
+        left = self.answers.allowed(attempt, rest, most=payers.most)
         machine = Machine(
             charter,
             name,
@@ -399,7 +403,7 @@ class Sitting:
             crowd=self.crowd,
             instead=None if given is None else given.role(charter),
         )
-        note = noting(memory_in(folder, "notices", charter.session))
+        note = noting(session_file(folder, "notices", charter.session))
         keep = keeping(folder, charter)
         self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
 
@@ -450,8 +454,8 @@ class Sitting:
             ending=ending,
             stopped=bool(stopped),
             attempt=attempt,
-            spent=max(self._opened.spent, self.account.spent(attempt)),
-            before=self.account.before(attempt),
+            spent=max(self._opened.spent, self.answers.spent(attempt)),
+            before=self.answers.before(attempt),
             repeated=self._opened.given is not None,
             receipt=receipt,
         )
@@ -461,10 +465,10 @@ class Sitting:
         here = self._opened
         spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
-            with _silently():
-                self.purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
+            with _silently(), open_purse(self.purse) as purse:
+                purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
             self.paid = now
-        self.account.spend(here.machine.charter.attempt, budget=here.left, epsilon=spent)
+        self.answers.note(here.machine.charter.attempt, allowed=here.left, epsilon=spent)
         here.words.update(
             (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
         )
@@ -478,11 +482,6 @@ class Sitting:
             asked = here.machine.charter.variant.messages[0].kind()
             with _silently():
                 here.given.check_asked(envelope, asked)
-
-
-def _check_paid(purse: Purse, payers: Payers, given: Given) -> None:
-    """Refuse an answer that not all of them have paid for, as ``Purse.check_paid``."""
-    purse.check_paid(payers, given.release, nats_of(given.epsilon))
 
 
 @contextmanager

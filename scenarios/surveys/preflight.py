@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from cryptography import x509
 
-from parties.keeping.attempts import account_in
+from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, purse_in, usual_purse
+from parties.keeping.purse import purse_in, usual_purse
 from parties.keeping.writing import naming
 from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
@@ -24,17 +24,17 @@ from scenarios.surveys.members import CERTIFICATE, read_member, tls_context
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
-from scenarios.wording.formatting import count, epsilon
+from scenarios.wording.formatting import count, epsilon, some
 from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0
 """How long to wait for an address to answer, in seconds."""
 
-_ATTRIBUTES = 8
+_LISTED = 8
 
 
-class Fact(NamedTuple):
+class Known(NamedTuple):
     """One thing that is to be known before a survey.
 
     Args:
@@ -59,7 +59,7 @@ def preflight(
     budget: float | None = None,
     plan: Path | None = None,
     parties: int | None = None,
-) -> Iterator[Fact]:
+) -> Iterator[Known]:
     """What is to be known of a plan, or of a member's folder.
 
     Nothing is drawn, written or sent; an address is connected to, and nothing is said there.
@@ -111,7 +111,7 @@ def preflight(
         try:
             people = read_respondents(records, coding, ids)
         except UsageError as error:
-            yield Fact("records", f"{error}.", ready=False)
+            yield Known("records", f"{error}.", ready=False)
         else:
             yield _records(records, people.records, asked)
     if paying and (ids is None or people is not None):
@@ -123,59 +123,58 @@ def preflight(
 
 def what_is_asked(
     variant: Variant, analysis: Analysis | None, parties: int | None = None
-) -> Iterator[Fact]:
+) -> Iterator[Known]:
     """Facts on a survey: its questions, variant, cost at most, secure sum and announced analysis.
 
     Args:
         parties: how many take part; None while that is not known.
     """
     survey = variant.survey
-    named = [f"{each.name} ({len(each.categories)})" for each in survey.attributes[:_ATTRIBUTES]]
-    if more := len(survey.attributes) - len(named):
-        named.append(f"{more} more")
-    yield Fact("asked", f"{survey.title}: {', '.join(named)}; in parentheses, how many categories.")
+    each = (f"{each.name} ({len(each.categories)})" for each in survey.attributes)
+    named = some(each, len(survey.attributes), _LISTED)
+    yield Known("asked", f"{survey.title}: {named}; in parentheses, how many categories.")
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     ]
-    yield Fact("variant", f"{', '.join([variant.name, *scalars])}.")
+    yield Known("variant", f"{', '.join([variant.name, *scalars])}.")
     most = variant.most()
     if math.isinf(most):
-        yield Fact("cost", "no \N{GREEK SMALL LETTER EPSILON} bounds what a respondent tells.")
+        yield Known("cost", "no \N{GREEK SMALL LETTER EPSILON} bounds what a respondent tells.")
     else:
-        yield Fact(
+        yield Known(
             "cost",
             f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
             "whatever the aggregator asks.",
         )
     yield from _sums(variant, parties)
     announced = "nothing" if analysis is None else described(analysis)
-    yield Fact("announced", f"{announced}.")
+    yield Known("announced", f"{announced}.")
 
 
-def _sums(variant: Variant, parties: int | None) -> Iterator[Fact]:
+def _sums(variant: Variant, parties: int | None) -> Iterator[Known]:
     """How many may conspire with the aggregator or be missing; nothing of a survey without sums."""
     try:
         said = (
             sums_sentences_by_size(variant) if parties is None else sums_sentences(variant, parties)
         )
     except ValueError as error:
-        yield Fact("sums", f"{error}.", ready=False)
+        yield Known("sums", f"{error}.", ready=False)
         return
     if said:
-        yield Fact("sums", " ".join(said))
+        yield Known("sums", " ".join(said))
 
 
-def _member(member: Member) -> Iterator[Fact]:
+def _member(member: Member) -> Iterator[Known]:
     charter, name = member.charter, member.identity.name
     others = count(len(charter.roster) - 1, "party", "parties")
-    yield Fact("member", f"{name}, in a survey of {others}.")
-    account = None if name == AGGREGATOR else account_in(member.folder)
-    if account is not None and account.attempts:
-        tried = count(len(account.attempts), "attempt")
-        total = epsilon(account.before(account.attempts[-1] + 1))
-        yield Fact(
+    yield Known("member", f"{name}, in a survey of {others}.")
+    answers = None if name == AGGREGATOR else answers_in(member.folder)
+    if answers is not None and answers.attempts:
+        tried = count(len(answers.attempts), "attempt")
+        total = epsilon(answers.before(answers.attempts[-1] + 1))
+        yield Known(
             "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
         )
     make = server_context if name == AGGREGATOR else client_context
@@ -183,30 +182,30 @@ def _member(member: Member) -> Iterator[Fact]:
         tls_context(member.folder, make)
         certificate = x509.load_pem_x509_certificate((member.folder / CERTIFICATE).read_bytes())
     except (UsageError, ValueError) as error:
-        yield Fact("certificate", f"{error}.", ready=False)
+        yield Known("certificate", f"{error}.", ready=False)
         return
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     now = datetime.datetime.now(datetime.UTC)
     span = f"valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
     if begin <= now < end:
-        yield Fact("certificate", f"{span}, and so it is now.", ready=True)
+        yield Known("certificate", f"{span}, and so it is now.", ready=True)
     else:
-        yield Fact(
+        yield Known(
             "certificate",
             f"{span}; this machine's clock says {now:%Y-%m-%d %H:%M}.",
             ready=False,
         )
 
 
-def _records(path: Path, held: Records, variant: Variant) -> Fact:
+def _records(path: Path, held: Records, variant: Variant) -> Known:
     respondents = count(len(held), "respondent")
     if len(held) > variant.max_records:
-        return Fact(
+        return Known(
             "records",
             f"{path}: {respondents}, at most {variant.max_records} allowed per party.",
             ready=False,
         )
-    return Fact("records", f"{path}: {respondents}, every answer has a category.", ready=True)
+    return Known("records", f"{path}: {respondents}, every answer has a category.", ready=True)
 
 
 def _purse(
@@ -215,14 +214,13 @@ def _purse(
     survey: bytes | None,
     budget: float | None,
     most: float,
-) -> Fact:
+) -> Known:
     """What was spent before on other surveys, and whether that leaves enough for this one."""
-    read = purse_in(folder)
-    if read is None:
-        return Fact("purse", f"{folder}: nothing was spent from it yet.")
-    statement, known = read
-    payers = Payers(None) if people is None else known(people)
-    elsewhere = statement.spent(payers, lambda release: release.survey != survey)
+    purse = purse_in(folder)
+    if purse is None:
+        return Known("purse", f"{folder}: nothing was spent from it yet.")
+    payers = purse.payers(people)
+    elsewhere = purse.spent(payers, lambda release: release.survey != survey)
     total = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(float(elsewhere.max()))}"
     who = count(len(elsewhere), "respondent")
     paid = int((elsewhere > 0).sum())
@@ -230,22 +228,22 @@ def _purse(
     if people is not None:
         says = f"{folder}: {paid} of {who} spent something on other surveys, {total} at most"
     if budget is None:
-        return Fact("purse", f"{says}.")
+        return Known("purse", f"{says}.")
     try:
-        statement.check(payers.up_to(budget, most), survey)
+        purse.check(payers.up_to(budget, most), survey)
     except PrivacyError as error:
-        return Fact("purse", f"{folder}: {error}.", ready=False)
+        return Known("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.
     enough = f"a budget of {budget:.6g} is enough as far as other surveys go"
-    return Fact("purse", f"{says}; {enough}.", ready=True)
+    return Known("purse", f"{says}; {enough}.", ready=True)
 
 
-def _address(host: str, port: int) -> Fact:
+def _address(host: str, port: int) -> Known:
     try:
         socket.create_connection((host, port), CONNECTING).close()
     except OSError as error:
         why = error.strerror or error
-        return Fact("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
-    return Fact(
+        return Known("address", f"{host}:{port} cannot be connected to: {why}.", ready=False)
+    return Known(
         "address", f"something listens at {host}:{port}; its identity was not checked.", ready=True
     )

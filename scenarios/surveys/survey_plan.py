@@ -18,7 +18,8 @@ from protocol.surveys.survey import Survey
 from protocol.surveys.texts import Texts
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
-from scenarios.data.own_tables.coding import Coding, Question
+from scenarios.data.own_tables.coding import Coding
+from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import Format, Source
 from scenarios.files.toml import misplaced, read_toml, where
 from scenarios.running.loading import built_in_variant, split_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from protocol.estimators.analysis import Analysis
-from protocol.estimators.inference.words import level_text
+from protocol.estimators.inference.intervals import level_text
 from scenarios.wording.formatting import count, cut, some
 
 _NAMES = 8

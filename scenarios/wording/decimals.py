@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 
-from protocol.estimators.inference.words import Shown
+from protocol.estimators.inference.intervals import Intervals, Shown
 from scenarios.wording.formatting import signed
 
 _MOST = 12
@@ -29,3 +29,8 @@ def decimal(figures: Collection[Shown]) -> Callable[[float], str]:
     """Writes numbers with the decimals that their intervals need."""
     digits = decimals(figures, least=0)
     return lambda value: signed(value, digits)
+
+
+def legend_text(intervals: Intervals) -> str:
+    """The name of intervals and what they are about, in as many words as a picture has room for."""
+    return f"{intervals.name} about the {intervals.about}"

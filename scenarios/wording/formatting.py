@@ -117,22 +117,22 @@ def upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def some(names: Iterable[str], total: int, at_most: int = 5) -> str:
+def some(names: Iterable[str], total: int, at_most: int = 5, what: str = "") -> str:
     """The first names, and how many more there are.
 
     Args:
         names: as many as are listed, or more.
         total: how many there are.
         at_most: how many are listed.
+        what: what the others are.
     """
     listed = [name for name, _ in zip(names, range(at_most), strict=False)]
-    more = total - len(listed)
-    return ", ".join(listed) + (f" and {more:,} more" if more > 0 else "")
+    return " ".join(filter(None, (", ".join(listed), rest(total, len(listed), what))))
 
 
-def rest(total: int, shown: int, what: str) -> str:
-    """The line below a list that was cut; empty if it was not."""
-    return f"and {total - shown:,} more {what}" if total > shown else ""
+def rest(total: int, shown: int, what: str = "") -> str:
+    """How many more there are than a list shows, and of what; empty if it shows all."""
+    return f"and {total - shown:,} more {what}".rstrip() if total > shown else ""
 
 
 def as_json(values: object) -> Any:

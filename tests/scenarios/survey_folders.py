@@ -17,10 +17,11 @@ from parties.keeping.members import Member
 from protocol.messages import AGGREGATOR
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.aggregating import aggregate_survey
-from scenarios.surveys.answering import Answered, answer_survey
+from scenarios.surveys.answering import Answered, Answering, answer_survey
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program
+from transports.lasting.link import PATIENCE
 from transports.testing import HANGS
 
 PLAN = """
@@ -126,9 +127,20 @@ RECORDS = {
 """Records of six respondents for each of them."""
 
 
-def answer_alone(member: Member, **options: Any) -> Answered:
-    """What came of a party, answering in a program of its own."""
-    return trio.run(functools.partial(answer_survey, member, **options))
+def answer_alone(
+    member: Member,
+    *,
+    host: str,
+    port: int,
+    repeat: Member | None = None,
+    waiting: float = PATIENCE,
+    **answering: Any,
+) -> Answered:
+    """What came of a party, answering in a program of its own, as ``Answering`` says."""
+    answered = functools.partial(
+        answer_survey, host=host, port=port, repeat=repeat, waiting=waiting
+    )
+    return trio.run(answered, member, Answering(**answering))
 
 
 def hold(

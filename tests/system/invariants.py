@@ -318,8 +318,8 @@ def _long_fields(envelope: Envelope) -> Iterator[bytes]:
 
 
 def nothing_spent_twice(course: Course) -> Iterator[str]:
-    """A party's account has all that the records charge it, and no more than one answer costs; its
-    purse has all that the account has."""
+    """A party's folder has all that the records charge it, and no more than one answer costs; its
+    purse has all that the folder has."""
     most = course.setup.charter.variant.most()
     for party, spent in course.spent.items():
         if sum(spent.values()) > most + _EPSILON:

@@ -14,8 +14,8 @@ import trio
 from msgspec.structs import replace
 
 from parties.keeping import records
-from parties.keeping.attempts import Account, Counter, OpenAccount
-from parties.keeping.purse import Purse
+from parties.keeping.attempts import Answers, Counter, OpenAnswers
+from parties.keeping.purse import OpenPurse, Purse
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.remembered import Memory
 from parties.session import LINGER
@@ -128,7 +128,7 @@ async def _at_once(self: Line) -> None:
 
 def _first(self: Counter, header: Callable[[int], bytes]) -> int:
     """Every attempt is the first, with another secret for its log."""
-    self._lines.lines[:] = []
+    self._lines.values[:] = []
     return _real_take(self, header)
 
 
@@ -171,7 +171,7 @@ def _repeated_secrets() -> Generator[None]:
 def _unlimited() -> Generator[None]:
     """Every attempt has a budget of its own."""
     with (
-        mock.patch.object(Account, "left", return_value=float("inf")),
+        mock.patch.object(Answers, "allowed", return_value=float("inf")),
         mock.patch.object(Purse, "left", return_value=float("inf")),
     ):
         yield
@@ -180,7 +180,7 @@ def _unlimited() -> Generator[None]:
 @contextlib.contextmanager
 def _unpaid() -> Generator[None]:
     """A party says what it has not paid."""
-    with mock.patch.object(OpenAccount, "spend"), mock.patch.object(Purse, "pay"):
+    with mock.patch.object(OpenAnswers, "note"), mock.patch.object(OpenPurse, "pay"):
         yield
 
 
@@ -356,7 +356,7 @@ PLANTS: dict[str, Plant] = {
         _unpaid,
     ),
     "a party does not pay from its purse": Plant(
-        "nothing_spent_twice", "secure-sum", _instead(Purse, "pay", lambda *_, **__: None)
+        "nothing_spent_twice", "secure-sum", _instead(OpenPurse, "pay", lambda *_, **__: None)
     ),
     "no reconnection": Plant(
         "what_heals_costs_nobody",

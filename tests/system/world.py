@@ -22,7 +22,7 @@ import msgspec
 import trio
 import trio.testing
 
-from parties.keeping.attempts import account_in
+from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
 from parties.keeping.purse import Payers, purse_in
 from parties.keeping.record_names import RESULT, TRANSCRIPT
@@ -205,7 +205,7 @@ class Course(msgspec.Struct):
         found: what was found on a disk after each crash, and what would have been after each stop
             if the machine had lost power then, by member and life.
         disks: what is on them at the end, by member.
-        spent: what each party's account says, by attempt.
+        spent: what each party's folder says, by attempt.
         paid: what each party's purse says, by session.
         seconds: how long it took.
         sent: the bytes of each party's first connection, its own and the aggregator's.
@@ -273,8 +273,8 @@ class World:
         spent, paid = {}, {}
         for name in self.setup.records:
             paid[name] = _paid_from(self.folder / name / PURSE)
-            account = account_in(self.folder / name / KEYS)
-            spent[name] = {attempt: account.spent(attempt) for attempt in account.attempts}
+            answers = answers_in(self.folder / name / KEYS)
+            spent[name] = {attempt: answers.spent(attempt) for attempt in answers.attempts}
         return Course(
             setup=self.setup,
             schedule=self.schedule,
@@ -488,12 +488,14 @@ class World:
             else:
                 life.answered = await answering.answer_survey(
                     member,
+                    answering.Answering(
+                        records=host.folder / FILE,
+                        budget=self.setup.budget,
+                        purse=host.folder / PURSE,
+                    ),
                     host="127.0.0.1",
                     port=PORT,
-                    records=host.folder / FILE,
-                    budget=self.setup.budget,
                     waiting=WAITING,
-                    purse=host.folder / PURSE,
                 )
                 life.said = life.answered.ending
         except (UsageError, ProtocolError, StoppedError, OSError) as error:
@@ -599,12 +601,11 @@ def _paid_from(purse: Path) -> dict[bytes, float]:
     found = purse_in(purse)
     if found is None:
         return {}
-    statement, _ = found
 
     def paid(session: bytes) -> float:
-        return float(statement.spent(Payers(None), lambda one: one.session == session)[0])
+        return float(found.spent(Payers(None), lambda one: one.session == session)[0])
 
-    return {session: paid(session) for session in {one.release.session for one in statement.paid}}
+    return {session: paid(session) for session in {one.release.session for one in found.paid}}
 
 
 def is_published(files: Mapping[str, File]) -> bool:

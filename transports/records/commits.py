@@ -5,30 +5,16 @@ While one sync runs in a thread, others gather for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import trio
 
 from protocol.messages import PartyId
 from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.recorder import Recorder
 
 EVERY = 0.3
 """The most seconds that something recorded waits to be written, when nobody waits for it."""
-
-
-class Recorded(Protocol):
-    """What commits need of a transcript's recorder."""
-
-    @property
-    def size(self) -> int:
-        """How many entries have been recorded, the header included."""
-
-    def flush(self) -> None:
-        """Write what is waiting."""
-
-    def acknowledge(self) -> Mapping[PartyId, Acknowledgement]:
-        """Acknowledge the heads that have come since the last time, under one checkpoint."""
 
 
 class Commits:
@@ -44,7 +30,7 @@ class Commits:
         since: when the write that is under way began; None between writes.
     """
 
-    def __init__(self, recorder: Recorded, sync: Callable[[], object]) -> None:
+    def __init__(self, recorder: Recorder, sync: Callable[[], object]) -> None:
         self.durable = 0
         self.acknowledged: dict[PartyId, Acknowledgement] = {}
         self.since: float | None = None
@@ -53,9 +39,14 @@ class Commits:
         self._wanted = trio.Event()
         self._waiting = trio.lowlevel.ParkingLot()
 
+    @property
+    def size(self) -> int:
+        """How many entries have been recorded, the header included."""
+        return self._recorder.size
+
     async def caught_up(self) -> None:
         """Wait until all that has been recorded by now is durable."""
-        size = self._recorder.size
+        size = self.size
         while self.durable < size:
             self._wanted.set()
             await self._waiting.park()
@@ -70,7 +61,7 @@ class Commits:
             with trio.move_on_after(every):
                 await self._wanted.wait()
             self._wanted = trio.Event()
-            size = self._recorder.size
+            size = self.size
             if size > self.durable:
                 self.since = trio.current_time()
                 made = self._recorder.acknowledge()

@@ -6,7 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from protocol.estimators.inference.words import USUAL, Shown, bracketed, sentences
+from protocol.estimators.inference.intervals import USUAL, Shown
+from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.likelihood import Fit
 from protocol.estimators.projection import Projection
 

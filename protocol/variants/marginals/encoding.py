@@ -20,7 +20,7 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About, ErrorLaw, Interval
 from protocol.estimators.linear import Source
 from protocol.estimators.tables import Cells, Estimated, Table
-from protocol.randomizers.binary import MAX_ATTRIBUTES
+from protocol.randomizers.binary import MAX_BINARY_ATTRIBUTES
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -66,8 +66,8 @@ class BinaryEncoding:
         """
         self._check(records)
         d = sum(self.bits)
-        if d > MAX_ATTRIBUTES:
-            raise ValueError(f"{d} bits: expected at most {MAX_ATTRIBUTES}")
+        if d > MAX_BINARY_ATTRIBUTES:
+            raise ValueError(f"{d} bits: expected at most {MAX_BINARY_ATTRIBUTES}")
         cells = np.zeros(len(records), np.uint32)
         for place, bits in enumerate(self.bits):
             cells <<= np.uint32(bits)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.tables import standard_errors
-from protocol.randomizers.binary import MAX_ATTRIBUTES, coefficients, submasks
+from protocol.randomizers.binary import MAX_BINARY_ATTRIBUTES, coefficients, submasks
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.walsh import Signed, wht
 
@@ -37,7 +37,7 @@ def low_transform(table: NDArray[Signed], k: int) -> NDArray[Signed]:
         ValueError: another shape, or k out of range.
     """
     d = table.size.bit_length() - 1
-    if table.ndim != 1 or table.size != 1 << d or not 0 <= d <= MAX_ATTRIBUTES:
+    if table.ndim != 1 or table.size != 1 << d or not 0 <= d <= MAX_BINARY_ATTRIBUTES:
         raise ValueError(f"a table of shape {table.shape}: expected (2**d,), d at most 24")
     if not 0 <= k <= d:
         raise ValueError(f"coefficients of at most {k} attributes: expected 0 to {d}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,9 @@ from parties.keeping.writing import make_folder, write_whole
 from protocol.crypto.randomness import WORDS
 from protocol.errors import SurveyError, UsageError
 from protocol.variants import BUILT_IN
-from scenarios.cli.engines import EngineChoice, sweeping, write_found
-from scenarios.cli.options import (
-    json_text,
-    print_json,
-    print_statement,
-)
+from scenarios.cli.attacks.options import ACTIVE, AttackOptions
+from scenarios.cli.engines import sweeping, write_found
+from scenarios.cli.options import json_text, print_json, print_statement
 from scenarios.running.loading import find_variant
 
 if TYPE_CHECKING:
@@ -27,11 +23,8 @@ if TYPE_CHECKING:
     from protocol.session.variant import Variant
     from protocol.surveys.records import Records
 
-ACTIVE = "active.json"
-"""The name of an active attack's result in the folder of ``--out``."""
-
 SCRIPT = "script-{}.json"
-"""The name of a finding's script there, by its number from 1."""
+"""The name of a finding's script in the folder of ``--out``, by its number from 1."""
 
 EVERY = "all"
 """What stands for all built-in variants."""
@@ -61,46 +54,18 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     script: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line asks for.
-
-    Args:
-        settings: parameters as text.
-        survey_file: of another survey.
-        target: the number of the party that is lied to, from 1.
-        seed: decides all randomness.
-        limits: further arguments of ``attack_actively``.
-        engine: carries it out.
-        out: the folder for results, or None.
-        as_json: print JSON and nothing else.
-    """
-
-    settings: dict[str, str]
-    survey_file: Path | None
-    target: int
-    seed: int
-    limits: dict[str, Any]
-    engine: EngineChoice
-    out: Path | None
-    as_json: bool
-
-
-def attacked_actively(text: str, options: Options) -> int:
-    """Attack one variant, or all built-in ones; returns the exit code.
-
-    Args:
-        text: a variant as a person names it, or ``EVERY``.
-    """
+def attacked_actively(options: AttackOptions) -> int:
+    """Attack one variant, or with ``EVERY`` all built-in ones; returns the exit code."""
     from scenarios.statement.attacks import active_values, state_active, state_every
 
+    text = options.variant
     if text != EVERY:
         started = time.perf_counter()
         found, written = _attacked(find_variant(text), options, options.out)
         said = state_active(text, found, written, seconds=time.perf_counter() - started)
         print_statement(said, as_json=options.as_json)
         return 1 if found.accused else 0
-    if options.settings or options.survey_file is not None:
+    if options.asked.settings or options.asked.survey_file is not None:
         raise UsageError("--set and --survey are for one variant, not for all")
     every = []
     for name, cls in BUILT_IN.items():
@@ -120,19 +85,22 @@ def attacked_actively(text: str, options: Options) -> int:
 
 
 def _attacked(
-    cls: type[Variant], options: Options, folder: Path | None
+    cls: type[Variant], options: AttackOptions, folder: Path | None
 ) -> tuple[ActiveAttack, list[Path]]:
     """What is found, and where the scripts of the findings are."""
     from protocol.attack.active.active import attack_actively
     from protocol.session.variant import parameters_of
-    from scenarios.cli.example_variants import example, read_survey
     from scenarios.running.engines.sweep import about_of
     from scenarios.statement.attacks import active_values
 
-    survey = read_survey(options.survey_file) if options.survey_file is not None else None
-    made, records = example(cls, options.settings, survey)
-    target = _target(options.target, records, "--target")
-    limits = {"target": target, "seed": options.seed, **options.limits}
+    made, records = options.asked.make(cls)
+    numbers = {"scripts": options.scripts, "trials": options.trials}
+    limits: dict[str, Any] = {
+        "target": _target(options.target, records, "--target"),
+        "seed": options.seed,
+        "alpha": options.alpha,
+        **{name: number for name, number in numbers.items() if number is not None},
+    }
     about = about_of(
         "attack --active",
         cls,
@@ -159,7 +127,7 @@ def _target(number: int, records: Records, where: str) -> int:
 
 
 def _write_scripts(
-    folder: Path, made: Variant, found: ActiveAttack, options: Options
+    folder: Path, made: Variant, found: ActiveAttack, options: AttackOptions
 ) -> list[Path]:
     from protocol.session.variant import parameters_of
 
@@ -171,8 +139,8 @@ def _write_scripts(
             survey=msgspec.to_builtins(made.survey),
             seed=options.seed,
             target=options.target,
-            trials=options.limits.get("trials"),
-            alpha=options.limits["alpha"],
+            trials=options.trials,
+            alpha=options.alpha,
             rule=finding.rule,
             what=finding.what,
             script=msgspec.to_builtins(finding.script),

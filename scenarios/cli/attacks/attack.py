@@ -6,7 +6,6 @@ import json
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,23 +13,13 @@ import msgspec
 import numpy as np
 
 from protocol.errors import UnsupportedEventError, UsageError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import PartyId
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import ACTIVE, Options, attacked_actively, replayed
-from scenarios.cli.completion import complete_variant, complete_variant_setting
-from scenarios.cli.engines import EngineChoice, engine_options, sweeping, write_found
-from scenarios.cli.numbers import Amount
-from scenarios.cli.options import (
-    json_option,
-    json_text,
-    print_statement,
-    refuse,
-    seed_option,
-    set_option,
-    survey_option,
-)
-from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
-from scenarios.files.pieces import PIECES
+from scenarios.cli.attacks.active import attacked_actively, replayed
+from scenarios.cli.attacks.options import ATTACK, VARIANTS_ALONE, AttackOptions
+from scenarios.cli.engines import sweeping, write_found
+from scenarios.cli.options import json_text, print_statement, refuse
+from scenarios.cli.values import takes
 from scenarios.running.loading import find_attackable
 
 if TYPE_CHECKING:
@@ -39,117 +28,10 @@ if TYPE_CHECKING:
     from protocol.randomizers import Randomizer
     from protocol.session.variant import Variant
 
-ATTACK = "attack.json"
-"""The name of an attack's result in the folder of ``--out``."""
-
-_VARIANTS_ALONE = ("runs", "copies", "observer", "settings", "survey_file")
-_PASSIVE_ALONE = ("runs", "copies", "observer", "delta", "inputs", "claims")
-_ACTIVE_ALONE = ("scripts", "target", "replay")
-_PLAYED = ("scripts", "target", "trials", "alpha", "seed", "settings", "survey_file")
-_CARRIED = ("out", "engine", "jobs", "address")
-
 
 @click.command()
-@click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
-@click.option(
-    "--active",
-    is_flag=True,
-    help="The aggregator lies: it rewrites, drops, repeats, holds back and makes up what it sends "
-    "to a party, and what the party does is compared for two records. VARIANT may be all.",
-)
-@click.option(
-    "--scripts",
-    type=click.IntRange(1, 10**7),
-    help="With --active: number of scripts to play.  [default: 400]",
-)
-@click.option(
-    "--target",
-    type=click.IntRange(min=1),
-    help="With --active: number of the party that is lied to.  [default: 1]",
-)
-@click.option(
-    "--replay",
-    type=READ_FILE,
-    help="With --active: a script of a finding, from the folder of --out, to be played again.",
-)
-@click.option(
-    "--trials",
-    type=click.IntRange(2, 10**8),
-    help="Number of respondents for each pair of inputs.  [default: 100,000 if one party can hold "
-    "many records, else 1,000 or as many as it takes to exceed the ledger]",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(2, 10**6),
-    help="Number of whole runs for each pair of inputs.  [default: 200 or as many as it takes to "
-    "exceed the ledger]",
-)
-@click.option(
-    "--copies", type=click.IntRange(2, 1 << 24), help="Number of respondents who share a run."
-)
-@click.option(
-    "--observer",
-    default=AGGREGATOR,
-    show_default=True,
-    metavar="MEMBER",
-    help="The member whose view is attacked.",
-)
-@set_option(complete_variant_setting)
-@survey_option
-@click.option(
-    "--delta",
-    type=Amount(min=0, max=1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="The probability with which epsilon may not hold; 0 is pure epsilon.",
-)
-@click.option(
-    "--alpha",
-    type=Amount(min=0, max=1, min_open=True, max_open=True),
-    default=1e-9,
-    show_default=True,
-    help="The highest probability of a false accusation.",
-)
-@seed_option
-@click.option(
-    "--inputs",
-    metavar="A,B",
-    help="For a client function: the two inputs to tell apart, as JSON values or plain words.",
-)
-@click.option(
-    "--claims",
-    type=Amount(min=0),
-    metavar="EPSILON",
-    help="For a client function: the epsilon that is claimed for these two inputs.",
-)
-@click.option(
-    "--out",
-    type=WrittenFolder(ATTACK, ACTIVE, PIECES),
-    help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the rest.",
-)
-@engine_options
-@json_option
-def attack(
-    variant: str,
-    active: bool,
-    scripts: int | None,
-    target: int | None,
-    replay: Path | None,
-    trials: int | None,
-    runs: int | None,
-    copies: int | None,
-    observer: str,
-    settings: dict[str, str],
-    survey_file: Path | None,
-    delta: float,
-    alpha: float,
-    seed: int,
-    inputs: str | None,
-    claims: float | None,
-    out: Path | None,
-    engine: EngineChoice,
-    as_json: bool,
-) -> int:
+@takes(AttackOptions)
+def attack(options: AttackOptions) -> int:
     """Attack VARIANT, a name or PATH.py:Class: does it reveal more than its ledger says?
 
     It is run many times on two neighbouring inputs, and the input is guessed from what the observer
@@ -163,93 +45,71 @@ def attack(
     With --active the aggregator is hostile. Whatever a party does outwardly must be the same for
     two records that differ in one answer, or be charged. Exit 1 if it is not.
     """
-
-    if active:
-        refuse(_PASSIVE_ALONE, " is not for --active")
-        if replay is not None:
-            refuse((*_PLAYED, *_CARRIED), " is not for --replay")
-            return replayed(variant, replay, as_json=as_json)
-        numbers = {"scripts": scripts, "trials": trials}
-        options = Options(
-            settings=settings,
-            survey_file=survey_file,
-            target=target or 1,
-            seed=seed,
-            limits={"alpha": alpha, **{k: v for k, v in numbers.items() if v is not None}},
-            engine=engine,
-            out=out,
-            as_json=as_json,
-        )
-        return attacked_actively(variant, options)
-    refuse(_ACTIVE_ALONE, " is for --active")
-    found = find_attackable(variant)
-    limits: dict[str, Any] = {"alpha": alpha, "delta": delta, "seed": seed}
-    if trials is not None:
-        limits["trials"] = trials
+    options.check()
+    if options.replay is not None:
+        return replayed(options.variant, options.replay, as_json=options.as_json)
+    if options.active:
+        return attacked_actively(options)
+    found = find_attackable(options.variant)
     started = time.perf_counter()
-    result: Attack | ClientAttack
     try:
-        if isinstance(found, type):
-            if inputs is not None or claims is not None:
-                raise UsageError(
-                    f"--inputs and --claims are for a client function; {variant} is a variant"
-                )
-            limits |= {"observer": PartyId(observer), "runs": runs, "copies": copies}
-            result = _variant_attacked(
-                found, settings, survey_file, limits, engine, out, silent=as_json
-            )
-        else:
-            kind = "function" if callable(found) else "randomizer"
-            if engine.chosen or out is not None:
-                raise UsageError(
-                    f"--engine, --jobs and --out are for variants; {variant} is a {kind}, which "
-                    "is attacked in one piece"
-                )
-            refuse(_VARIANTS_ALONE, f" is for variants; {variant} is a {kind}")
-            if not callable(found):
-                if claims is not None:
-                    raise UsageError(
-                        "--claims is for a client function; a randomizer says its epsilon"
-                    )
-                result = _draws_attacked(found, inputs, limits)
-            elif inputs is None or claims is None:
-                raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
-            else:
-                result = _client_attacked(found, inputs, claims, limits)
+        result = _attacked(found, options)
     except ValueError as error:
         raise UsageError(str(error)) from error
     except MemoryError as error:
-        numbers = {"--trials": trials, "--runs": runs, "--copies": copies}
+        numbers = {"--trials": options.trials, "--runs": options.runs, "--copies": options.copies}
         given = " ".join(f"{name} {n}" for name, n in numbers.items() if n is not None)
         raise UsageError(
             f"{given or '--trials'}: takes more memory than there is; give a smaller number"
         ) from error
     from scenarios.statement.attacks import state_attack
 
-    said = state_attack(variant, result, seconds=time.perf_counter() - started)
-    print_statement(said, as_json=as_json)
+    said = state_attack(options.variant, result, seconds=time.perf_counter() - started)
+    print_statement(said, as_json=options.as_json)
     return 1 if result.accused else 0
 
 
-def _variant_attacked(
-    cls: type[Variant],
-    settings: dict[str, str],
-    survey_file: Path | None,
-    limits: dict[str, Any],
-    engine: EngineChoice,
-    out: Path | None,
-    *,
-    silent: bool,
-) -> Attack:
+def _attacked(
+    found: type[Variant] | Callable[[object], object] | Randomizer, options: AttackOptions
+) -> Attack | ClientAttack:
+    """Attack a variant, a bare client or a randomizer, whichever it is."""
+    variant, inputs, claims = options.variant, options.inputs, options.claims
+    if isinstance(found, type):
+        if inputs is not None or claims is not None:
+            raise UsageError(
+                f"--inputs and --claims are for a client function; {variant} is a variant"
+            )
+        return _variant_attacked(found, options)
+    kind = "function" if callable(found) else "randomizer"
+    if options.engine.chosen or options.out is not None:
+        raise UsageError(
+            f"--engine, --jobs and --out are for variants; {variant} is a {kind}, which is "
+            "attacked in one piece"
+        )
+    refuse(VARIANTS_ALONE, f" is for variants; {variant} is a {kind}")
+    if not callable(found):
+        if claims is not None:
+            raise UsageError("--claims is for a client function; a randomizer says its epsilon")
+        return _draws_attacked(found, inputs, options.limits)
+    if inputs is None or claims is None:
+        raise UsageError(f"{variant} is a function: say --inputs A,B and --claims EPSILON")
+    return _client_attacked(found, inputs, claims, options.limits)
+
+
+def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.attack.attack import attack
     from protocol.session.variant import parameters_of
-    from scenarios.cli.example_variants import COPIES, example, read_survey
+    from scenarios.cli.example_variants import COPIES
     from scenarios.running.engines.sweep import about_of
     from scenarios.statement.attacks import attack_values
 
-    survey = read_survey(survey_file) if survey_file is not None else None
-    made, records = example(cls, settings, survey)
-    limits["copies"] = limits["copies"] or COPIES.get(made.name)
+    made, records = options.asked.make(cls)
+    limits = {
+        **options.limits,
+        "observer": PartyId(options.observer),
+        "runs": options.runs,
+        "copies": options.copies or COPIES.get(made.name),
+    }
     about = about_of(
         "attack",
         cls,
@@ -258,8 +118,8 @@ def _variant_attacked(
         survey=msgspec.to_builtins(made.survey),
         **limits,
     )
-    result = None if out is None else out / ATTACK
-    with sweeping(made.name, engine, result, about, silent=silent) as sweep:
+    result = None if options.out is None else options.out / ATTACK
+    with sweeping(made.name, options.engine, result, about, silent=options.as_json) as sweep:
         found = attack(made, records, **limits, carried=sweep, progress=sweep.stage)
         if result is not None:
             write_found(sweep, result, json_text(attack_values(made.name, found)))

@@ -16,9 +16,10 @@ from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
+from scenarios.cli.values import gathers
 from scenarios.errors import printable, say
 from scenarios.files.budget import within_usual_budget
-from scenarios.surveys.answering import answer_survey
+from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.members import CHARTER, ROSTER, read_member
 from scenarios.wording.announced import described
 from scenarios.wording.withstanding import sums_sentences
@@ -40,6 +41,60 @@ def member_in(folder: Path, variant: str | None) -> Member:
         return read_member(folder, variant)
 
 
+answering_options = gathers(
+    "answering",
+    Answering,
+    click.option(
+        "--records",
+        type=READ_FILE,
+        required=True,
+        help="A CSV or Parquet file with a row for each respondent and a column for each "
+        "attribute.",
+    ),
+    click.option(
+        "--plan",
+        type=READ_FILE,
+        help="The plan of the survey, which says how the file is read. By default its cells are "
+        "the categories.",
+    ),
+    click.option(
+        "--budget",
+        type=Amount(min=0),
+        help="The most epsilon, in nats, that a respondent may have spent in all surveys: the "
+        "party does not answer if somebody has too little left, and declines if asked for more. By "
+        "default all attempts at this survey may cost what one does at most.",
+    ),
+    click.option(
+        "--id",
+        "ids",
+        metavar="NAME",
+        help="The column of the records that says who a respondent is: each pays from a purse of "
+        "their own. It is not handed over. By default the whole file pays as one.",
+    ),
+    click.option(
+        "--purse",
+        type=READ_FOLDER,
+        help="The folder that keeps what was spent, over all surveys. By default, that of the "
+        "user: $XDG_STATE_HOME/sottovoce/purse.",
+    ),
+    click.option(
+        "--withstand",
+        type=click.IntRange(min=0),
+        metavar="C",
+        help="Decline a secure sum that C parties who conspire with the aggregator can break, "
+        "before anything is contributed. By default the survey's figure is enough.",
+    ),
+    click.option(
+        "--crowd",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Decline a secure sum that promises fewer than N honest other parties, beside the C "
+        "of --withstand. By default the survey's promise is enough.",
+    ),
+)
+"""With what a party answers, and on which terms; the command gets ``answering``."""
+
+
 @click.command()
 @folder_argument
 @own_variant_option
@@ -49,58 +104,13 @@ def member_in(folder: Path, variant: str | None) -> Member:
     required=True,
     help="The address at which the aggregator waits.",
 )
-@click.option(
-    "--records",
-    type=READ_FILE,
-    required=True,
-    help="A CSV or Parquet file with a row for each respondent and a column for each attribute.",
-)
-@click.option(
-    "--plan",
-    type=READ_FILE,
-    help="The plan of the survey, which says how the file is read. By default its cells are the "
-    "categories.",
-)
-@click.option(
-    "--budget",
-    type=Amount(min=0),
-    help="The most epsilon, in nats, that a respondent may have spent in all surveys: the party "
-    "does not answer if somebody has too little left, and declines if asked for more. By default "
-    "all attempts at this survey may cost what one does at most.",
-)
-@click.option(
-    "--id",
-    "ids",
-    metavar="NAME",
-    help="The column of the records that says who a respondent is: each pays from a purse of their "
-    "own. It is not handed over. By default the whole file pays as one.",
-)
-@click.option(
-    "--purse",
-    type=READ_FOLDER,
-    help="The folder that keeps what was spent, over all surveys. By default, that of the user: "
-    "$XDG_STATE_HOME/sottovoce/purse.",
-)
+@answering_options
 @click.option(
     "--repeat",
     type=READ_FOLDER,
     metavar="FOLDER",
     help="Give the report again that was given from FOLDER, this one or that of an earlier survey "
     "with the same question. It costs nothing again, and shows that both are from one party.",
-)
-@click.option(
-    "--withstand",
-    type=click.IntRange(min=0),
-    metavar="C",
-    help="Decline a secure sum that C parties who conspire with the aggregator can break, before "
-    "anything is contributed. By default the survey's figure is enough.",
-)
-@click.option(
-    "--crowd",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Decline a secure sum that promises fewer than N honest other parties, beside the C of "
-    "--withstand. By default the survey's promise is enough.",
 )
 @click.option(
     "--waiting",
@@ -114,14 +124,8 @@ def answer(
     folder: Path,
     variant: str | None,
     connect: str,
-    records: Path,
-    plan: Path | None,
-    budget: float | None,
-    ids: str | None,
-    purse: Path | None,
+    answering: Answering,
     repeat: Path | None,
-    withstand: int | None,
-    crowd: int | None,
     waiting: float,
 ) -> int:
     """Answer, as the party whose keys are in FOLDER, with the records of a table.
@@ -136,23 +140,18 @@ def answer(
         say(f"announced: {described(member.charter.analysis)}")
     for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
         say(said)
-    answering = functools.partial(
-        answer_survey,
-        member,
-        host=host,
-        port=port,
-        records=records,
-        budget=budget,
-        withstand=withstand,
-        crowd=crowd,
-        waiting=waiting,
-        heeds_signals=True,
-        purse=purse,
-        ids=ids,
-        repeat=None if repeat is None else member_in(repeat, variant),
-        plan=plan,
+    answered = trio.run(
+        functools.partial(
+            answer_survey,
+            member,
+            answering,
+            host=host,
+            port=port,
+            repeat=None if repeat is None else member_in(repeat, variant),
+            waiting=waiting,
+            heeds_signals=True,
+        )
     )
-    answered = trio.run(answering)
     spent = f"epsilon {answered.spent:.6g} spent per respondent"
     if answered.attempt > 1:
         spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"

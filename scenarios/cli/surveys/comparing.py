@@ -10,20 +10,16 @@ from typing import Any, get_args
 
 import click
 
-from parties.keeping.writing import prepare_output, write_whole
+from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant, parameters_of
 from scenarios.cli.completion import complete_variants
-from scenarios.cli.engines import EngineChoice, engine_options, sweeping
+from scenarios.cli.engines import EngineChoice, sweeping
 from scenarios.cli.numbers import Amount, Epsilons
-from scenarios.cli.options import (
-    json_option,
-    json_text,
-    print_statement,
-    target_option,
-)
+from scenarios.cli.options import SEEDS, json_option, json_text, print_statement, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE, WrittenFolder
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.files.comma_separated import csv_text, write_csv
 from scenarios.files.pieces import PIECES
 from scenarios.running.engines.carrying import own_files
@@ -47,95 +43,97 @@ def _names(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
     return tuple(dict.fromkeys(names))
 
 
+@frozen_options
+class CompareOptions:
+    """The plan and the options of ``sottovoce compare``."""
+
+    plan: Path = shared(click.argument("plan", type=READ_FILE))
+    records: Path = option(
+        "--records",
+        type=READ_FILE,
+        required=True,
+        help="The answers that variants are compared on: a table as the plan says.",
+    )
+    names: tuple[str, ...] = option(
+        "--variant",
+        multiple=True,
+        required=True,
+        type=TEXT_WITH_FILE,
+        metavar="NAME,NAME,...",
+        callback=_names,
+        shell_complete=complete_variants,
+        help="What to compare, each with parameters for an epsilon: variants, or PATH.py:Class of "
+        "your own. spl:oue is spl with that oracle, and so is oue alone; spl is spl with each.",
+    )
+    epsilons: tuple[float, ...] = option(
+        "--epsilon",
+        type=Epsilons(),
+        required=True,
+        help="What a respondent's reports may cost at most, in nats.",
+    )
+    target: str = shared(target_option)
+    runs: int = option(
+        "--runs",
+        type=click.IntRange(1, 10**6),
+        default=100,
+        show_default=True,
+        help="Number of simulated surveys of each variant at each epsilon.",
+    )
+    parties: int | None = option(
+        "--parties",
+        type=click.IntRange(1, 10**6),
+        help="Over how many parties the answers are dealt where messages are sent or parties "
+        "vanish.  [default: 10; 100 with --dropout]",
+    )
+    dropout: float = option(
+        "--dropout",
+        type=Amount(min=0, max=1, max_open=True),
+        default=0.0,
+        show_default=True,
+        help="The probability with which a party vanishes before it answers.",
+    )
+    project: Projection = option(
+        "--project",
+        type=click.Choice(get_args(Projection)),
+        default="none",
+        show_default=True,
+        help="Also measure the errors of tables that are projected so.",
+    )
+    seed: int | None = option(
+        "--seed",
+        type=SEEDS,
+        help="Decides all randomness: the same seed gives the same result.  [default: drawn]",
+    )
+    out: Path | None = option(
+        "--out",
+        type=WrittenFolder(CSV, JSON, PIECES),
+        help=f"The folder for {CSV} and {JSON}. If the work is ended midway, the same command does "
+        "the rest. An earlier result there is replaced.",
+    )
+    plot: Path | None = option(
+        "--plot",
+        type=WRITTEN_FILE,
+        help="A .png, .svg or .pdf file to draw the errors over epsilon into; needs matplotlib.",
+    )
+    engine: EngineChoice = part(EngineChoice)
+    as_json: bool = shared(json_option)
+
+    def dealt(self, records: int) -> int:
+        """Over how many parties so many records are dealt.
+
+        Raises:
+            UsageError: ``--parties`` has more.
+        """
+        if self.parties is not None and self.parties > records:
+            raise UsageError(f"--parties {self.parties}: more than the {records} records")
+        from scenarios.surveys.trial import LIVE
+
+        return self.parties or min(LIVE if self.dropout else FEW_LIVE, records)
+
+
 @click.command()
-@click.argument("plan", type=READ_FILE)
-@click.option(
-    "--records",
-    type=READ_FILE,
-    required=True,
-    help="The answers that variants are compared on: a table as the plan says.",
-)
-@click.option(
-    "--variant",
-    "names",
-    multiple=True,
-    required=True,
-    type=TEXT_WITH_FILE,
-    metavar="NAME,NAME,...",
-    callback=_names,
-    shell_complete=complete_variants,
-    help="What to compare, each with parameters for an epsilon: variants, or PATH.py:Class of your "
-    "own. spl:oue is spl with that oracle, and so is oue alone; spl is spl with each.",
-)
-@click.option(
-    "--epsilon",
-    "epsilons",
-    type=Epsilons(),
-    required=True,
-    help="What a respondent's reports may cost at most, in nats.",
-)
-@target_option
-@click.option(
-    "--runs",
-    type=click.IntRange(1, 10**6),
-    default=100,
-    show_default=True,
-    help="Number of simulated surveys of each variant at each epsilon.",
-)
-@click.option(
-    "--parties",
-    type=click.IntRange(1, 10**6),
-    help="Over how many parties the answers are dealt where messages are sent or parties vanish."
-    "  [default: 10; 100 with --dropout]",
-)
-@click.option(
-    "--dropout",
-    type=Amount(min=0, max=1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="The probability with which a party vanishes before it answers.",
-)
-@click.option(
-    "--project",
-    type=click.Choice(get_args(Projection)),
-    default="none",
-    show_default=True,
-    help="Also measure the errors of tables that are projected so.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides all randomness: the same seed gives the same result.  [default: drawn]",
-)
-@click.option(
-    "--out",
-    type=WrittenFolder(CSV, JSON, PIECES),
-    help=f"The folder for {CSV} and {JSON}. If the work is ended midway, the same command does the "
-    "rest. An earlier result there is replaced.",
-)
-@click.option(
-    "--plot",
-    type=WRITTEN_FILE,
-    help="A .png, .svg or .pdf file to draw the errors over epsilon into; needs matplotlib.",
-)
-@engine_options
-@json_option
-def compare(
-    plan: Path,
-    records: Path,
-    names: tuple[str, ...],
-    epsilons: tuple[float, ...],
-    target: str,
-    runs: int,
-    parties: int | None,
-    dropout: float,
-    project: Projection,
-    seed: int | None,
-    out: Path | None,
-    plot: Path | None,
-    engine: EngineChoice,
-    as_json: bool,
-) -> None:
+@takes(CompareOptions)
+def compare(options: CompareOptions) -> None:
     """Compare the errors of variants on the answers in --records, asked as PLAN says.
 
     Each variant is run many times, and its errors are measured against the true shares. Beside them
@@ -147,51 +145,46 @@ def compare(
     from scenarios.designing.comparing.comparison import Compared
     from scenarios.designing.comparing.comparison import compare as compared
     from scenarios.designing.targets import target_of
+    from scenarios.report.beside import Beside
     from scenarios.statement.comparisons import state_comparison
     from scenarios.surveys.survey_plan import read_questions
-    from scenarios.surveys.trial import LIVE
 
-    if plot is not None:
-        from scenarios.report.pictures.drawing import check_plot
-
-        check_plot(plot)
-        prepare_output(plot)
-    asked = read_questions(plan)
+    out, plot, dropout = options.out, options.plot, options.dropout
+    Beside(plot=plot).check()
+    asked = read_questions(options.plan)
     survey = asked.survey
-    tables = target_of(survey, target)
-    meant = [named(name) for name in names]
-    held = asked.coding.records(records)
-    if parties is not None and parties > len(held):
-        raise UsageError(f"--parties {parties}: more than the {len(held)} records")
-    dealt = parties or min(LIVE if dropout else FEW_LIVE, len(held))
+    tables = target_of(survey, options.target)
+    meant = [named(name) for name in options.names]
+    held = asked.coding.records(options.records)
+    dealt = options.dealt(len(held))
     what = [
         Compared(epsilon, each)
-        for epsilon in epsilons
+        for epsilon in options.epsilons
         for each in chosen(meant, Wanted(survey, epsilon, tables, dealt, dropout), asked.parameters)
     ]
     settings = {
         "plan": survey.digest.hex(),
         "records": hashlib.sha256(held.codes.tobytes()).hexdigest(),
-        "epsilon": epsilons,
+        "epsilon": options.epsilons,
         "target": tables.says,
-        "runs": runs,
+        "runs": options.runs,
         "parties": dealt,
         "dropout": dropout,
-        "project": project,
-        "seed": seed,
+        "project": options.project,
+        "seed": options.seed,
     }
     about = _about([each.candidate.variant for each in what], settings)
     result = None if out is None else out / JSON
-    with sweeping(survey.title, engine, result, about, silent=as_json) as sweep:
+    with sweeping(survey.title, options.engine, result, about, silent=options.as_json) as sweep:
         done = compared(
             what,
             held,
             tables,
-            runs=runs,
-            seed=secrets.randbits(64) if seed is None else seed,
+            runs=options.runs,
+            seed=secrets.randbits(64) if options.seed is None else options.seed,
             parties=dealt,
             dropout=dropout,
-            projection=project,
+            projection=options.project,
             carried=sweep,
         )
         said = state_comparison(done)
@@ -209,7 +202,7 @@ def compare(
 
             write_whole(plot, rendered(plot_comparison(done), plot.suffix))
             written.append(plot)
-    if as_json:
+    if options.as_json:
         click.echo(text)
         return
     print_statement(said)

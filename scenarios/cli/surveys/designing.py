@@ -14,14 +14,9 @@ from protocol.estimators.inference.laws import LEVEL, About
 from protocol.session.variant import Variant
 from protocol.variants import BUILT_IN
 from scenarios.cli.numbers import Amount, Count, Epsilons
-from scenarios.cli.options import (
-    is_given,
-    json_option,
-    print_statement,
-    refuse,
-    target_option,
-)
+from scenarios.cli.options import is_given, json_option, print_statement, refuse, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
+from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
 from scenarios.designing.candidates import Wanted, own_candidate
 from scenarios.designing.designing import Designed, Maker, Setup, designed
@@ -30,191 +25,182 @@ from scenarios.designing.simulating import RUNS
 from scenarios.designing.targets import target_of
 from scenarios.errors import printable
 from scenarios.files.comma_separated import CsvText, csv_text, write_csv
+from scenarios.report.beside import Beside
 from scenarios.running.loading import find_variant
 from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.statement.designs import Values, row_values, state_designs, state_needed
 from scenarios.surveys.survey_plan import Questions, read_questions
 from scenarios.wording.formatting import count
 
-_OF_RANKING = ("own", "delta", "runs", "every", "plot")
-"""The names of options that are of the ranking alone."""
+_OF_RANKING = ("--variant", "--delta", "--runs", "--all", "--plot")
+"""The options that are of the ranking alone."""
+
+
+@frozen_options
+class DesignOptions:
+    """The plan and the options of ``sottovoce design``."""
+
+    plan: Path = shared(click.argument("plan", type=READ_FILE))
+    n: int | None = option(
+        "--n", type=Count(MAX_PEOPLE), help="How many respondents there will be."
+    )
+    epsilons: tuple[float, ...] | None = option(
+        "--epsilon",
+        type=Epsilons(),
+        help="What a respondent's reports may cost at most, in nats; several with commas.",
+    )
+    target: str = shared(target_option)
+    error: float | None = option(
+        "--error",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        help="The other way round: how large an epsilon is needed with --n, or how many "
+        "respondents with --epsilon, for each share to be estimated to within this, with "
+        "probability --level.",
+    )
+    level: float = option(
+        "--level",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        default=LEVEL,
+        show_default=True,
+        help="With --error: with which probability a share is estimated so well.",
+    )
+    parties: int | None = option(
+        "--parties",
+        type=Count(MAX_PEOPLE),
+        help="How many parties speak for them.  [default: one each]",
+    )
+    dropout: float = option(
+        "--dropout",
+        type=Amount(min=0, max=1, max_open=True),
+        default=0.0,
+        show_default=True,
+        help="The share of parties that are expected to vanish.",
+    )
+    assume: Assumption | None = option(
+        "--assume",
+        type=click.Choice(get_args(Assumption)),
+        help="What is assumed of the answers: that all combinations are equally likely, or the "
+        "worst of some extremes.  [default: uniform; with --error worst]",
+    )
+    records: Path | None = option(
+        "--records",
+        type=READ_FILE,
+        help="A table of answers, as the plan says they are written, whose shares are assumed.",
+    )
+    about: About = option(
+        "--about",
+        type=click.Choice(get_args(About)),
+        default="respondents",
+        show_default=True,
+        help="Whose shares are to be estimated: those of the respondents, or of a population of "
+        "which they are a random sample.",
+    )
+    delta: float = option(
+        "--delta",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        default=1e-6,
+        show_default=True,
+        help="The probability with which the epsilon that is shown beside may not hold.",
+    )
+    own: str | None = option(
+        "--variant",
+        type=TEXT_WITH_FILE,
+        metavar="PATH.py:Class",
+        help="A variant of your own, ranked with the others; its parameters are those of the plan, "
+        "but for its epsilon or keep probability.",
+    )
+    runs: int = option(
+        "--runs",
+        type=click.IntRange(2, 10_000),
+        default=RUNS,
+        show_default=True,
+        help="How many runs are simulated of a variant whose error has no formula.",
+    )
+    every: bool = option("--all", is_flag=True, help="Show every way to set up a variant.")
+    out: Path | None = option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
+    plot: Path | None = option(
+        "--plot", type=WRITTEN_FILE, help="A .png, .svg or .pdf of errors over epsilon."
+    )
+    as_json: bool = shared(json_option)
+
+    def check(self) -> None:
+        """Refuse options that would have no effect, and files that cannot be written.
+
+        Raises:
+            UsageError: as said, and matplotlib is not installed, or no picture's name ends so.
+            OSError: a folder cannot be made.
+        """
+        if self.error is not None:
+            refuse(_OF_RANKING, ": expected no --error with it")
+        elif is_given("--level"):
+            raise UsageError("--level: expected --error too, which it is the probability of")
+        if self.out is not None:
+            if self.out.suffix.lower() != ".csv":
+                raise UsageError(f"--out {self.out}: expected a name that ends in .csv")
+            prepare_output(self.out)
+        Beside(plot=self.plot).check()
+
+    def setup(self, asked: Questions) -> Setup:
+        """What is to be estimated, of whom, and what is assumed of their answers.
+
+        Raises:
+            UsageError: options that do not fit together, or not the plan.
+        """
+        n, shares = self.n, self._shares(asked)
+        both = n is not None and self.epsilons is not None
+        neither = n is None and self.epsilons is None and self.records is None
+        if self.error is not None and (both or neither):
+            raise UsageError("--error: expected --n for the epsilon needed, or --epsilon for the n")
+        if n is None and isinstance(shares, Given):
+            n = len(shares.held)
+        if self.error is None and (n is None or self.epsilons is None):
+            missing = "--n" if n is None else "--epsilon"
+            raise UsageError(f"expected {missing}, or --error in its place")
+        people = n or 2
+        if self.parties is not None and n is not None and self.parties > n:
+            raise UsageError(f"--parties {self.parties:,}: more than the {n:,} respondents of --n")
+        return Setup(
+            survey=asked.survey,
+            target=target_of(asked.survey, self.target),
+            respondents=people,
+            parties=self.parties or people,
+            shares=shares,
+            dropout=self.dropout,
+            about=self.about,
+            delta=self.delta,
+            runs=self.runs,
+        )
+
+    def _shares(self, asked: Questions) -> Shares:
+        if self.records is not None:
+            if self.assume is not None:
+                raise UsageError("--assume, --records: expected one of them")
+            return Given(asked.coding.records(self.records))
+        assume = self.assume or ("uniform" if self.error is None else "worst")
+        return Uniform(asked.survey) if assume == "uniform" else Worst(asked.survey)
 
 
 @click.command()
-@click.argument("plan", type=READ_FILE)
-@click.option("--n", "n", type=Count(MAX_PEOPLE), help="How many respondents there will be.")
-@click.option(
-    "--epsilon",
-    "epsilons",
-    type=Epsilons(),
-    help="What a respondent's reports may cost at most, in nats; several with commas.",
-)
-@target_option
-@click.option(
-    "--error",
-    type=Amount(min=0, max=1, min_open=True, max_open=True),
-    help="The other way round: how large an epsilon is needed with --n, or how many respondents "
-    "with --epsilon, for each share to be estimated to within this, with probability --level.",
-)
-@click.option(
-    "--level",
-    type=Amount(min=0, max=1, min_open=True, max_open=True),
-    default=LEVEL,
-    show_default=True,
-    help="With --error: with which probability a share is estimated so well.",
-)
-@click.option(
-    "--parties",
-    type=Count(MAX_PEOPLE),
-    help="How many parties speak for them.  [default: one each]",
-)
-@click.option(
-    "--dropout",
-    type=Amount(min=0, max=1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="The share of parties that are expected to vanish.",
-)
-@click.option(
-    "--assume",
-    type=click.Choice(get_args(Assumption)),
-    help="What is assumed of the answers: that all combinations are equally likely, or the worst "
-    "of some extremes.  [default: uniform; with --error worst]",
-)
-@click.option(
-    "--records",
-    type=READ_FILE,
-    help="A table of answers, as the plan says they are written, whose shares are assumed.",
-)
-@click.option(
-    "--about",
-    type=click.Choice(get_args(About)),
-    default="respondents",
-    show_default=True,
-    help="Whose shares are to be estimated: those of the respondents, or of a population of which "
-    "they are a random sample.",
-)
-@click.option(
-    "--delta",
-    type=Amount(min=0, max=1, min_open=True, max_open=True),
-    default=1e-6,
-    show_default=True,
-    help="The probability with which the epsilon that is shown beside may not hold.",
-)
-@click.option(
-    "--variant",
-    "own",
-    type=TEXT_WITH_FILE,
-    metavar="PATH.py:Class",
-    help="A variant of your own, ranked with the others; its parameters are those of the plan, but "
-    "for its epsilon or keep probability.",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(2, 10_000),
-    default=RUNS,
-    show_default=True,
-    help="How many runs are simulated of a variant whose error has no formula.",
-)
-@click.option("--all", "every", is_flag=True, help="Show every way to set up a variant.")
-@click.option("--out", type=WRITTEN_FILE, help="A .csv file for all that is found.")
-@click.option("--plot", type=WRITTEN_FILE, help="A .png, .svg or .pdf of errors over epsilon.")
-@json_option
-def design(
-    plan: Path,
-    n: int | None,
-    epsilons: tuple[float, ...] | None,
-    target: str,
-    error: float | None,
-    level: float,
-    parties: int | None,
-    dropout: float,
-    assume: Assumption | None,
-    records: Path | None,
-    about: About,
-    delta: float,
-    own: str | None,
-    runs: int,
-    every: bool,
-    out: Path | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+@takes(DesignOptions)
+def design(options: DesignOptions) -> None:
     """Which variant to take for PLAN: all that apply, ranked by the error predicted of them.
 
     PLAN is a TOML file as 'sottovoce plan' proposes it; it need not name a variant.
     """
-    _check_options(error)
-    _check_files(out, plot)
-    asked = read_questions(plan)
-    shares = _shares(asked, records, assume, error)
-    both = n is not None and epsilons is not None
-    neither = n is None and epsilons is None and records is None
-    if error is not None and (both or neither):
-        raise UsageError("--error: expected --n for the epsilon needed, or --epsilon for the n")
-    if n is None and isinstance(shares, Given):
-        n = len(shares.held)
-    if error is None and (n is None or epsilons is None):
-        raise UsageError(f"expected {'--n' if n is None else '--epsilon'}, or --error in its place")
-    people = n or 2
-    if parties is not None and parties > people and n is not None:
-        raise UsageError(f"--parties {parties:,}: more than the {people:,} respondents of --n")
-    setup = Setup(
-        survey=asked.survey,
-        target=target_of(asked.survey, target),
-        respondents=people,
-        parties=min(parties or people, people) if n is not None else parties or people,
-        shares=shares,
-        dropout=dropout,
-        about=about,
-        delta=delta,
-        runs=runs,
-    )
-    maker = None if own is None else _maker(own, asked)
-    if error is None:
-        assert epsilons is not None
-        _design(setup, epsilons, maker, every=every, out=out, plot=plot, as_json=as_json)
-    else:
-        _need(setup, error, level, epsilons, out=out, as_json=as_json)
-
-
-def _check_options(error: float | None) -> None:
-    """Refuse options that would have no effect."""
-    if error is None:
-        if is_given("level"):
-            raise UsageError("--level: expected --error too, which it is the probability of")
-        return
-    refuse(_OF_RANKING, ": expected no --error with it")
-
-
-def _check_files(out: Path | None, plot: Path | None) -> None:
-    if out is not None:
-        if out.suffix.lower() != ".csv":
-            raise UsageError(f"--out {out}: expected a name that ends in .csv")
-        prepare_output(out)
-    if plot is not None:
-        from scenarios.report.pictures.drawing import check_plot
-
-        check_plot(plot)
-        prepare_output(plot)
+    options.check()
+    asked = read_questions(options.plan)
+    setup = options.setup(asked)
+    maker = None if options.own is None else _maker(options.own, asked)
+    if options.error is not None:
+        _need(setup, options.error, options)
+    elif options.epsilons is not None:
+        _design(setup, options.epsilons, maker, options)
 
 
 def _csv(rows: Iterable[Values], setup: Setup) -> CsvText:
     """Rows with what is assumed of the answers, for whoever has the file alone."""
     whole = [{**row, "assumed": setup.shares.says} for row in rows]
     return csv_text(whole[0], (row.values() for row in whole))
-
-
-def _shares(
-    asked: Questions, records: Path | None, assume: Assumption | None, error: float | None
-) -> Shares:
-    if records is not None:
-        if assume is not None:
-            raise UsageError("--assume, --records: expected one of them")
-        return Given(asked.coding.records(records))
-    if assume is None:
-        assume = "uniform" if error is None else "worst"
-    return Uniform(asked.survey) if assume == "uniform" else Worst(asked.survey)
 
 
 def _maker(own: str, asked: Questions) -> Maker:
@@ -227,28 +213,22 @@ def _maker(own: str, asked: Questions) -> Maker:
 
 
 def _design(
-    setup: Setup,
-    epsilons: tuple[float, ...],
-    own: Maker | None,
-    *,
-    every: bool,
-    out: Path | None,
-    plot: Path | None,
-    as_json: bool,
+    setup: Setup, epsilons: tuple[float, ...], own: Maker | None, options: DesignOptions
 ) -> None:
     from scenarios.surveys.watching.bars import ongoing
 
-    with ongoing("design", silent=as_json) as progress:
+    with ongoing("design", silent=options.as_json) as progress:
         found = designed(setup, epsilons, own=own, progress=progress)
-    if out is not None:
-        write_csv(out, _csv(map(row_values, found.rows), setup))
-    if plot is not None:
-        _draw(found, plot)
-    said = state_designs(found, every=every)
-    print_statement(said, as_json=as_json)
-    if as_json:
-        return
-    for path in filter(None, (out, plot)):
+    if options.out is not None:
+        write_csv(options.out, _csv(map(row_values, found.rows), setup))
+    if options.plot is not None:
+        _draw(found, options.plot)
+    print_statement(state_designs(found, every=options.every), as_json=options.as_json)
+    _say_written(options)
+
+
+def _say_written(options: DesignOptions) -> None:
+    for path in filter(None, () if options.as_json else (options.out, options.plot)):
         click.echo(printable(f"written: {path}"))
 
 
@@ -278,29 +258,21 @@ def _draw(found: Designed, plot: Path) -> None:
     write_whole(plot, rendered(picture, plot.suffix))
 
 
-def _need(
-    setup: Setup,
-    error: float,
-    level: float,
-    epsilons: tuple[float, ...] | None,
-    *,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    found = {name: _needed(setup, cls, error, level, epsilons) for name, cls in BUILT_IN.items()}
+def _need(setup: Setup, error: float, options: DesignOptions) -> None:
+    level = options.level
+    found = {
+        name: _needed(setup, cls, error, level, options.epsilons) for name, cls in BUILT_IN.items()
+    }
     needed = [one for each in found.values() for one in each]
     if not needed:
         raise UsageError(f"no variant with a closed form estimates {setup.target.says} so well")
     needed.sort(key=lambda one: (one.epsilon, one.respondents))
     without = [name for name, each in found.items() if not each]
     said = state_needed(setup, error, level, needed, without)
-    if out is not None:
-        write_csv(out, _csv(said.values["needed"], setup))
-    print_statement(said, as_json=as_json)
-    if as_json:
-        return
-    if out is not None:
-        click.echo(printable(f"written: {out}"))
+    if options.out is not None:
+        write_csv(options.out, _csv(said.values["needed"], setup))
+    print_statement(said, as_json=options.as_json)
+    _say_written(options)
 
 
 def _needed(

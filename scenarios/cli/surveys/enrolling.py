@@ -11,29 +11,20 @@ import click
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.checkpoints import origin_of
-from scenarios.cli.options import (
-    F,
-    out_option,
-    own_variant_option,
-    print_facts,
-)
+from scenarios.cli.options import out_option, own_variant_option, print_facts
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
+from scenarios.cli.values import F
 from scenarios.errors import printable
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.enrolment.joining import accept as accepted_by
 from scenarios.surveys.enrolment.joining import join as joined_by
-from scenarios.surveys.enrolment.organising import (
-    ADMISSIONS,
-    INVITATIONS,
-    SEALED,
-    invite_again,
-)
+from scenarios.surveys.enrolment.organising import ADMISSIONS, INVITATIONS, SEALED, invite_again
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by
-from scenarios.surveys.preflight import Fact, what_is_asked
+from scenarios.surveys.preflight import Known, what_is_asked
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
@@ -148,9 +139,9 @@ def join(invitation: Path, variant: str | None, out: Path) -> None:
         facts = [*what_is_asked(joined.variant, agreed.analysis)]
     print_facts(
         [
-            Fact("member", f"{joined.invitation.party}, once admitted."),
+            Known("member", f"{joined.invitation.party}, once admitted."),
             *facts,
-            Fact("organiser", f"has the key {joined.invitation.organiser.hex()}."),
+            Known("organiser", f"has the key {joined.invitation.organiser.hex()}."),
         ]
     )
     click.echo(f"hand {joined.request} to the organiser; the rest of {out} is for you alone")

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.keeping.writing import prepare_output, write_whole
-from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
 from protocol.surveys.survey import Survey, listed, shown
@@ -37,6 +36,7 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import WRITTEN_FILE
 from scenarios.cli.transcripts.inspect import reader_of, refused
+from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.data.own_tables.sheets import tidied
 from scenarios.errors import printable
 from scenarios.files.comma_separated import csv_text, write_csv
@@ -60,96 +60,103 @@ ABOUT = ("level", "about", "source")
 record is that of a survey among people, of a simulation or of a trial."""
 
 
+@frozen_options
+class EstimateOptions:
+    """The transcript and the options of ``sottovoce estimate``."""
+
+    transcript: Path = shared(transcript_argument)
+    asked: tuple[str, ...] = option(
+        "--table",
+        multiple=True,
+        metavar="A,B",
+        help="The joint table of these attributes; repeat it for several tables.  [default: every "
+        "attribute by itself]",
+    )
+    wanted: tuple[str, ...] = option(
+        "--where",
+        multiple=True,
+        metavar="NAME=CATEGORY",
+        help="How many respondents have this answer, instead of a table; repeat it for several "
+        "attributes, which must all hold, and for several categories of one, of which any may.",
+    )
+    tested: tuple[str, ...] = option(
+        "--independent",
+        multiple=True,
+        metavar="A,B",
+        help="Test whether these two attributes are independent in a population of which the "
+        "respondents are a random sample, instead of a table; repeat it for several pairs.",
+    )
+    consistent: bool = option(
+        "--consistent",
+        is_flag=True,
+        help="First make tables of groups of attributes agree on those that they share, at the "
+        "least change; standard errors of such tables are unknown.",
+    )
+    calibration: Calibration = shared(calibration_options)
+    intervals: Intervals = shared(interval_options())
+    project: Projection = shared(project_option)
+    variant: str | None = shared(variant_option)
+    out: Path | None = option(
+        "--out",
+        type=WRITTEN_FILE,
+        help="A .csv, .parquet or .json file for the estimate, instead of the terminal.",
+    )
+    synthetic: Path | None = shared(synthetic_option)
+    as_json: bool = shared(json_option)
+
+    def check(self) -> None:
+        """Check what can be checked without the transcript.
+
+        Raises:
+            UsageError: options that do not fit together, or a file that cannot be written so.
+            OSError: a folder cannot be made.
+        """
+        project, out = self.project, self.out
+        if sum(map(bool, (self.asked, self.wanted, self.tested))) > 1:
+            raise UsageError(
+                "--table, --where, --independent: exclude each other: expected one of them"
+            )
+        if self.tested and (project != "none" or self.calibration.files or self.consistent):
+            raise UsageError(
+                "--independent: of the raw estimate; expected no --project, --calibrate or "
+                "--consistent"
+            )
+        if self.wanted and project != "none":
+            raise UsageError(f"--project {project}: a count is not projected; expected --table")
+        if out is not None:
+            if out.suffix.lower() not in ENDINGS:
+                raise UsageError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}")
+            if out.suffix.lower() == ".parquet":
+                load_pyarrow(f"--out {out}")
+            prepare_output(out)
+        Beside(synthetic=self.synthetic).check()
+
+
 @click.command()
-@transcript_argument
-@click.option(
-    "--table",
-    "asked",
-    multiple=True,
-    metavar="A,B",
-    help="The joint table of these attributes; repeat it for several tables.  [default: every "
-    "attribute by itself]",
-)
-@click.option(
-    "--where",
-    "wanted",
-    multiple=True,
-    metavar="NAME=CATEGORY",
-    help="How many respondents have this answer, instead of a table; repeat it for several "
-    "attributes, which must all hold, and for several categories of one, of which any may.",
-)
-@click.option(
-    "--independent",
-    "tested",
-    multiple=True,
-    metavar="A,B",
-    help="Test whether these two attributes are independent in a population of which the "
-    "respondents are a random sample, instead of a table; repeat it for several pairs.",
-)
-@click.option(
-    "--consistent",
-    is_flag=True,
-    help="First make tables of groups of attributes agree on those that they share, at the least "
-    "change; standard errors of such tables are unknown.",
-)
-@calibration_options
-@interval_options()
-@project_option
-@variant_option
-@click.option(
-    "--out",
-    type=WRITTEN_FILE,
-    help="A .csv, .parquet or .json file for the estimate, instead of the terminal.",
-)
-@synthetic_option
-@json_option
+@takes(EstimateOptions)
 @budget_options
-def estimate(
-    transcript: Path,
-    asked: tuple[str, ...],
-    wanted: tuple[str, ...],
-    tested: tuple[str, ...],
-    consistent: bool,
-    calibration: Calibration,
-    intervals: Intervals,
-    project: Projection,
-    variant: str | None,
-    out: Path | None,
-    synthetic: Path | None,
-    as_json: bool,
-) -> int:
+def estimate(options: EstimateOptions) -> int:
     """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
     The record is audited first. With no table, exit 1 if it is broken, 3 if its audit is
     unfinished, 4 if its result cannot be checked.
     """
-    if sum(map(bool, (asked, wanted, tested))) > 1:
-        raise UsageError(
-            "--table, --where, --independent: exclude each other: expected one of them"
-        )
-    if tested and (project != "none" or calibration.files or consistent):
-        raise UsageError(
-            "--independent: of the raw estimate; expected no --project, --calibrate or --consistent"
-        )
-    if wanted and project != "none":
-        raise UsageError(f"--project {project}: a count is not projected; expected --table")
-    if out is not None:
-        if out.suffix.lower() not in ENDINGS:
-            raise UsageError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}")
-        if out.suffix.lower() == ".parquet":
-            load_pyarrow(f"--out {out}")
-        prepare_output(out)
-    Beside(synthetic=synthetic).check()
-    with reading(transcript, times=2, silent=as_json) as opened, ChecksMeanwhile() as checks:
+    options.check()
+    transcript, calibration = options.transcript, options.calibration
+    project, intervals, out = options.project, options.intervals, options.out
+    with (
+        reading(transcript, times=2, silent=options.as_json) as opened,
+        ChecksMeanwhile() as checks,
+    ):
         reader = reader_of(opened, transcript)
-        cls = variant_of(reader.header, variant)
+        cls = variant_of(reader.header, options.variant)
         audited = opened.audit(cls, reader=reader, checks=checks)
     digest = audited.verification.digest
     if audited.estimate is None or digest is None or audited.verdict != "sound":
         return refused(audited, transcript)
     found = audited.estimate
     notes: tuple[str, ...] = ()
-    if consistent:
+    if options.consistent:
         try:
             found = found.consistent()
         except ValueError as error:
@@ -158,16 +165,16 @@ def estimate(
         found = calibration.of(found)
         notes = tuple(calibration_sentences(found))
     try:
-        if tested:
+        if options.tested:
             intervals = intervals._replace(about="population")
-            columns = _tests(found, tested)
+            columns = _tests(found, options.tested)
         else:
-            columns = _asked(found, asked, wanted, project, intervals)
+            columns = _asked(found, options)
     except (ProtocolError, ValueError) as error:
         raise UsageError(f"{transcript}: {error}") from error
     about = {
         "variant": reader.header.variant,
-        "source": _source(audited),
+        "source": audited.source,
         "digest": digest.hex(),
         "respondents": found.n,
         "level": intervals.level,
@@ -177,43 +184,32 @@ def estimate(
     }
     if out is not None:
         _write(out, columns, about)
-    if synthetic is not None:
-        write_synthetic(synthetic, found, digest)
-    written = [path for path in (out, synthetic) if path is not None]
-    if as_json or out is None:
-        if tested:
+    if options.synthetic is not None:
+        write_synthetic(options.synthetic, found, digest)
+    if options.as_json or out is None:
+        if options.tested:
             said = state_tests(columns, about)
         else:
             said = state_table(columns, intervals, project, about, notes)
-        print_statement(said, as_json=as_json)
-    for path in [] if as_json else written:
+        print_statement(said, as_json=options.as_json)
+    for path in filter(None, () if options.as_json else (out, options.synthetic)):
         click.echo(printable(f"written: {path}"))
     return 0
 
 
-def _source(audited: Audit) -> str:
-    if audited.trial:
-        return "trial"
-    return "simulation" if audited.simulated else "survey"
-
-
-def _asked(
-    found: Estimate,
-    asked: Sequence[str],
-    wanted: Sequence[str],
-    project: Projection,
-    intervals: Intervals,
-) -> Columns:
+def _asked(found: Estimate, options: EstimateOptions) -> Columns:
     """The tables, or the count, that were asked for.
 
     Raises:
         UsageError: a condition that is malformed.
         ProtocolError, ValueError: the estimate cannot give it.
     """
-    if wanted:
-        return _counted(found, wanted, intervals)
-    if asked:
-        tables = [found.table(*_named(found.survey, text), projection=project) for text in asked]
+    project, intervals = options.project, options.intervals
+    if options.wanted:
+        return _counted(found, options.wanted, intervals)
+    if options.asked:
+        named = [_named(found.survey, text) for text in options.asked]
+        tables = [found.table(*names, projection=project) for names in named]
         return _tables(tables, intervals)
     if found.attribute_means():
         return _means(found, intervals)

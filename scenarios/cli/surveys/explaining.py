@@ -15,7 +15,7 @@ from protocol.audit.walk import Fold, Step
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.conclusions import Conclusion, conclusions
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.joint import Block
 from protocol.messages import PartyId
 from protocol.randomizers import split_codes
@@ -172,7 +172,7 @@ def explain(
         sent=_sent(made, reports.blocks, cells),
         conclusions=concluded,
         together=together,
-        made="simulation" if audited.simulated else "trial" if audited.trial else "",
+        source=audited.source,
         tables=audited.estimate.marginals(),
         epsilon=audited.ledger.everybody[who].loss.record,
         proof=_proof(opened, cls, who),

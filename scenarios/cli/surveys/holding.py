@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,11 +12,12 @@ from parties.keeping.members import Member
 from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
 from parties.keeping.writing import write_whole
 from protocol.errors import ProtocolError, UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.session.variant import Variant
+from protocol.surveys.survey import Survey
 from protocol.transcript.checkpoints import MAX_SIGNATURES
 from protocol.transcript.recorder import Recorder
 from scenarios.cli.estimates import (
@@ -38,9 +40,10 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
 from scenarios.cli.surveys.answering import folder_argument, member_in
+from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.errors import COMPLAINT, printable, say
 from scenarios.report.beside import Beside
-from scenarios.running.calibrating import UNCALIBRATED, Calibration
+from scenarios.running.calibrating import Calibration
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
@@ -50,7 +53,7 @@ from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
-from scenarios.surveys.witnessing.asking import begin, cosign_checkpoint, witness_at
+from scenarios.surveys.witnessing.asking import WitnessAt, begin, cosign_checkpoint, witness_at
 from scenarios.wording.formatting import nats, some
 from scenarios.wording.withstanding import sums_sentences
 
@@ -58,102 +61,150 @@ _NAMED = 20
 """How many parties are named that have answered in an attempt that is abandoned."""
 
 
+@frozen_options
+class PublishOptions:
+    """How the estimates of a survey that is held are published, and the files beside them."""
+
+    calibration: Calibration = shared(calibration_options)
+    intervals: Intervals = shared(interval_options())
+    project: Projection = shared(project_option)
+    beside: Beside = shared(beside_options)
+
+    @property
+    def words(self) -> list[str | float | Path]:
+        """The same as words of a command line."""
+        words: list[str | float | Path] = ["--level", self.intervals.level]
+        words += ["--about", self.intervals.about, "--project", self.project]
+        for flag, path in self.beside.options.items():
+            words += [flag, path]
+        for path in self.calibration.files:
+            words += ["--calibrate", path, "--calibrate-by", self.calibration.method]
+        return words
+
+    def check(self, survey: Survey) -> None:
+        """Make sure that files can be written and read, before it is too late to name others.
+
+        Raises:
+            UsageError, OSError: as ``Beside.check`` and ``Calibration.check``.
+        """
+        self.beside.check()
+        self.calibration.check(survey)
+
+    def state(self, outcome: Outcome[Variant]) -> tuple[Finished, Statement]:
+        """A survey that was held, as it is published, and what is stated of it.
+
+        Where the estimate cannot be calibrated or projected so, that is said, and it stays as it is
+        or its shares stay raw: it is published in any case.
+        """
+        done = Finished(outcome=outcome, projection=self.project)
+        try:
+            done = done.calibrated(self.calibration)
+        except UsageError as error:
+            say(f"{error}; the estimate is not calibrated")
+        try:
+            return done, state_run("survey", done, self.intervals)
+        except (ProtocolError, ValueError) as error:
+            if self.project == "none":
+                raise
+            say(f"--project {self.project}: {error}; the shares stay raw")
+        return replace(self, project="none").state(outcome)
+
+
+@frozen_options
+class AggregateOptions:
+    """The folder and the options of ``sottovoce aggregate``."""
+
+    folder: Path = shared(folder_argument)
+    variant: str | None = shared(own_variant_option)
+    listen: str = option(
+        "--listen",
+        metavar="HOST:PORT",
+        required=True,
+        help="The address to wait for parties at; port 0 takes a free one, which is printed.",
+    )
+    out: Path = shared(
+        out_option(
+            "The folder for transcript.svt, its checkpoint and result.json; a run that fails "
+            "leaves transcript.svt.partial.",
+            *RECORD_FILES,
+        )
+    )
+    force: bool = shared(force_option)
+    joining: float = option(
+        "--joining",
+        type=Amount(min=0),
+        default=60.0,
+        show_default=True,
+        help="Seconds to wait for all parties to connect before the survey begins without the "
+        "others.",
+    )
+    witness: tuple[tuple[str, str], ...] = option(
+        "--witness",
+        nargs=2,
+        multiple=True,
+        metavar="URL NAME+ID+KEY",
+        help="A witness, and its verifier key, to be asked to cosign the first checkpoint, before "
+        "the first question, and the last one; repeat for each.",
+    )
+    witnesses: int | None = shared(witnesses_option)
+    log_json: str | None = option(
+        "--log-json",
+        type=WRITTEN_LOG,
+        metavar="FILE",
+        help="Log what happens, in counts, as lines of JSON: at the end of FILE, or '-' for "
+        "standard error.",
+    )
+    metrics: str | None = option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Serve /metrics, for Prometheus, and /healthz here; port 0 takes a free one. Whoever "
+        "reaches it can read the counts.",
+    )
+    resume: bool = option(
+        "--resume",
+        is_flag=True,
+        help="Go on with the attempt that was interrupted, in the same record: what parties have "
+        "said counts, and they come back by themselves. If none was, the survey begins.",
+    )
+    published: PublishOptions = part(PublishOptions)
+    as_json: bool = shared(json_option)
+
+    def asked_witnesses(self) -> tuple[list[WitnessAt], int]:
+        """The witnesses that are asked, and how many of them must cosign.
+
+        Raises:
+            UsageError: too many, fewer than must cosign, or one that is malformed.
+        """
+        asked = [witness_at(url, key) for url, key in self.witness]
+        if len(asked) >= MAX_SIGNATURES:
+            raise UsageError(f"--witness: {len(asked)} given, at most {MAX_SIGNATURES - 1} allowed")
+        needed = len(asked) if self.witnesses is None else self.witnesses
+        if needed > len(asked):
+            raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
+        return asked, needed
+
+
 @click.command()
-@folder_argument
-@own_variant_option
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    required=True,
-    help="The address to wait for parties at; port 0 takes a free one, which is printed.",
-)
-@out_option(
-    "The folder for transcript.svt, its checkpoint and result.json; a run that fails leaves "
-    "transcript.svt.partial.",
-    *RECORD_FILES,
-)
-@force_option
-@click.option(
-    "--joining",
-    type=Amount(min=0),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for all parties to connect before the survey begins without the others.",
-)
-@click.option(
-    "--witness",
-    nargs=2,
-    multiple=True,
-    metavar="URL NAME+ID+KEY",
-    help="A witness, and its verifier key, to be asked to cosign the first checkpoint, before the "
-    "first question, and the last one; repeat for each.",
-)
-@witnesses_option
-@click.option(
-    "--log-json",
-    type=WRITTEN_LOG,
-    metavar="FILE",
-    help="Log what happens, in counts, as lines of JSON: at the end of FILE, or '-' for standard "
-    "error.",
-)
-@click.option(
-    "--metrics",
-    metavar="HOST:PORT",
-    help="Serve /metrics, for Prometheus, and /healthz here; port 0 takes a free one. Whoever "
-    "reaches it can read the counts.",
-)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with the attempt that was interrupted, in the same record: what parties have said "
-    "counts, and they come back by themselves. If none was, the survey begins.",
-)
-@calibration_options
-@interval_options()
-@project_option
-@beside_options
-@json_option
-def aggregate(
-    folder: Path,
-    variant: str | None,
-    listen: str,
-    out: Path,
-    force: bool,
-    joining: float,
-    witness: tuple[tuple[str, str], ...],
-    witnesses: int | None,
-    log_json: str | None,
-    metrics: str | None,
-    resume: bool,
-    calibration: Calibration,
-    intervals: Intervals,
-    project: Projection,
-    beside: Beside,
-    as_json: bool,
-) -> None:
+@takes(AggregateOptions)
+def aggregate(options: AggregateOptions) -> None:
     """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
 
     With --witness it does not begin before enough of them have cosigned its first checkpoint.
     """
-    asked = [witness_at(url, key) for url, key in witness]
-    if len(asked) >= MAX_SIGNATURES:
-        raise UsageError(f"--witness: {len(asked)} given, at most {MAX_SIGNATURES - 1} allowed")
-    needed = len(asked) if witnesses is None else witnesses
-    if needed > len(asked):
-        raise UsageError(f"--witnesses: expected at most {len(asked)}, the number of --witness")
-    member = member_in(folder, variant)
-    host, port = address_of(listen)
-    beside.check()
-    calibration.check(member.charter.variant.survey)
-    if not make_ready(member, out / TRANSCRIPT, resume=resume):
-        clear(out, force=force)
+    asked, needed = options.asked_witnesses()
+    member = member_in(options.folder, options.variant)
+    host, port = address_of(options.listen)
+    published, out = options.published, options.out
+    published.check(member.charter.variant.survey)
+    if not make_ready(member, out / TRANSCRIPT, resume=options.resume):
+        clear(out, force=options.force)
 
     done: Finished | None = None
     stated = Statement()
 
     def publish(outcome: Outcome[Variant]) -> None:
         nonlocal done, stated
-        done, stated = reported(outcome, project, intervals, calibration)
+        done, stated = published.state(outcome)
         write_whole(out / RESULT, json_text(stated.values) + "\n", private=True)
         for answer in cosign_checkpoint(out / TRANSCRIPT, asked) if asked else ():
             said = "has cosigned" if answer.line else f"has NOT cosigned: {answer.why}"
@@ -171,8 +222,11 @@ def aggregate(
     def begun(recorder: Recorder) -> str:
         return begin(recorder, asked, needed=needed)
 
-    served = None if metrics is None else address_of(metrics)
-    with operating(folder, log=log_json, address=served) as (operation, metrics_at):
+    served = None if options.metrics is None else address_of(options.metrics)
+    with operating(options.folder, log=options.log_json, address=served) as (
+        operation,
+        metrics_at,
+    ):
         if metrics_at:
             say(f"metrics at http://{metrics_at}/metrics")
         aggregate_survey(
@@ -180,43 +234,18 @@ def aggregate(
             host=host,
             port=port,
             transcript=out / TRANSCRIPT,
-            joining=joining,
+            joining=options.joining,
             listening=listening,
             taken=taken,
             begin=begun if asked else None,
             publish=publish,
-            resume=resume,
+            resume=options.resume,
             operation=operation,
         )
     assert done is not None, "a survey that was held is published"
-    print_statement(stated, as_json=as_json)
-    for path in beside.write("survey", done, intervals):
+    print_statement(stated, as_json=options.as_json)
+    for path in published.beside.write("survey", done, published.intervals):
         say(f"written: {path}")
-
-
-def reported(
-    outcome: Outcome[Variant],
-    project: Projection,
-    intervals: Intervals,
-    calibration: Calibration = UNCALIBRATED,
-) -> tuple[Finished, Statement]:
-    """A survey that was held, as it is published, and what is stated of it.
-
-    Where the estimate cannot be calibrated or projected so, that is said, and it stays as it is or
-    its shares stay raw: it is published in any case.
-    """
-    done = Finished(outcome=outcome, projection=project)
-    try:
-        done = done.calibrated(calibration)
-    except UsageError as error:
-        say(f"{error}; the estimate is not calibrated")
-    try:
-        return done, state_run("survey", done, intervals)
-    except (ProtocolError, ValueError) as error:
-        if project == "none":
-            raise
-        say(f"--project {project}: {error}; the shares stay raw")
-    return reported(outcome, "none", intervals, calibration)
 
 
 @click.command()
@@ -271,48 +300,44 @@ def _cost_of(attempt: int, member: Member) -> str:
     )
 
 
+@frozen_options
+class RehearseOptions:
+    """The plan and the options of ``sottovoce rehearse``."""
+
+    plan: Path = shared(click.argument("plan", type=READ_FILE))
+    records: Path = option(
+        "--records",
+        type=ReadPath(path_type=Path, exists=True),
+        required=True,
+        help="A CSV or Parquet file, spread evenly over the parties; or a folder with such a file "
+        "for each party, named like it.",
+    )
+    parties: int | None = option(
+        "--parties",
+        type=click.IntRange(1, 500),
+        metavar="N",
+        help="Over how many parties the records of a file are spread.",
+    )
+    out: Path = shared(
+        out_option(
+            "The folder, new or empty, for the members' folders, their records and the result.",
+            *(f"{RESULT_FOLDER}/{name}" for name in RECORD_FILES),
+        )
+    )
+    kill: str | None = option(
+        "--kill",
+        type=click.Choice(["party", "aggregator"]),
+        help="Kill a party once it has heard something, and start it again; or the aggregator once "
+        "it has something of a party on record, and go on with --resume. Exit 1 if nobody was "
+        "killed.",
+    )
+    published: PublishOptions = part(PublishOptions)
+    as_json: bool = shared(json_option)
+
+
 @click.command()
-@click.argument("plan", type=READ_FILE)
-@click.option(
-    "--records",
-    type=ReadPath(path_type=Path, exists=True),
-    required=True,
-    help="A CSV or Parquet file, spread evenly over the parties; or a folder with such a file for "
-    "each party, named like it.",
-)
-@click.option(
-    "--parties",
-    type=click.IntRange(1, 500),
-    metavar="N",
-    help="Over how many parties the records of a file are spread.",
-)
-@out_option(
-    "The folder, new or empty, for the members' folders, their records and the result.",
-    *(f"{RESULT_FOLDER}/{name}" for name in RECORD_FILES),
-)
-@click.option(
-    "--kill",
-    type=click.Choice(["party", "aggregator"]),
-    help="Kill a party once it has heard something, and start it again; or the aggregator once it "
-    "has something of a party on record, and go on with --resume. Exit 1 if nobody was killed.",
-)
-@calibration_options
-@interval_options()
-@project_option
-@beside_options
-@json_option
-def rehearse(
-    plan: Path,
-    records: Path,
-    parties: int | None,
-    out: Path,
-    kill: str | None,
-    calibration: Calibration,
-    intervals: Intervals,
-    project: Projection,
-    beside: Beside,
-    as_json: bool,
-) -> int:
+@takes(RehearseOptions)
+def rehearse(options: RehearseOptions) -> int:
     """Hold the survey of PLAN on this machine, every member a process of its own, over TLS.
 
     It prints what 'sottovoce aggregate' prints. Exit 0 if all parties ended well.
@@ -320,14 +345,9 @@ def rehearse(
     from scenarios.surveys.rehearsing import MEMBERS, split_records
     from scenarios.surveys.rehearsing import rehearse as held_by_processes
 
-    read = read_plan(plan)
-    beside.check()
-    calibration.check(read.variant.survey)
-    options = ["--level", intervals.level, "--about", intervals.about, "--project", project]
-    for option, path in beside.options.items():
-        options += [option, path]
-    for path in calibration.files:
-        options += ["--calibrate", path, "--calibrate-by", calibration.method]
+    read, out, kill = read_plan(options.plan), options.out, options.kill
+    published = options.published
+    published.check(read.variant.survey)
     failed: list[str] = []
 
     def hear(line: str) -> None:
@@ -340,10 +360,10 @@ def rehearse(
     try:
         rehearsed = held_by_processes(
             read,
-            split_records(records, read, parties),
+            split_records(options.records, read, options.parties),
             out,
             kill=kill,
-            reported=[*options, "--json"] if as_json else options,
+            reported=[*published.words, *(["--json"] if options.as_json else [])],
             hear=hear,
         )
     except KeyboardInterrupt:

@@ -18,62 +18,58 @@ from scenarios.cli.options import (
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, READ_PATH
 from scenarios.cli.transcripts.proofs import check_command
+from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.preflight import preflight as what_is_known
 
 
+@frozen_options
+class PreflightOptions:
+    """The plan or folder and the options of ``sottovoce preflight``."""
+
+    subject: Path = shared(click.argument("subject", metavar="PLAN|FOLDER", type=READ_PATH))
+    records: Path | None = option(
+        "--records", type=READ_FILE, help="A CSV or Parquet file that is to be answered with."
+    )
+    plan: Path | None = option(
+        "--plan",
+        type=READ_FILE,
+        help="With FOLDER and --records: the plan of the survey, which says how the file is read.",
+    )
+    connect: str | None = option(
+        "--connect",
+        metavar="HOST:PORT",
+        help="With FOLDER: the address at which the aggregator is to wait.",
+    )
+    ids: str | None = option(
+        "--id",
+        metavar="NAME",
+        help="With --records: the column that says who a respondent is, for what the purse says.",
+    )
+    purse: Path | None = option(
+        "--purse",
+        type=READ_FOLDER,
+        help="The folder of the purse to be paid from, by default the user's.",
+    )
+    budget: float | None = option(
+        "--budget",
+        type=Amount(min=0),
+        help="The most epsilon, in nats, that a respondent may have spent in all surveys.",
+    )
+    parties: int | None = option(
+        "--parties",
+        type=click.IntRange(1, MOST_PARTIES),
+        metavar="N",
+        help="With PLAN: how many parties are to take part, for what a secure sum withstands.",
+    )
+    variant: str | None = shared(own_variant_option)
+    as_json: bool = shared(json_option)
+
+
 @click.command(context_settings={"allow_extra_args": True})
-@click.argument("subject", metavar="PLAN|FOLDER", type=READ_PATH)
-@click.option(
-    "--records", type=READ_FILE, help="A CSV or Parquet file that is to be answered with."
-)
-@click.option(
-    "--plan",
-    type=READ_FILE,
-    help="With FOLDER and --records: the plan of the survey, which says how the file is read.",
-)
-@click.option(
-    "--connect",
-    metavar="HOST:PORT",
-    help="With FOLDER: the address at which the aggregator is to wait.",
-)
-@click.option(
-    "--id",
-    "ids",
-    metavar="NAME",
-    help="With --records: the column that says who a respondent is, for what the purse says.",
-)
-@click.option(
-    "--purse",
-    type=READ_FOLDER,
-    help="The folder of the purse to be paid from, by default the user's.",
-)
-@click.option(
-    "--budget",
-    type=Amount(min=0),
-    help="The most epsilon, in nats, that a respondent may have spent in all surveys.",
-)
-@click.option(
-    "--parties",
-    type=click.IntRange(1, MOST_PARTIES),
-    metavar="N",
-    help="With PLAN: how many parties are to take part, for what a secure sum withstands.",
-)
-@own_variant_option
-@json_option
+@takes(PreflightOptions)
 @budget_options
-def preflight(
-    subject: Path,
-    records: Path | None,
-    plan: Path | None,
-    connect: str | None,
-    ids: str | None,
-    purse: Path | None,
-    budget: float | None,
-    parties: int | None,
-    variant: str | None,
-    as_json: bool,
-) -> int:
+def preflight(options: PreflightOptions) -> int:
     """Check PLAN, or a member's FOLDER, before a survey: is everything ready for it?
 
     It says what would be asked and at what cost, and whether certificate, clock, records and
@@ -83,22 +79,23 @@ def preflight(
         raise UsageError(
             f"{more[0]}: expected one plan or folder to check; is it --records {more[0]}?"
         )
-    check_command(subject, "preflight")
+    check_command(options.subject, "preflight")
+    connect = options.connect
     facts = [
         *what_is_known(
-            subject,
-            variant=variant,
-            records=records,
+            options.subject,
+            variant=options.variant,
+            records=options.records,
             address=None if connect is None else address_of(connect),
-            ids=ids,
-            purse=purse,
-            budget=budget,
-            plan=plan,
-            parties=parties,
+            ids=options.ids,
+            purse=options.purse,
+            budget=options.budget,
+            plan=options.plan,
+            parties=options.parties,
         )
     ]
     ready = all(fact.ready is not False for fact in facts)
-    if as_json:
+    if options.as_json:
         print_json({"ready": ready, "facts": [fact._asdict() for fact in facts]})
     else:
         print_facts(facts)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from parties.keeping.checkpoints import read_checkpoint, read_small
+from parties.keeping.members import Member
 from parties.keeping.writing import write_whole
 from protocol.audit.proofs.consistency import prove_consistency
 from protocol.errors import UsageError
@@ -156,6 +157,10 @@ def check(
         found = decode_receipt(content)
     except ValueError as error:
         raise UsageError(f"{receipt}: {error}") from error
+    mine = None if member is None else read_member(member, variant)
+    if mine is None:
+        # A receipt does not name its variant; messages are imported with theirs.
+        tuple(BUILT_IN.values())
     problems = [*problems_of(found, published), *_wrong_rounds(found, cls)]
     shown = receipt_shown(found, published)
     if not all(_rounds(each.envelope, cls) for each in found.reports):
@@ -163,10 +168,10 @@ def check(
     compared = None if report is None else is_about(found, read_small(report))
     if compared is False:
         problems.append(f"{report} is not one of the reports that the receipt is about")
-    if member is not None:
-        problems += _not_mine(found, published, member, variant)
+    if mine is not None:
+        problems += _not_mine(found, published, mine)
     shown.values["compared"] = compared
-    return shown.print_verdict(problems, published, known=member is not None, as_json=as_json)
+    return shown.print_verdict(problems, published, known=mine is not None, as_json=as_json)
 
 
 @click.command()
@@ -190,13 +195,12 @@ def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[s
 
 
 def _rounds(envelope: Envelope | None, variant: type[Variant] | None) -> set[int]:
-    """The round of an envelope's message, by every class of its kind.
+    """The round of an envelope's message, by every class of its kind that is imported.
 
-    A receipt does not name its variant; built-in classes of one kind agree on where the round is.
+    Built-in classes of one kind agree on where the round is.
     """
     if envelope is None:
         return set()
-    tuple(BUILT_IN.values())  # A variant's messages are imported with it.
     classes = [kind for kind in _classes(Message) if kind.kind() == envelope.kind]
     if variant is not None:
         own = [kind for kind in classes if kind.__module__ == variant.__module__]
@@ -220,10 +224,7 @@ def _classes(base: type[Message]) -> Iterator[type[Message]]:
         yield from _classes(kind)
 
 
-def _not_mine(
-    receipt: Receipt, checkpoint: SignedCheckpoint, folder: Path, variant: str | None
-) -> list[str]:
-    mine = read_member(folder, variant)
+def _not_mine(receipt: Receipt, checkpoint: SignedCheckpoint, mine: Member) -> list[str]:
     roster, name = mine.charter.roster, receipt.party
     checks = (
         (

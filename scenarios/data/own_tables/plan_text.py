@@ -9,8 +9,8 @@ from pathlib import Path
 
 from protocol.surveys.dataframes import number_text
 from protocol.surveys.limits import MAX_RECORDS
-from scenarios.data.own_tables.coding import Question
 from scenarios.data.own_tables.proposing import Proposal
+from scenarios.data.own_tables.question import Question
 from scenarios.errors import printable
 
 _WIDTH = 100

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import number_text, text_of
 from protocol.surveys.survey import Attribute, listed
-from scenarios.data.own_tables.coding import Question, alike, named_bins, number_in
+from scenarios.data.own_tables.coding import number_in
 from scenarios.data.own_tables.counting import counted, sampled
 from scenarios.data.own_tables.opening import open_sheet
+from scenarios.data.own_tables.question import Question, alike, named_bins
 from scenarios.data.own_tables.sheets import Format, Source, tidied
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, rest, some
 
 MISSING = frozenset(("na", "n/a", "#n/a", "nan", "null", "?", "-", "."))
 """Cells that stand for no answer, beside an empty one, in small or capital letters."""
@@ -266,9 +267,9 @@ def _proposed(name: str, answers: _Answers, decimal: str, limits: _Limits) -> Pr
 def _of_texts(name: str, answers: _Answers, limits: _Limits, notes: list[str]) -> Proposed:
     counts = answers.counts
     if same := _same_but_for_case(counts):
-        pairs = "; ".join(" and ".join(map(repr, texts)) for texts in same[:_LISTED])
-        more = f"; and {len(same) - _LISTED:,} more" if len(same) > _LISTED else ""
-        notes.append(f"differ by case or blanks alone: {pairs}{more}")
+        pairs = [" and ".join(map(repr, texts)) for texts in same[:_LISTED]]
+        listed = "; ".join(filter(None, (*pairs, rest(len(same), _LISTED))))
+        notes.append(f"differ by case or blanks alone: {listed}")
         if limits.ignore_case:
             counts = Counter(counts)
             for first, *others in same:
@@ -297,9 +298,8 @@ def _of_texts(name: str, answers: _Answers, limits: _Limits, notes: list[str]) -
         other = _unused(OTHER, categories)
         categories.append(other)
         times = sum(counts[cell] for cell in joined)
-        named = ", ".join(map(repr, joined[:_LISTED]))
-        more = f" and {len(joined) - _LISTED:,} more" if len(joined) > _LISTED else ""
-        notes.append(f"joined as {other!r}, {times:,} of {rows:,} rows: {named}{more}")
+        named = some(map(repr, joined), len(joined), _LISTED)
+        notes.append(f"joined as {other!r}, {times:,} of {rows:,} rows: {named}")
         if times > _MANY * rows:
             notes.append(f"caution: {times / rows:.0%} of the rows are joined")
     question = Question(

@@ -10,23 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from protocol.estimators.dependence.glance import (
-    STRONG,
-    Glance,
-    Pair,
-    excess_of,
-    glance,
-)
+from protocol.estimators.dependence.glance import STRONG, Glance, Pair, excess_of, glance
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.intervals import Intervals, Shown, figures_of
 from protocol.estimators.inference.laws import Variance, critical, score_interval
-from protocol.estimators.inference.words import Intervals, Shown, bracketed, figures_of
+from protocol.estimators.inference.words import bracketed
 from protocol.estimators.projection import project_simplex
 from protocol.estimators.tables import Table, standard_errors
 from protocol.randomizers.exact import Floats
 from scenarios.report.page.svg import element, picture, text, width_of
 from scenarios.report.pictures.triangle import left_out, outline
 from scenarios.statement.statement import Grid, Section
-from scenarios.wording.decimals import in_percent
+from scenarios.wording.decimals import in_percent, legend_text
 from scenarios.wording.formatting import NONE, count, cut, signed
 
 PAIRS, CELLS = 6, 100
@@ -428,7 +423,7 @@ def _rows(table: Table, shown: Sequence[Sequence[Shown]], intervals: Intervals, 
     return Grid(
         key=key,
         caption=f"{second} in percent of each {first}"
-        f"{'' if exact else f', with {intervals.legend}'}",
+        f"{'' if exact else f', with {legend_text(intervals)}'}",
         columns=(first, *(f"#{cut(name, 24)}" for name in table.categories[1])),
         rows=tuple(rows),
     )

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from scenarios.report.page.association import association
 from scenarios.report.page.coalitions import graph
-from scenarios.report.page.page import facts_of, kind_of, statement_page
+from scenarios.report.page.page import statement_page
 from scenarios.report.page.replay import replay
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
-from scenarios.statement.audits.audit import statement
+from scenarios.statement.audits.audit import facts, statement
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Statement
 from scenarios.surveys.watching.rounds import Round
@@ -58,8 +58,8 @@ def audit_page(
     wrong = [found] if found.grids else []
     sections = (*wrong, *shown, *others, exchanged, agreed, integrity)
     return statement_page(
-        replace(stated, title=survey.title, facts=facts_of(judged, rounds), sections=sections),
-        kind=kind_of(judged.audit),
+        replace(stated, title=survey.title, facts=facts(judged, rounds), sections=sections),
+        kind=f"A {judged.audit.source}",
         template="audit.html",
         extras=extras,
         script="replay.js" if extras.get("replay") else "",

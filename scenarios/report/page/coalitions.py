@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from protocol.audit.coalition.finding import CoalitionFinding, Component
 from scenarios.report.page.svg import element, picture, text
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, rest
 
 DRAWN = 48
 """Up to so many parties are drawn one by one, more as groups; and so many groups at most."""
@@ -140,8 +140,7 @@ def _dot(x: float, y: float, r: float, *, determined: bool, alone: bool) -> Mark
 
 
 def _insiders(names: Sequence[str], centre: float, r: float) -> list[Markup]:
-    more = len(names) - 3
-    lines = [*names[:3], *([f"and {more} more"] if more > 0 else [])]
+    lines = [*filter(None, (*names[:3], rest(len(names), 3)))]
     parts = [element("circle", cx=centre, cy=centre, r=r, class_="insiders")]
     for i, line in enumerate(lines):
         y = centre + 4 + 13 * (i - (len(lines) - 1) / 2)

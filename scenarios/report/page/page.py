@@ -12,22 +12,17 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from math import isinf
 from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from protocol.audit.audit import Audit
 from scenarios.errors import printable
 from scenarios.report.page import diagrams
 from scenarios.report.page.panels import panels
-from scenarios.statement.audits.checks import bounded_beside_sums
-from scenarios.statement.audits.judged import Judged
-from scenarios.statement.statement import WORDS, Bar, Fact, Statement
-from scenarios.surveys.watching.rounds import Round
-from scenarios.wording.formatting import NONE, count, cut, epsilon, size
+from scenarios.statement.statement import WORDS, Bar, Statement
+from scenarios.wording.formatting import cut
 
 TEMPLATES = files("scenarios.report.page") / "templates"
 """The templates, style sheets and scripts of pages."""
@@ -77,30 +72,6 @@ def statement_page(
         )
     )
     return rendered
-
-
-def facts_of(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
-    """The figures at the top of a page about a transcript."""
-    audit = judged.audit
-    complete = audit.completeness
-    octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
-    messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
-    beside = None if audit.partial else bounded_beside_sums(judged)
-    loss = audit.ledger.record_epsilon if beside is None else beside
-    bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
-    if beside is not None:
-        bound = "at most, beside exact sums"
-    return (
-        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
-        Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
-        Fact("ε per respondent", epsilon(loss, least=audit.partial), bound),
-        Fact("Messages", f"{messages:,}", f"{size(octets)} in {count(len(rounds), 'round')}"),
-    )
-
-
-def kind_of(audit: Audit) -> str:
-    """What a transcript is of, in two words."""
-    return "A trial" if audit.trial else "A simulation" if audit.simulated else "A survey"
 
 
 @functools.cache

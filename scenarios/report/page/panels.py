@@ -12,7 +12,7 @@ from protocol.estimators.inference.words import bracketed
 from scenarios.report.page import diagrams
 from scenarios.report.page.diagrams import Mark
 from scenarios.statement.statement import Grid, Panel, Section
-from scenarios.wording.decimals import decimal, in_percent
+from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, cut, rest
 
 PANELS = 24
@@ -65,7 +65,7 @@ def _drawn(panel: Panel, *, most: int) -> Drawn:
             )
         )
     name, (_, head, figure) = cut(panel.name), panel.heads
-    legend = "exact shares" if exact else f"estimates, {panel.intervals.legend}"
+    legend = "exact shares" if exact else f"estimates, {legend_text(panel.intervals)}"
     return Drawn(
         name,
         diagrams.intervals(

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from protocol.audit.ledger import Ledger
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.page.diagrams import Mark, axis, ticks
 from scenarios.report.page.svg import element, text, width_of
 from scenarios.statement.statement import Fact, Grid, Section
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
 from scenarios.surveys.watching.words import event, figure
+from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest
 
 _WIDTH, _ROW, _TOP = 360.0, 22.0, 6.0
@@ -133,7 +134,7 @@ def _panels(standings: Sequence[Standing], intervals: Intervals) -> Iterator[_Pa
         table = Grid(
             key=f"replay-{place}",
             caption=f"{cut(of)} at the step that is shown",
-            columns=("Figure", f"#Estimate, {intervals.legend}"),
+            columns=("Figure", f"#Estimate, {legend_text(intervals)}"),
             rows=tuple((cut(line.name or of), figure(line)) for line in rows[-1]),
             wide=False,
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.page.association import association
-from scenarios.report.page.page import facts_of, kind_of, statement_page
+from scenarios.report.page.page import statement_page
 from scenarios.report.page.rounds import traffic
 from scenarios.report.page.terms import terms
 from scenarios.running.scenario import Finished
-from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.judging import judge
+from scenarios.statement.audits.audit import facts, statement
+from scenarios.statement.audits.judging import Asked, judge
 from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.found import found
 from scenarios.statement.runs import state_run
@@ -36,10 +36,8 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
     judged, rounds = judge(
         outcome.transcript,
         type(outcome.variant),
+        Asked(digest=outcome.digest, intervals=intervals, rounds=True),
         file="not kept" if path is None else path.name,
-        digest=outcome.digest,
-        intervals=intervals,
-        with_rounds=True,
     )
     audit = statement(judged)
     estimates, *others, run = state_run(name, finished, intervals).sections
@@ -60,15 +58,14 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         terms(judged.header, outcome.variant.survey),
         by_key["integrity"],
     )
-    kind = kind_of(judged.audit)
-    called = {"A trial": "Plan", "A simulation": "Scenario"}
+    source, called = judged.audit.source, {"trial": "Plan", "simulation": "Scenario"}
     there = {section.key for section in sections}
     return statement_page(
         replace(
             audit,
             title=outcome.variant.survey.title,
             found=found(finished.reported, estimates),
-            facts=facts_of(judged, rounds),
+            facts=facts(judged, rounds),
             checks=tuple(
                 check
                 for check in audit.checks
@@ -76,14 +73,14 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             ),
             sections=sections,
         ),
-        kind=kind,
+        kind=f"A {source}",
         template="run.html",
         extras={said.key: flows, **({} if together is None else {"association": together[1]})},
         name=cut(name),
         run=run,
         source=(
             ("Variant", cut(outcome.variant.name)),
-            *(((called[kind], cut(name)),) if kind in called else ()),
+            *(((called[source], cut(name)),) if source in called else ()),
             ("File", cut(judged.file, 120)),
         ),
     )

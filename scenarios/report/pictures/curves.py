@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import LEVEL, critical
-from protocol.estimators.inference.words import level_text
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import GREY, End, frame, literal, name_ends, style
 

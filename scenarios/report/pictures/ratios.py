@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import LEVEL, critical
-from protocol.estimators.inference.words import level_text
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.rows import finding, named
 from scenarios.report.pictures.style import COLOURS, GREY, frame, style

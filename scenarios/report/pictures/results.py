@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.errors import UsageError
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.rows import plot_rows
 from scenarios.report.pictures.shares import plot_finished

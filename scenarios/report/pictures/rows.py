@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.estimators.inference.intervals import level_text
 from protocol.estimators.inference.laws import LEVEL, critical
-from protocol.estimators.inference.words import level_text
 from scenarios.report.pictures.drawing import Plot
 from scenarios.report.pictures.style import (
     COLOURS,

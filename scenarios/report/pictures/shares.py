@@ -11,13 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.estimators.dependence.glance import glance
-from protocol.estimators.inference.words import (
-    USUAL,
-    Intervals,
-    Shown,
-    level_text,
-    made_by,
-)
+from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, level_text
+from protocol.estimators.inference.words import made_by
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from scenarios.report.pictures.drawing import Plot
@@ -27,6 +22,7 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.estimates import estimated
 from scenarios.statement.statement import Panel, Section
+from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import MINUS, count, cut, epsilon
 
 if TYPE_CHECKING:
@@ -324,5 +320,5 @@ def draw_intervals(
         xerr=(high - low) / 2,
         fmt="none",
         ecolor=COLOURS[0],
-        label=intervals.legend if raw else f"{intervals.legend}, of the raw estimate",
+        label=legend_text(intervals) if raw else f"{legend_text(intervals)}, of the raw estimate",
     )

@@ -24,7 +24,7 @@ from scenarios.statement.statement import (
     Statement,
     Verdict,
 )
-from scenarios.wording.formatting import TIMES
+from scenarios.wording.formatting import TIMES, rest
 from scenarios.wording.plain import plain, printed
 
 _STYLES: dict[State, str] = {"good": "green", "bad": "bold red", "care": "yellow"}
@@ -163,9 +163,8 @@ def panels_report(section: Section) -> Iterator[RenderableType]:
     shown = section.panels[:PANELS]
     for _, alike in groupby(shown, key=lambda panel: (panel.heads, bool(panel.truth))):
         yield _panels(tuple(alike))
-    more = max(section.total, len(section.panels)) - len(shown)
-    if more:
-        yield plain(f"and {more:,} more, in the JSON report")
+    if more := rest(max(section.total, len(section.panels)), len(shown)):
+        yield plain(f"{more}, in the JSON report")
 
 
 def _panels(panels: Sequence[Panel]) -> RenderableType:
@@ -203,8 +202,8 @@ def _panels(panels: Sequence[Panel]) -> RenderableType:
                 bracketed(found, figure),
             )
             name = ""
-        if more := len(panel.figures) - len(places):
-            table.add_row("", plain(f"and {more:,} more, all smaller"))
+        if more := rest(len(panel.figures), len(places)):
+            table.add_row("", plain(f"{more}, all smaller"))
         if labelled:
             table.add_section()
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from protocol.transcript.entries import Header
 from scenarios.surveys.watching.rounds import Round, stretches_of
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, rest
 from scenarios.wording.plain import plain
 
 _NOTES = 12
@@ -56,8 +56,8 @@ def rounds_report(rounds: Sequence[Round], about: Callable[[str], str]) -> Itera
             explained.add(kind)
         for note in stretch.notes[:_NOTES]:
             yield plain(f"  {note}")
-        if len(stretch.notes) > _NOTES:
-            yield plain(f"  and {len(stretch.notes) - _NOTES:,} more")
+        if more := rest(len(stretch.notes), _NOTES):
+            yield plain(f"  {more}")
 
 
 def rows_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:

@@ -24,7 +24,7 @@ from scenarios.errors import EngineError
 from scenarios.running.engines.carrying import carried_out, result_of
 from scenarios.running.engines.engine import Lost
 from scenarios.running.engines.processes import MOST_DEATHS, processors
-from scenarios.running.engines.waiting import Task, WorkersEngine
+from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_PORT = 65535
 REACHED_WITHIN = 5.0

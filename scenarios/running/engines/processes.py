@@ -19,7 +19,7 @@ from typing import Any
 from scenarios.errors import EngineError
 from scenarios.running.engines.carrying import result_of
 from scenarios.running.engines.engine import Lost
-from scenarios.running.engines.waiting import Task, WorkersEngine
+from scenarios.running.engines.with_workers import Task, WorkersEngine
 
 MOST_DEATHS = 3
 """How many workers may die of one task."""

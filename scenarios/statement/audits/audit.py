@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isinf
 from typing import cast
 
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding
-from scenarios.statement.audits.checks import checks_of, has_sum
+from scenarios.statement.audits.checks import bounded_beside_sums, checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.learned import claims, ledger, trail
@@ -16,8 +18,9 @@ from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
-from scenarios.statement.statement import Section, Statement, Verdict
-from scenarios.wording.formatting import count, cut, rest
+from scenarios.statement.statement import Fact, Section, Statement, Verdict
+from scenarios.surveys.watching.rounds import Round
+from scenarios.wording.formatting import NONE, count, cut, epsilon, rest, size
 
 _REASONS = 3
 
@@ -98,6 +101,25 @@ def statement(judged: Judged) -> AuditStatement:
         checks=checks,
         sections=tuple(sections),
         values=audit_values(judged),
+    )
+
+
+def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
+    """The figures at the top of a page about a transcript."""
+    audit = judged.audit
+    complete = audit.completeness
+    octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
+    messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
+    beside = None if audit.partial else bounded_beside_sums(judged)
+    loss = audit.ledger.record_epsilon if beside is None else beside
+    bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
+    if beside is not None:
+        bound = "at most, beside exact sums"
+    return (
+        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
+        Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
+        Fact("ε per respondent", epsilon(loss, least=audit.partial), bound),
+        Fact("Messages", f"{messages:,}", f"{size(octets)} in {count(len(rounds), 'round')}"),
     )
 
 

@@ -30,7 +30,7 @@ from scenarios.wording.withstanding import conspiracy_sentences
 if TYPE_CHECKING:
     from protocol.sharing.graph import Withstood
 
-ATTRIBUTES, GROUPS, SUMS, SETS = 40, 10, 12, 20
+REPEATS, GROUPS, SUMS, SETS = 40, 10, 12, 20
 
 _NUMBER = re.compile("([0-9]+)")
 
@@ -266,9 +266,9 @@ def _repeated(repeats: Sequence[Repeated]) -> Iterator[Grid]:
                     percent(again.chance),
                     f"{'exact' if again.exact else 'at most'}: {cut(again.method, 120)}",
                 )
-                for again in repeats[:ATTRIBUTES]
+                for again in repeats[:REPEATS]
             ),
-            more=rest(len(repeats), ATTRIBUTES, "attributes"),
+            more=rest(len(repeats), REPEATS, "attributes"),
         )
 
 

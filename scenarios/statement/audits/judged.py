@@ -12,7 +12,7 @@ from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
 from protocol.estimators.analysis import AnnouncedTable
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.sharing.graph import Withstood
 from protocol.transcript.entries import Header
 from scenarios.wording.withstanding import withstood_in

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
@@ -13,7 +14,7 @@ from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError, UsageError
-from protocol.estimators.inference.words import USUAL, Intervals
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held
@@ -34,33 +35,11 @@ DELTA = 1e-6
 """The delta of the tighter figure, unless another one is asked for."""
 
 
-def judge(
-    transcript: Transcript,
-    variant: type[Variant],
-    *,
-    file: str,
-    reader: TranscriptReader | None = None,
-    observer: PartyId = AGGREGATOR,
-    trail: PartyId | None = None,
-    coalition: Coalition | None = None,
-    worst: int | None = None,
-    delta: float = DELTA,
-    second_opinion: bool = False,
-    digest: bytes | None = None,
-    checkpoint: SignedCheckpoint | None = None,
-    cosigned: Cosigned | None = None,
-    disclosed: Iterable[Disclosure] = (),
-    intervals: Intervals = USUAL,
-    with_rounds: bool = False,
-    folds: Iterable[Fold] = (),
-    checks: Checks | None = None,
-) -> tuple[Judged, list[Round]]:
-    """Judge a transcript, and say what was asked for besides.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an audit is asked for, and what it goes by besides the transcript.
 
     Args:
-        variant: the variant's class, chosen by the auditor and never by the transcript.
-        file: the transcript's name.
-        reader: of this transcript, if its header has been read already.
         observer: whose knowledge to account for.
         trail: the party whose messages are to be shown one by one.
         coalition: who conspires.
@@ -71,7 +50,40 @@ def judge(
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have.
         intervals: of the estimate: their level, and what they are about.
-        with_rounds: whether to tell the rounds; else there are none.
+        rounds: whether to tell the rounds; else there are none.
+    """
+
+    observer: PartyId = AGGREGATOR
+    trail: PartyId | None = None
+    coalition: Coalition | None = None
+    worst: int | None = None
+    delta: float = DELTA
+    second_opinion: bool = False
+    digest: bytes | None = None
+    checkpoint: SignedCheckpoint | None = None
+    cosigned: Cosigned | None = None
+    disclosed: Sequence[Disclosure] = ()
+    intervals: Intervals = USUAL
+    rounds: bool = False
+
+
+def judge(
+    transcript: Transcript,
+    variant: type[Variant],
+    asked: Asked,
+    *,
+    file: str,
+    reader: TranscriptReader | None = None,
+    folds: Iterable[Fold] = (),
+    checks: Checks | None = None,
+) -> tuple[Judged, list[Round]]:
+    """Judge a transcript, and say what was asked for besides.
+
+    Args:
+        variant: the variant's class, chosen by the auditor and never by the transcript.
+        asked: what is asked for.
+        file: the transcript's name.
+        reader: of this transcript, if its header has been read already.
         folds: what else is to take its steps, in the same pass.
         checks: checks the signatures of heads; by default they are checked at once.
 
@@ -83,40 +95,42 @@ def judge(
     reader = transcript.entries() if reader is None else reader
     header = reader.header
     charter = charter_of(header, variant)
-    silent, known, searched = _SilentTaps(coalition), None, None
-    if coalition is not None:
-        known = CoalitionReading(charter, coalition, Held(lambda: reader.stored))
-    if worst is not None:
-        searched = CoalitionSearch(charter, worst, Held(lambda: reader.stored))
+    silent, known, searched = _SilentTaps(asked.coalition), None, None
+    if asked.coalition is not None:
+        known = CoalitionReading(charter, asked.coalition, Held(lambda: reader.stored))
+    if asked.worst is not None:
+        searched = CoalitionSearch(charter, asked.worst, Held(lambda: reader.stored))
     alone = aggregator_alone(charter, Held(lambda: reader.stored))
-    rounds = RoundWriter(charter.roster) if with_rounds else None
+    rounds = RoundWriter(charter.roster) if asked.rounds else None
     own = (known, searched, alone, silent, rounds)
     found = transcript.audit(
         variant,
-        observer=observer,
-        digest=digest,
-        checkpoint=checkpoint,
-        cosigned=cosigned,
-        disclosed=disclosed,
+        observer=asked.observer,
+        digest=asked.digest,
+        checkpoint=asked.checkpoint,
+        cosigned=asked.cosigned,
+        disclosed=asked.disclosed,
         reader=reader,
         folds=[*(each for each in own if each is not None), *folds],
         checks=checks,
     )
     respondent, no_delta = None, ""
     try:
-        respondent = worst_respondent(found.ledger, delta, settled=settled(found.charter.variant))
+        respondent = worst_respondent(
+            found.ledger, asked.delta, settled=settled(found.charter.variant)
+        )
     except UnsupportedEventError as error:
-        what = "not computed, nor a second opinion" if second_opinion else "not computed"
-        no_delta = f"at delta {delta:g}: {what}: {error}"
+        what = "not computed, nor a second opinion" if asked.second_opinion else "not computed"
+        no_delta = f"at delta {asked.delta:g}: {what}: {error}"
     judged = Judged(
         file=file,
         header=header,
         audit=found,
-        intervals=intervals,
-        account=None if trail is None else _account(found.ledger, trail),
+        intervals=asked.intervals,
+        account=None if asked.trail is None else _account(found.ledger, asked.trail),
         worst_respondent=respondent,
         no_delta=no_delta,
-        second_opinions=_second_opinions(respondent, delta) if second_opinion else (),
+        second_opinions=_second_opinions(respondent, asked.delta) if asked.second_opinion else (),
         linkage=link(found.ledger),
         alone=None if alone is None else alone.found(),
         announced=()

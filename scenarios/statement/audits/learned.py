@@ -14,7 +14,7 @@ from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section
 from scenarios.wording.formatting import NONE, cut, epsilon, odds, ratio, rest, some
 
-ATTRIBUTES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
+LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 
 _NAMED = 12
 """Up to so many attributes have a row each, unless their figures are all the same."""
@@ -53,9 +53,9 @@ def _attributes(learned: Ledger) -> Grid:
         columns=("Attribute", "#ε", "Change of odds, at most", "~ε beside the others"),
         rows=tuple(
             (name, epsilon(loss), odds(loss) if loss else "none", Bar((loss / largest,)))
-            for name, loss in rows[:ATTRIBUTES]
+            for name, loss in rows[:LOSSES]
         ),
-        more=rest(len(rows), ATTRIBUTES, "figures"),
+        more=rest(len(rows), LOSSES, "figures"),
     )
 
 
@@ -195,7 +195,7 @@ def trail(account: Account) -> Section:
             some(
                 (f"{cut(name)} {epsilon(loss)}" for name, loss in charge.loss.attributes.items()),
                 len(charge.loss.attributes),
-                ATTRIBUTES,
+                LOSSES,
             ),
         )
         for charge in account.trail[:CHARGES]

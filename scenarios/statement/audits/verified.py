@@ -8,7 +8,7 @@ from protocol.transcript.cosignatures import Cosigned
 from protocol.transcript.verification import Verification
 from scenarios.statement.audits.of_file import checks_of_file, on_record, verdict_of_file
 from scenarios.statement.statement import Fact, Statement
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, rest
 
 FAULTS = 50
 """The most faults that are listed."""
@@ -18,9 +18,9 @@ def state_verified(verification: Verification) -> Statement:
     """The verdict on a file, and every fault."""
     word, says = verdict_of_file(verification)
     faults = [f"fault: {fault}" for fault in verification.faults[:FAULTS]]
-    more = len(verification.faults) - FAULTS + verification.faults_left_out
-    if more > 0:
-        faults.append(f"and {more:,} more faults; --json lists them")
+    total = len(verification.faults) + verification.faults_left_out
+    if more := rest(total, FAULTS, "faults; --json lists them"):
+        faults.append(more)
     facts: tuple[Fact, ...] = ()
     if verification.digest is not None:
         whole, digest = verification.read_whole, verification.digest.hex()

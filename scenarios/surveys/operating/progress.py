@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Protocol
+from enum import StrEnum
 
 import msgspec
 import trio
 
-from protocol.messages import AGGREGATOR, LINK_CLOSED, RECORD, Closed, Envelope
 from protocol.session.charter import Charter
-from protocol.session.closings import Closings
-from protocol.session.exchange import Exchange, Recorder
 from protocol.session.machine import Machine
-from protocol.transcript.resuming import Past
+from protocol.transcript.entries import Entry
+from scenarios.surveys.watching.tally import Tally
 from transports.listening import ListeningHub
 from transports.records.commits import Commits
 from transports.switch import Switch
 
-_CLOSED = Closed.kind()
-_GONE = {
-    "never came": "never came",
-    "does not read its mail": "did not read",
-    LINK_CLOSED: "left",
-}
-_BROKE_A_RULE = "refused: "
-
 EVERY = 1.0
 """The least seconds between two events that tell of changed counts."""
+
+_UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left")
+"""Counts that those events do not tell."""
 
 Field = int | str | Mapping[str, int]
 Tell = Callable[[str, Mapping[str, Field]], object]
 """Takes the name of an event, and what belongs to it."""
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """How far a survey is."""
 
     BEGINNING = "beginning"
@@ -69,29 +61,21 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     phase: Phase
-    parties: int
-    joined: int
-    connected: int
-    awaiting: str
-    awaited: int
-    answered: int
-    declined: int
-    closed: Mapping[str, int]
-    gone: Mapping[str, int]
-    refused: Mapping[str, int]
-    messages: int
-    entries: int
-    durable: int
-    writing: float
-    left: float | None
-
-
-class Sized(Recorder, Protocol):
-    """A recorder that knows how many entries it has."""
-
-    @property
-    def size(self) -> int:
-        """How many entries have been recorded."""
+    parties: int = 0
+    joined: int = 0
+    connected: int = 0
+    awaiting: str = ""
+    awaited: int = 0
+    answered: int = 0
+    declined: int = 0
+    closed: Mapping[str, int] = {}
+    gone: Mapping[str, int] = {}
+    refused: Mapping[str, int] = {}
+    messages: int = 0
+    entries: int = 0
+    durable: int = 0
+    writing: float = 0.0
+    left: float | None = None
 
 
 class Progress:
@@ -102,12 +86,13 @@ class Progress:
 
     Attributes:
         phase: how far the survey is.
+        closed: how many waits have ended, by kind.
     """
 
     def __init__(self, tell: Tell = lambda event, fields: None) -> None:
         self.phase = Phase.BEGINNING
         self._tell = tell
-        self._recorder: Sized | None = None
+        self._tally: Tally | None = None
         self._switch: Switch | None = None
         self._hub: ListeningHub | None = None
         self._commits: Commits | None = None
@@ -119,14 +104,25 @@ class Progress:
         """Something has happened that is worth a line."""
         self._tell(event, fields)
 
-    def over(self, recorder: Sized, charter: Charter) -> Recorder:
-        """A recorder that passes everything on to this one, and has it counted here."""
-        self._recorder = recorder
-        return _Counted(recorder, self, charter)
+    def follow(self, charter: Charter) -> Callable[[Entry], object]:
+        """Count a survey by its record; the end of a wait is told once parties can connect."""
+        tally = self._tally = Tally(charter.roster)
 
-    def recall(self, past: Past) -> None:
-        """Count the waits that have ended by the record; a last one that goes on has, too."""
-        self.closed.update(closing.topic[0] for closing in past.closings)
+        def add(entry: Entry) -> None:
+            ended = tally.take(entry)
+            if ended is None or ended.malformed:
+                return
+            self.closed[ended.kind] += 1
+            if self._switch is not None:
+                self.tell(
+                    "wait closed",
+                    kind=ended.kind,
+                    round=ended.round,
+                    awaited=len(ended.awaited),
+                    counted=len(ended.counted),
+                )
+
+        return add
 
     def opened(
         self, switch: Switch, hub: ListeningHub | None = None, commits: Commits | None = None
@@ -162,52 +158,32 @@ class Progress:
         """Tell of counts that have changed, at most once a second, until cancelled."""
         before: Mapping[str, Field] = {}
         while True:
-            counts = self.counts()
-            now: Mapping[str, Field] = {
-                "phase": counts.phase.value,
-                "parties": counts.parties,
-                "joined": counts.joined,
-                "awaiting": counts.awaiting,
-                "awaited": counts.awaited,
-                "answered": counts.answered,
-                "declined": counts.declined,
-                "gone": counts.gone,
-                "refused": counts.refused,
-                "messages": counts.messages,
-            }
+            counts = msgspec.structs.asdict(self.counts())
+            now = {name: value for name, value in counts.items() if name not in _UNTOLD}
             if now != before:
                 self.tell("progress", **now)
             before = now
             await trio.sleep(EVERY)
 
-    def wait_closed(self, closed: Closed) -> None:
-        """A wait of the aggregator's is over."""
-        self.closed[closed.of] += 1
-        awaited, counted = (
-            int.from_bytes(bits, "little").bit_count() for bits in (closed.awaited, closed.counted)
-        )
-        self.tell(
-            "wait closed", kind=closed.of, round=closed.round, awaited=awaited, counted=counted
-        )
-
     def counts(self) -> Counts:
         """How it goes now."""
-        exchange: Exchange | None = None if self._switch is None else self._switch.exchange
+        if self._switch is None or self._tally is None:
+            return Counts(phase=self.phase)
         awaited = None if self._machine is None else self._machine.awaited
         return Counts(
             phase=self.phase,
-            parties=0 if exchange is None else len(exchange.charter.roster.parties),
-            joined=0 if exchange is None else exchange.joined,
-            connected=0 if self._switch is None else self._switch.connected,
+            parties=len(self._tally.parties),
+            joined=self._switch.exchange.joined,
+            connected=self._switch.connected,
             awaiting="" if awaited is None else awaited.kind.kind(),
             awaited=0 if awaited is None else len(awaited.senders),
             answered=0 if self._machine is None else self._machine.answered,
-            declined=0 if exchange is None else exchange.declined,
+            declined=len(self._tally.declined),
             closed=dict(self.closed),
-            gone={} if exchange is None else _gone(exchange),
+            gone=dict(self._tally.gone),
             refused={} if self._hub is None else dict(self._hub.refused),
-            messages=0 if exchange is None else exchange.messages,
-            entries=0 if self._recorder is None else self._recorder.size,
+            messages=self._tally.messages,
+            entries=0 if self._commits is None else self._commits.size,
             durable=0 if self._commits is None else self._commits.durable,
             writing=self._writing(),
             left=self._left(),
@@ -225,48 +201,3 @@ class Progress:
         if deadline is None or self.phase not in (Phase.JOINING, Phase.ASKING):
             return None
         return max(0.0, deadline - trio.current_time())
-
-
-def _gone(exchange: Exchange) -> dict[str, int]:
-    """How many parties are gone for good, by one of a few words."""
-    words: Counter[str] = Counter()
-    for party, reason in exchange.departed.items():
-        if party == AGGREGATOR:
-            continue
-        if reason.startswith(_BROKE_A_RULE):
-            words["broke a rule"] += 1
-        elif exchange.has_ended(party):
-            words["ended"] += 1
-        else:
-            words[_GONE.get(reason, "lost")] += 1
-    return dict(words)
-
-
-class _Counted:
-    """Passes what an exchange records on to a recorder, and counts some of it."""
-
-    def __init__(self, recorder: Recorder, progress: Progress, charter: Charter) -> None:
-        self._progress = progress
-        self._codec = charter.codec
-        self._closings = Closings(len(charter.roster))
-        self._sent = recorder.sent
-        self.departed = recorder.departed
-        self.delivered = recorder.delivered
-        self.refused = recorder.refused
-        self.hindered = recorder.hindered
-        self.fault_of_head = recorder.fault_of_head
-
-    def sent(self, envelope: Envelope, *, now: float, encoded: bytes | None = None) -> None:
-        self._sent(envelope, now=now, encoded=encoded)
-        if (envelope.recipient, envelope.kind, envelope.sender) == (RECORD, _CLOSED, AGGREGATOR):
-            closed = self._codec.decode(envelope.kind, envelope.body)
-            if isinstance(closed, Closed):
-                self._closing(closed)
-
-    def _closing(self, closed: Closed) -> None:
-        try:
-            whole = self._closings.add(closed)
-        except ValueError:
-            return  # The ranges before it were recorded by another program.
-        if whole is not None:
-            self._progress.wait_closed(whole)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from protocol.audit.completeness import Closing
 from protocol.audit.walk import Fold, Step, fold, walk
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Closed, Envelope, PartyId
-from protocol.session.closings import Closings
+from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
 from protocol.session.roster import Roster
 from protocol.transcript.entries import Delivered, Departed, Entry, Refused, Sent
 from protocol.wire.codec import Codec
+from scenarios.surveys.watching.tally import Ended, RoundCounter, wait_name
 
 NOTES = 1_000
 """How many different notes of a round are told apart."""
@@ -113,10 +113,7 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
     Where there are more than ``at_most``, all of one kind are together.
     """
     if len(closings) <= at_most:
-        return [
-            (c.kind if c.round == NO_ROUND else f"{c.kind}, round {c.round}", (c,))
-            for c in closings
-        ]
+        return [(wait_name(closing.kind, closing.round), (closing,)) for closing in closings]
     by_kind: dict[str, list[Closing]] = {}
     for closing in closings:
         by_kind.setdefault(closing.kind, []).append(closing)
@@ -124,63 +121,6 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
         (kind if len(alike) == 1 else f"{kind}, {len(alike):,} times", alike)
         for kind, alike in by_kind.items()
     ]
-
-
-class Ended(NamedTuple):
-    """How the aggregator ended a round.
-
-    Args:
-        kind, round: what it had awaited; empty of a malformed closing.
-        awaited: from whom.
-        counted: whom of them it counted.
-        malformed: why the closing is malformed; empty if it is not.
-    """
-
-    kind: str = ""
-    round: int = NO_ROUND
-    awaited: tuple[PartyId, ...] = ()
-    counted: tuple[PartyId, ...] = ()
-    malformed: str = ""
-
-
-class RoundCounter:
-    """Counts rounds: one ends when the aggregator closes a gather.
-
-    Args:
-        roster: of the survey.
-
-    Attributes:
-        number: the round that entries belong to now, from 1.
-    """
-
-    def __init__(self, roster: Roster) -> None:
-        self.number = 1
-        self._roster = roster
-        self._whole = Closings(len(roster))
-
-    def add(self, step: Step) -> Ended | None:
-        """Take the next step; tells if it ends a round, to which it still belongs."""
-        envelope = step.envelope
-        if not isinstance(step.entry, Sent) or envelope is None:
-            return None
-        if envelope.sender != AGGREGATOR or envelope.kind != Closed.kind():
-            return None
-        ended = Ended(malformed=step.malformed)
-        if isinstance(step.message, Closed):
-            try:
-                closed = self._whole.add(step.message)
-                if closed is None:
-                    return None
-                ended = Ended(
-                    closed.of,
-                    closed.round,
-                    tuple(self._roster.members_in(closed.awaited)),
-                    tuple(self._roster.members_in(closed.counted)),
-                )
-            except ValueError as error:
-                ended = Ended(malformed=str(error))
-        self.number += 1
-        return ended
 
 
 class RoundWriter(Fold):

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from protocol.estimators.inference.words import USUAL, Intervals
-from protocol.messages import AGGREGATOR, Head
+from protocol.estimators.inference.intervals import USUAL, Intervals
+from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from protocol.wire.codec import decode_envelope
+from protocol.transcript.entries import Delivered, Entry
 from scenarios.errors import printable
 from scenarios.running.simulation import Watch
 from scenarios.surveys.watching.bars import Ongoing, ongoing, terminal
-from scenarios.surveys.watching.standings import Following, Line, Standing
+from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
+from scenarios.surveys.watching.tally import Tally
 from scenarios.surveys.watching.words import about, basis, event, figure, lost, sentence, spent
 from scenarios.wording.formatting import count, cut
 
@@ -53,9 +53,9 @@ def following(
         intervals: of the estimates.
     """
     if (silent and not watched) or terminal() is None:
-        steps = _Lines(intervals)
-        yield (steps.watch if watched else None), Ongoing()
-        steps.end()
+        lines = _Lines(intervals)
+        yield (lines.watch if watched else None), Ongoing()
+        lines.end()
         return
     newest: list[Standing] = []
 
@@ -69,11 +69,11 @@ def following(
             counted = runs.watch(charter)
             if not watched:
                 return counted
-            follower = Following(charter, intervals)
+            steps = StandingWriter(charter, intervals)
 
             def add(entry: Entry) -> None:
                 counted(entry)
-                standing = follower.add(entry)
+                standing = steps.take(entry)
                 if standing is not None:
                     newest[:] = [standing]
 
@@ -91,20 +91,20 @@ class _Lines:
 
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
-        self._follower: Following | None = None
+        self._steps: StandingWriter | None = None
         self._begun = self._failed = False
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow the next run."""
         self.end()
         if not self._failed:
-            self._follower = Following(charter, self._intervals)
+            self._steps = StandingWriter(charter, self._intervals)
             if not self._begun:
                 self._begun = True
                 self._write(about(self._intervals))
 
         def add(entry: Entry) -> None:
-            standing = None if self._follower is None else self._follower.add(entry)
+            standing = None if self._steps is None else self._steps.take(entry)
             if standing is not None:
                 self._write(sentence(standing))
 
@@ -112,9 +112,9 @@ class _Lines:
 
     def end(self) -> None:
         """The run is over: write how it stands in the end."""
-        if self._follower is not None:
-            self._write(sentence(self._follower.writer.standings()[-1]))
-        self._follower = None
+        if self._steps is not None:
+            self._write(sentence(self._steps.standings()[-1]))
+        self._steps = None
 
     def _write(self, said: str) -> None:
         try:
@@ -122,7 +122,7 @@ class _Lines:
             sys.stderr.flush()
         except OSError:
             # Nobody reads it any more, or there is no room: the run goes on.
-            self._follower, self._failed = None, True
+            self._steps, self._failed = None, True
 
 
 class _Runs:
@@ -139,22 +139,16 @@ class _Runs:
 
     def watch(self, charter: Charter) -> Callable[[Entry], object]:
         """Follow one run by its parties: who has been heard, and who has ended or is gone."""
-        parties = len(charter.roster.parties)
-        heard, ended = set[str](), set[str]()
+        tally, heard = Tally(charter.roster), set[str]()
+        parties = len(tally.parties)
         part = max(1, 2 * parties // _TOLD)
 
         def add(entry: Entry) -> None:
-            before = len(heard) + len(ended)
-            if isinstance(entry, Delivered):
-                if entry.recipient == AGGREGATOR:
-                    heard.add(entry.sender)
-            elif isinstance(entry, Departed):
-                ended.update({entry.party} - {AGGREGATOR})
-            elif isinstance(entry, Sent):
-                envelope = decode_envelope(entry.envelope)
-                if envelope.kind == Head.kind() and envelope.sender != AGGREGATOR:
-                    ended.add(envelope.sender)
-            now = len(heard) + len(ended)
+            before = len(heard) + tally.ended
+            tally.take(entry)
+            if isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
+                heard.add(entry.sender)
+            now = len(heard) + tally.ended
             if now > before and not now % part:
                 said = f"{len(heard):,} of {count(parties, 'party', 'parties')} heard"
                 of = f"run {self._done + 1:,} of {self._total:,}, " if self._total > 1 else ""

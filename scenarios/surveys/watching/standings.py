@@ -13,11 +13,9 @@ from protocol.audit.ledger import Charging
 from protocol.audit.walk import Fold, Step, Walk
 from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate, Keyed
-from protocol.estimators.inference.words import USUAL, Intervals, Shown, figures_of
+from protocol.estimators.inference.intervals import USUAL, Intervals, Shown, figures_of
 from protocol.messages import (
     AGGREGATOR,
-    LINK_CLOSED,
-    NO_ROUND,
     RECORD,
     Closed,
     Declined,
@@ -32,8 +30,8 @@ from protocol.session.so_far import SoFar
 from protocol.sharing.messages import Opening
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.survey import Attribute
-from protocol.transcript.entries import Delivered, Departed, Entry, Sent
-from scenarios.surveys.watching.rounds import Ended, RoundCounter
+from protocol.transcript.entries import Delivered, Entry, Sent
+from scenarios.surveys.watching.tally import LEFT, Ended, Tally, wait_name
 
 MOST = 50
 """Maximum number of steps that are kept, beside the last one."""
@@ -171,6 +169,7 @@ class StandingWriter(Fold):
 
     Attributes:
         failed: why there is no estimate any more; empty if there may be.
+        tally: how far the survey is.
     """
 
     def __init__(
@@ -180,16 +179,15 @@ class StandingWriter(Fold):
         self._intervals = intervals
         self._held = held
         self._charging = Charging(charter, held)
+        self._walk = Walk(charter.codec)
         self.failed = ""
         self._work, self._cells = 0, _EACH
         self._so_far, self._made_of = self._begin()
-        self._rounds = RoundCounter(charter.roster)
-        self._parties = frozenset(charter.roster.parties)
+        self.tally = Tally(charter.roster)
         contribution = charter.variant.contribution
         self._contribution = None if contribution is None else contribution.kind()
-        self._part = max(1, len(self._parties) // PARTS)
+        self._part = max(1, len(self.tally.parties) // PARTS)
         self._contributions = 0
-        self._messages = 0
         self._asked: set[PartyId] = set()
         self._answered: set[PartyId] = set()
         self._late: set[PartyId] = set()
@@ -197,9 +195,6 @@ class StandingWriter(Fold):
         self._waiting: dict[Topic, dict[PartyId, Message]] = {}
         self._awaited: dict[Topic, set[PartyId]] = {}
         self._contributed: set[PartyId] = set()
-        self._done: set[PartyId] = set()
-        self._gone: set[PartyId] = set()
-        self._declined: set[PartyId] = set()
         self._spent: dict[PartyId, float] = {}
         self._sums = False
         # The last estimate, and its figures.
@@ -212,22 +207,24 @@ class StandingWriter(Fold):
         self._every: dict[Cause, int] = {"answers": 1, "wait": 1}
         self._kept: list[tuple[int, Standing]] = []
 
+    def take(self, entry: Entry) -> Standing | None:
+        """Take the next entry as it is recorded; return how the survey stands, if that is due."""
+        return self.add(self._walk.add(entry))
+
     def add(self, step: Step) -> Standing | None:  # type: ignore[override]  # it says what is new
         """Take the next step of the record; tells how the survey stands, if that is due."""
         self._last = step
         told = self._charging.add(step)
-        if told is not None and told.charge is not None and told.party in self._parties:
+        ended = self.tally.add(step)
+        if told is not None and told.charge is not None and told.party in self.tally.parties:
             loss = 0.0 if told.charge.summed else told.charge.loss.record
             self._spent[told.party] = self._spent.get(told.party, 0.0) + loss
             self._sums = self._sums or told.charge.summed
         match step.entry:
-            case Sent() if step.envelope is not None:
-                return self._sent(step, step.envelope)
+            case Sent() if step.envelope is not None and step.envelope.sender == AGGREGATOR:
+                return self._said(step, step.envelope, ended)
             case Delivered() if step.envelope is not None and step.message is not None:
                 return self._delivered(step, step.envelope, step.message)
-            case Departed(party=party, reason=reason):
-                if party in self._parties and reason != LINK_CLOSED:
-                    self._gone.add(PartyId(party))
         return None
 
     @property
@@ -266,29 +263,21 @@ class StandingWriter(Fold):
             self.failed = _failure(error)
             return SoFar(), frozenset()
 
-    def _sent(self, step: Step, envelope: Envelope) -> Standing | None:
-        self._messages += 1
-        if envelope.sender in self._parties:
-            if envelope.kind == Declined.kind():
-                self._declined.add(envelope.sender)
-            elif envelope.kind == Head.kind():
-                self._done.add(envelope.sender)
-        if envelope.sender != AGGREGATOR:
-            return None
-        ended, message = self._rounds.add(step), step.message
+    def _said(self, step: Step, envelope: Envelope, ended: Ended | None) -> Standing | None:
+        message = step.message
         to_record = envelope.recipient == RECORD and envelope.kind not in _KERNEL
         # What opens a sum is said before the result, and may be the last word of a run that fails.
         to_record &= not isinstance(message, Opening)
         self._result = message if to_record else None
         self._unreadable = to_record and message is None
-        if envelope.recipient in self._parties:
+        if envelope.recipient in self.tally.parties:
             self._asked.add(envelope.recipient)
         if message is not None and not isinstance(message, Closed):
             self._tell(self._so_far.said, message)
         if ended is None or ended.malformed:
             return None
         self._closed((ended.kind, ended.round), ended)
-        name = ended.kind if ended.round == NO_ROUND else f"{ended.kind}, round {ended.round}"
+        name = wait_name(ended.kind, ended.round)
         wait = Wait(name, len(ended.awaited), len(ended.counted))
         found = self._due(step, "wait", wait)
         # What came early stays for the wait to come.
@@ -310,7 +299,7 @@ class StandingWriter(Fold):
 
     def _delivered(self, step: Step, envelope: Envelope, message: Message) -> Standing | None:
         sender = envelope.sender
-        if envelope.recipient != AGGREGATOR or sender not in self._parties:
+        if envelope.recipient != AGGREGATOR or sender not in self.tally.parties:
             return None
         if isinstance(message, Head | Declined):
             return None
@@ -366,7 +355,7 @@ class StandingWriter(Fold):
         return found
 
     def _standing(self, step: Step, cause: Cause, wait: Wait | None = None) -> Standing:
-        respondents, (lines, more), why, keys = None, _NOTHING, "", False
+        tally, respondents, (lines, more), why, keys = self.tally, None, _NOTHING, "", False
         try:
             estimate = self._estimate(cause)
             if estimate is not None:
@@ -385,17 +374,17 @@ class StandingWriter(Fold):
             cause=cause,
             entry=step.number,
             at=step.entry.at,
-            round=self._rounds.number - (wait is not None),
+            round=tally.rounds.number - (wait is not None),
             wait=wait,
             asked=len(self._asked),
             answered=len(self._answered & self._asked),
             late=len(self._late),
-            parties=len(self._parties),
+            parties=len(tally.parties),
             contributed=len(self._contributed),
-            done=len(self._done),
-            gone=len(self._gone),
-            declined=len(self._declined),
-            messages=self._messages,
+            done=len(tally.done),
+            gone=sum(word != LEFT for word in tally.departed.values()),
+            declined=len(tally.declined),
+            messages=tally.messages,
             epsilon=max(self._spent.values(), default=0.0),
             sums=self._sums,
             respondents=respondents,
@@ -413,26 +402,6 @@ class StandingWriter(Fold):
         if self.failed:
             raise ValueError(self.failed)
         return self._so_far.estimate(self._waiting)
-
-
-class Following:
-    """Makes standings of the entries of a run, as they are recorded.
-
-    Args:
-        charter: the survey.
-        intervals: of the estimates: their level, and what they are about.
-
-    Attributes:
-        writer: has taken all entries so far.
-    """
-
-    def __init__(self, charter: Charter, intervals: Intervals = USUAL) -> None:
-        self._walk = Walk(charter.codec)
-        self.writer = StandingWriter(charter, intervals)
-
-    def add(self, entry: Entry) -> Standing | None:
-        """Take the next entry; tells how the survey stands, if that is due."""
-        return self.writer.add(self._walk.add(entry))
 
 
 def _failure(error: Exception) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from protocol.estimators.inference.words import Intervals, Shown, bracketed
+from protocol.estimators.inference.intervals import Intervals, Shown
+from protocol.estimators.inference.words import bracketed
 from scenarios.surveys.watching.standings import Line, Standing
-from scenarios.wording.decimals import decimal, in_percent
+from scenarios.wording.decimals import decimal, in_percent, legend_text
 from scenarios.wording.formatting import NONE, count, cut, epsilon
 
 
@@ -33,7 +34,7 @@ EACH_STEP = "each is for its own step, so do not stop at one that pleases"
 
 def about(intervals: Intervals) -> str:
     """Which intervals are shown at each step."""
-    return f"{intervals.legend}; {EACH_STEP}"
+    return f"{legend_text(intervals)}; {EACH_STEP}"
 
 
 def lost(standing: Standing) -> str:

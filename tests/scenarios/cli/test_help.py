@@ -51,6 +51,14 @@ def test_every_option_says_what_it_is(name: str) -> None:
     assert all(f"{option.opts[-1]} " in said for option in options)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_takes_has_names_of_its_own(name: str) -> None:
+    command = command_of(name)
+    assert command is not None
+    names = [param.name for param in command.params]
+    assert sorted({*names}, key=str) == sorted(names, key=str)
+
+
 def test_help_names_every_command_in_one_line_by_what_a_person_wants() -> None:
     _, *listed = sottovoce("--help").out.split("\n\n")[2:]
     assert [section.partition(":\n")[0] for section in listed] == [*SECTIONS]

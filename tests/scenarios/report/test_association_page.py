@@ -14,8 +14,8 @@ import pytest
 
 from protocol.estimators.dependence.glance import glance
 from protocol.estimators.estimate import Estimate
+from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw, exact_law
-from protocol.estimators.inference.words import USUAL, Intervals
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.tables import Table

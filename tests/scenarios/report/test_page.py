@@ -19,7 +19,7 @@ from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.linkage import Linkage, Linked, Repeated
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import NO_ROUND, PartyId
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -28,6 +28,7 @@ from protocol.variants import RRIndependent
 from scenarios.data.town import town
 from scenarios.statement.privacy_verdict import SIMULATED
 from scenarios.surveys.watching.rounds import Flow, Round
+from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import cut, epsilon, odds, percent, signed
 from tests.pages import (
     HOSTILE,
@@ -162,7 +163,7 @@ def test_estimates_are_those_of_the_result() -> None:
     for asked in (Intervals(), Intervals(0.8), Intervals(about="population")):
         read = Page(page_of(independent(), intervals=asked))
         assert f"{asked.says}." in read.said
-        assert read.said.count(f"estimates, {asked.legend}") == 4
+        assert read.said.count(f"estimates, {legend_text(asked)}") == 4
         ends = []
         for table in found.estimate.marginals().values():
             low, high = table.interval(*asked)

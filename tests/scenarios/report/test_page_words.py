@@ -15,7 +15,7 @@ from protocol.audit.ledger import REFUSED
 from protocol.audit.replay import Replay
 from protocol.estimators.analysis import Analysis
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRIndependent

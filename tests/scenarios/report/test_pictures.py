@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from protocol.errors import UsageError
 from protocol.estimators.dependence.glance import glance
-from protocol.estimators.inference.words import Intervals, Shown
+from protocol.estimators.inference.intervals import Intervals, Shown
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import RRIndependent
@@ -30,6 +30,7 @@ from scenarios.report.pictures.shares import draw_intervals, plot_finished
 from scenarios.report.pictures.style import DPI, spread
 from scenarios.running.reproduction import Picture, Reproduced, Row
 from scenarios.running.scenario import Context, Finished
+from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import MINUS
 from tests.scenarios.pictures import faults
 from tests.tiers import slow
@@ -351,7 +352,7 @@ def test_intervals_are_those_that_were_asked_for() -> None:
         for ends, expected in zip((low, high), table.interval(*asked), strict=True):
             assert ends[:3] == pytest.approx(100 * expected)
         widths.add(round(float(np.sum(high - low)), 4))
-        assert legend_of(figure)[-1] == asked.legend
+        assert legend_of(figure)[-1] == legend_text(asked)
         assert figure.axes[0].get_xlabel() == f"share of {asked.about} (%)"
     assert len(widths) == 3
 

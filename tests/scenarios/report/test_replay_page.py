@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocol.audit.audit import audit
-from protocol.estimators.inference.words import USUAL
+from protocol.estimators.inference.intervals import USUAL
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
@@ -22,7 +22,7 @@ from scenarios import simulate
 from scenarios.data.town import TOWN, town
 from scenarios.report.page.page import hashed
 from scenarios.report.page.replay import replay
-from scenarios.surveys.watching.standings import LINES, MOST, Following, Standing, StandingWriter
+from scenarios.surveys.watching.standings import LINES, MOST, Standing, StandingWriter
 from scenarios.surveys.watching.words import event, figure
 from scenarios.wording.formatting import NONE, epsilon
 from tests.every_variant import NUMBERS, Example, examples
@@ -43,14 +43,14 @@ CHOSEN = [
 
 def live(example: Example, path: Path) -> tuple[Standing, ...]:
     """How a run stood at each step, as it went on."""
-    followers: list[Following] = []
+    followers: list[StandingWriter] = []
 
     def watch(charter: Charter) -> Callable[[Entry], object]:
-        followers.append(Following(charter))
-        return followers[-1].add
+        followers.append(StandingWriter(charter))
+        return followers[-1].take
 
     simulate(*example, path=path, watch=watch)
-    return followers[-1].writer.standings()
+    return followers[-1].standings()
 
 
 def shown(page: str) -> list[tuple[str, list[str], list[str]]]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from protocol.estimators.inference.words import USUAL, Shown
+from protocol.estimators.inference.intervals import USUAL, Shown
 from scenarios import statement_page, statement_text, statement_values
 from scenarios.statement.statement import (
     Check,

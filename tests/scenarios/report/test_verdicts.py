@@ -18,8 +18,8 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, Pair
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import Account, Charge, Ledger
-from protocol.estimators.inference.words import USUAL
-from protocol.estimators.inference.words import Shown as Share
+from protocol.estimators.inference.intervals import USUAL
+from protocol.estimators.inference.intervals import Shown as Share
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import TranscriptReader

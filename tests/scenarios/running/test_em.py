@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.estimators.inference.words import USUAL, sentences
+from protocol.estimators.inference.intervals import USUAL
+from protocol.estimators.inference.words import sentences
 from protocol.estimators.likelihood import Fit
 from tests.scenarios.command import sottovoce
 

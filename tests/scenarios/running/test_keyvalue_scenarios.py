@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protocol.errors import UsageError
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from scenarios.data.key_populations import synthetic
 from scenarios.keyvalue import truth_of

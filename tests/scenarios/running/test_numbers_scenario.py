@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from scenarios.report.pictures.drawing import drawn
 from scenarios.report.pictures.shares import plot_finished
 from scenarios.running.loading import find_scenario

@@ -22,10 +22,10 @@ import trio
 from parties.keeping import writing
 from parties.keeping.attempts import (
     ATTEMPTS,
-    Account,
+    Answers,
     Counter,
     counting,
-    open_account,
+    open_answers,
     rest_of,
 )
 from parties.keeping.record_names import partial_path
@@ -497,7 +497,7 @@ def test_a_crash_while_a_number_is_written(cut: int, tmp_path: Path) -> None:
 
 
 def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
-    for kind in (counting, open_account):
+    for kind in (counting, open_answers):
         (tmp_path / ATTEMPTS).write_text('{"attempt": 101}\n')
         with (
             pytest.raises(UsageError, match="what was begun or spent is not known"),
@@ -507,7 +507,7 @@ def test_a_spoilt_file_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 def test_two_programs_do_not_take_part_at_once(tmp_path: Path) -> None:
-    for kind in (counting, open_account):
+    for kind in (counting, open_answers):
         folder = tmp_path / kind.__name__
         folder.mkdir()
         with (
@@ -534,7 +534,7 @@ def test_a_survey_is_not_begun_for_ever(tmp_path: Path) -> None:
         taken(tmp_path)
 
 
-# A party's account
+# A party's answers
 
 
 def test_a_party_that_dies_before_its_answer_leaves_has_paid(
@@ -549,88 +549,88 @@ def test_a_party_that_dies_before_its_answer_leaves_has_paid(
     assert two["bert"].ending == "done"
 
 
-def left(account: Account, attempt: int, budget: float | None, *, most: float) -> float:
+def left(answers: Answers, attempt: int, budget: float | None, *, most: float) -> float:
     """What may be spent in an attempt where nothing was spent on other surveys."""
-    rest = None if budget is None else rest_of(budget, account.before(attempt))
-    return account.left(attempt, rest, most=most)
+    rest = None if budget is None else rest_of(budget, answers.before(attempt))
+    return answers.allowed(attempt, rest, most=most)
 
 
 def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
-    with open_account(tmp_path) as account:
-        assert left(account, 1, None, most=2.0) == math.inf
-        assert left(account, 1, 3.0, most=2.0) == 3.0
-        account.spend(1, budget=math.inf, epsilon=0.5)
-        account.spend(1, budget=math.inf, epsilon=1.5)
-        account.spend(1, budget=math.inf, epsilon=1.0)
-    with open_account(tmp_path) as account:
+    with open_answers(tmp_path) as answers:
+        assert left(answers, 1, None, most=2.0) == math.inf
+        assert left(answers, 1, 3.0, most=2.0) == 3.0
+        answers.note(1, allowed=math.inf, epsilon=0.5)
+        answers.note(1, allowed=math.inf, epsilon=1.5)
+        answers.note(1, allowed=math.inf, epsilon=1.0)
+    with open_answers(tmp_path) as answers:
         # In one attempt, what was allowed when it spoke.
-        assert left(account, 1, None, most=2.0) == math.inf
-        assert left(account, 1, math.inf, most=2.0) == math.inf
-        assert account.before(1) == 0.0
-        assert account.before(2) == 1.5
-        assert left(account, 2, None, most=2.0) == 0.5
-        assert left(account, 2, 1.0, most=2.0) == 0.0
-        account.spend(2, budget=0.5, epsilon=0.0)
-        assert left(account, 2, None, most=2.0) == 0.5
-        assert left(account, 3, 4.0, most=2.0) == 2.5
-        account.spend(3, budget=math.inf, epsilon=math.inf)
-    with open_account(tmp_path) as account:
-        assert left(account, 4, None, most=math.inf) == 0.0
-        assert left(account, 4, 100.0, most=math.inf) == 0.0
-        assert left(account, 4, math.inf, most=math.inf) == math.inf
+        assert left(answers, 1, None, most=2.0) == math.inf
+        assert left(answers, 1, math.inf, most=2.0) == math.inf
+        assert answers.before(1) == 0.0
+        assert answers.before(2) == 1.5
+        assert left(answers, 2, None, most=2.0) == 0.5
+        assert left(answers, 2, 1.0, most=2.0) == 0.0
+        answers.note(2, allowed=0.5, epsilon=0.0)
+        assert left(answers, 2, None, most=2.0) == 0.5
+        assert left(answers, 3, 4.0, most=2.0) == 2.5
+        answers.note(3, allowed=math.inf, epsilon=math.inf)
+    with open_answers(tmp_path) as answers:
+        assert left(answers, 4, None, most=math.inf) == 0.0
+        assert left(answers, 4, 100.0, most=math.inf) == 0.0
+        assert left(answers, 4, math.inf, most=math.inf) == math.inf
         assert len((tmp_path / ATTEMPTS).read_text().splitlines()) == 4
 
 
 def test_a_smaller_budget_holds_in_the_same_attempt(tmp_path: Path) -> None:
     """Of two rounds the first is said; what it costs is never allowed twice."""
-    with open_account(tmp_path) as account:
-        account.spend(1, budget=math.inf, epsilon=1.0)
-        account.spend(2, budget=math.inf, epsilon=1.5)
+    with open_answers(tmp_path) as answers:
+        answers.note(1, allowed=math.inf, epsilon=1.0)
+        answers.note(2, allowed=math.inf, epsilon=1.5)
         for budget, rest in ((1.1, 0.1), (0.5, 0.0), (2.75, 1.75), (9.0, 8.0)):
-            assert left(account, 2, budget, most=4.0) == pytest.approx(rest)
+            assert left(answers, 2, budget, most=4.0) == pytest.approx(rest)
         # It would decline at once, but has answered: nothing leaves, and nothing is noted.
-        account.spend(2, budget=0.1, epsilon=0.0)
-        assert left(account, 2, None, most=4.0) == math.inf
+        answers.note(2, allowed=0.1, epsilon=0.0)
+        assert left(answers, 2, None, most=4.0) == math.inf
         # It has said the same again, and then declined the second round: so it does ever after.
-        account.spend(2, budget=1.75, epsilon=0.0)
-        account.spend(2, budget=1.75, epsilon=1.5)
-    with open_account(tmp_path) as account:
+        answers.note(2, allowed=1.75, epsilon=0.0)
+        answers.note(2, allowed=1.75, epsilon=1.5)
+    with open_answers(tmp_path) as answers:
         for again in (None, 9.0, math.inf):
-            assert left(account, 2, again, most=4.0) == 1.75
-        assert left(account, 2, 1.1, most=4.0) == pytest.approx(0.1)
-        assert account.before(3) == 2.5
+            assert left(answers, 2, again, most=4.0) == 1.75
+        assert left(answers, 2, 1.1, most=4.0) == pytest.approx(0.1)
+        assert answers.before(3) == 2.5
         lines = (tmp_path / ATTEMPTS).read_text().splitlines()
-        account.spend(2, budget=1.75, epsilon=1.5)
+        answers.note(2, allowed=1.75, epsilon=1.5)
         assert (tmp_path / ATTEMPTS).read_text().splitlines() == lines
 
 
 def test_what_may_cost_without_bound_is_not_answered_twice_by_default(tmp_path: Path) -> None:
     """A variant that promises nothing (``Variant.most``), of which one attempt cost little."""
-    with open_account(tmp_path) as account:
-        assert left(account, 1, None, most=math.inf) == math.inf
-        account.spend(1, budget=math.inf, epsilon=0.0)
-        assert left(account, 2, None, most=math.inf) == math.inf
-        account.spend(2, budget=math.inf, epsilon=2.0)
-    with open_account(tmp_path) as account:
-        assert left(account, 3, None, most=math.inf) == 0.0
-        assert left(account, 3, 4.5, most=math.inf) == 2.5
-        assert left(account, 3, math.inf, most=math.inf) == math.inf
+    with open_answers(tmp_path) as answers:
+        assert left(answers, 1, None, most=math.inf) == math.inf
+        answers.note(1, allowed=math.inf, epsilon=0.0)
+        assert left(answers, 2, None, most=math.inf) == math.inf
+        answers.note(2, allowed=math.inf, epsilon=2.0)
+    with open_answers(tmp_path) as answers:
+        assert left(answers, 3, None, most=math.inf) == 0.0
+        assert left(answers, 3, 4.5, most=math.inf) == 2.5
+        assert left(answers, 3, math.inf, most=math.inf) == math.inf
 
 
 def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> None:
-    with open_account(tmp_path) as account:
-        account.check(1)
-        account.spend(3, budget=math.inf, epsilon=0.0)
-        account.check(3)
-        account.check(4)
+    with open_answers(tmp_path) as answers:
+        answers.check(1)
+        answers.note(3, allowed=math.inf, epsilon=0.0)
+        answers.check(3)
+        answers.check(4)
         with pytest.raises(RemoteProtocolError, match="1, but this party has answered attempt 3"):
-            account.check(1)
+            answers.check(1)
 
 
 def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) -> None:
     """An aggregator that goes back to a number gets nothing, and nothing is spent."""
-    with open_account(keys / "anna") as account:
-        account.spend(2, budget=math.inf, epsilon=2.0)
+    with open_answers(keys / "anna") as answers:
+        answers.note(2, allowed=math.inf, epsilon=2.0)
     before = (keys / "anna" / ATTEMPTS).read_bytes()
     with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
         hold(keys, tmp_path / "out", {"anna": 9.0})

@@ -21,9 +21,9 @@ from parties.keeping.records import growing, make_way
 from parties.keeping.remembered import (
     DIGEST_BYTES,
     KEY_BYTES,
-    memory_in,
     noted_in,
     remembering,
+    session_file,
 )
 from protocol.errors import UsageError
 from protocol.simulation.setting import setting_of
@@ -616,7 +616,7 @@ def test_zeros_in_the_place_of_a_digest_are_cut_off(tmp_path: Path) -> None:
         for sent in itertools.islice((e for e in entries if isinstance(e, Sent)), 2)
     )
     key, session = bytes(range(KEY_BYTES)), bytes(32)
-    path = memory_in(tmp_path, "heard", session)
+    path = session_file(tmp_path, "heard", session)
     with remembering(path, key) as memory:
         assert memory.again(first)
     content = path.read_bytes()

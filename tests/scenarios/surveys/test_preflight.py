@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parties.keeping.attempts import open_account
-from parties.keeping.purse import PAID, Purse, Release
+from parties.keeping.attempts import open_answers
+from parties.keeping.purse import PAID, Release, open_purse
 from protocol.messages import PartyId
 from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
@@ -123,9 +123,9 @@ def test_a_members_folder(tmp_path: Path) -> None:
 def test_what_a_party_has_spent(tmp_path: Path) -> None:
     anna = make_folders(tmp_path) / "anna"
     for attempt in (1, 2):
-        with open_account(anna) as account:
-            account.spend(attempt, budget=5.0, epsilon=0.5)
-            account.spend(attempt, budget=5.0, epsilon=2.0)
+        with open_answers(anna) as answers:
+            answers.note(attempt, allowed=5.0, epsilon=0.5)
+            answers.note(attempt, allowed=5.0, epsilon=2.0)
     # An unfinished line belongs to an answer that was never sent, and stays.
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')
@@ -151,14 +151,15 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
 
     assert said("--id", "who") == f"{folder}: nothing was spent from it yet."
     assert not folder.exists()
-    purse, survey = Purse(folder), read_member(anna).charter.survey_id
+    survey = read_member(anna).charter.survey_id
     for who, about, epsilon in (
         ("ann", b"a" * 32, 1.5),
         ("bob", b"b" * 32, 1.0),
         ("ann", survey, 2.0),
     ):
         what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
-        purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
+        with open_purse(folder) as purse:
+            purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
     before = (folder / PAID).read_bytes()
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."

@@ -7,9 +7,10 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +21,11 @@ from hypothesis import strategies as st
 from parties.keeping.members import own_secret
 from parties.keeping.purse import (
     PAID,
+    Line,
     Payers,
-    Payment,
-    People,
     Purse,
     Release,
-    Statement,
-    marked,
+    open_purse,
     purse_in,
     usual_purse,
 )
@@ -54,6 +53,33 @@ HEARD = bytes(32)
 """What a party notes that has heard one message."""
 
 
+class Kept:
+    """A purse that is opened anew for everything that is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def payers(self, ids: Sequence[str] | None) -> Payers:
+        with open_purse(self.folder) as purse:
+            return purse.payers(ids)
+
+    def check(self, payers: Payers, survey: bytes) -> None:
+        with open_purse(self.folder) as purse:
+            purse.check(payers, survey)
+
+    def left(self, *what: Any, **named: Any) -> float:
+        with open_purse(self.folder) as purse:
+            return purse.left(*what, **named)
+
+    def pay(self, *what: Any, **named: Any) -> None:
+        with open_purse(self.folder) as purse:
+            purse.pay(*what, **named)
+
+
+def noted(lines: Sequence[Line]) -> Purse:
+    return Purse(Path("purse"), bytes(32), lines)
+
+
 def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
@@ -67,19 +93,18 @@ def release(survey: str, attempt: int = 1, drawn: str = "", party: str = "anna")
     )
 
 
-def pay(purse: Purse, who: Payers, what: Release, epsilon: float) -> None:
+def pay(purse: Kept, who: Payers, what: Release, epsilon: float) -> None:
     purse.pay(who, what, epsilon=epsilon, heard=HEARD)
 
 
-def spent(purse: Purse, who: Payers) -> list[float]:
+def spent(purse: Kept, who: Payers) -> list[float]:
     read = purse_in(purse.folder)
     assert read is not None
-    statement, _ = read
-    found: list[float] = statement.spent(who).tolist()
+    found: list[float] = read.spent(who).tolist()
     return found
 
 
-# What a statement adds up to
+# What a purse adds up to
 
 
 PEOPLE = st.sets(st.integers(0, 5), min_size=1)
@@ -100,12 +125,12 @@ def test_everybody_pays_once_for_each_release(
     def group(people: set[int] | None) -> Payers:
         return Payers(None if people is None else marks[sorted(people)])
 
-    lines: list[People | Payment] = []
+    lines: list[Line] = []
     for number, people, epsilon in payments:
-        lines += Statement(lines).lines_of(
+        lines += noted(lines).lines_of(
             group(people), release(str(number)), epsilon=float(epsilon), heard=b""
         )
-    statement = Statement(lines)
+    purse = noted(lines)
 
     def owed(person: int | None, left_out: int | None = None) -> float:
         """The largest payment for each release that this person may have been in."""
@@ -115,9 +140,9 @@ def test_everybody_pays_once_for_each_release(
                 each[number] = max(each.get(number, 0), epsilon)
         return float(sum(each.values()))
 
-    assert statement.spent(group(asked)).tolist() == [owed(person) for person in sorted(asked)]
-    assert statement.spent(ALL).tolist() == [owed(None)]
-    without = statement.spent(ALL, lambda one: one.survey != digest("0"))
+    assert purse.spent(group(asked)).tolist() == [owed(person) for person in sorted(asked)]
+    assert purse.spent(ALL).tolist() == [owed(None)]
+    without = purse.spent(ALL, lambda one: one.survey != digest("0"))
     assert without.tolist() == [owed(None, left_out=0)]
 
 
@@ -126,7 +151,7 @@ def test_everybody_pays_once_for_each_release(
 
 def test_the_file_reveals_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "purse"
-    purse = Purse(folder)
+    purse = Kept(folder)
     who = purse.payers([ANN, BOB])
     pay(purse, who, release("one"), 2.0)
     content = (folder / PAID).read_bytes()
@@ -134,11 +159,11 @@ def test_the_file_reveals_nobody(tmp_path: Path) -> None:
         for shown in (each.encode(), digest(each)[:8], digest(each)[:8].hex().encode()):
             assert shown not in content
     # Under another secret the same people have other marks.
-    other = Purse(tmp_path / "other").payers([ANN, BOB])
+    other = Kept(tmp_path / "other").payers([ANN, BOB])
     assert who.marks is not None
     assert other.marks is not None
     assert not np.isin(who.marks, other.marks).any()
-    assert spent(purse, marked((folder / "secret").read_bytes(), [BOB])) == [2.0]
+    assert spent(purse, purse.payers([BOB])) == [2.0]
     assert spent(purse, purse.payers([CYD])) == [0.0]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -146,7 +171,7 @@ def test_the_file_reveals_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])
     for survey in "abc":
         assert purse.left(people.up_to(9.0, 2.0), release(survey), before={}, heard=b"") >= 3.0
@@ -159,7 +184,7 @@ def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
 
 
 def test_half_a_line_is_of_what_was_never_said(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     who = purse.payers([ANN])
     pay(purse, who, release("one"), 2.0)
     whole = (tmp_path / PAID).read_bytes()
@@ -174,7 +199,7 @@ def test_half_a_line_is_of_what_was_never_said(tmp_path: Path) -> None:
 
 def test_people_without_their_payment_are_written_once(tmp_path: Path) -> None:
     """A party died when its people were on disk, and what they pay was not."""
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     who = purse.payers([ANN])
     pay(purse, who, release("one"), 2.0)
     head, people, paid = (tmp_path / PAID).read_bytes().splitlines(keepends=True)
@@ -197,14 +222,14 @@ CHECK = b'{"type":"purse","check":"%s="}\n' % (b"0" * 43)
     ],
 )
 def test_a_spoilt_file_is_not_guessed_at(content: bytes, tmp_path: Path) -> None:
-    Purse(tmp_path).payers(None)
+    Kept(tmp_path).payers(None)
     (tmp_path / PAID).write_bytes(content)
-    with pytest.raises(UsageError, match="what was spent is not known"):
-        Purse(tmp_path).payers(None)
+    with pytest.raises(UsageError, match="what was begun or spent is not known"):
+        Kept(tmp_path).payers(None)
 
 
 def test_a_payment_by_nobody_is_refused(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     pay(purse, purse.payers([ANN]), release("one"), 2.0)
     lines = (tmp_path / PAID).read_bytes().splitlines(keepends=True)
     (tmp_path / PAID).write_bytes(lines[0] + lines[2])
@@ -214,7 +239,7 @@ def test_a_payment_by_nobody_is_refused(tmp_path: Path) -> None:
 
 def test_a_purse_needs_its_own_secret(tmp_path: Path) -> None:
     """Without it nobody would be known, and everybody could pay anew."""
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     pay(purse, purse.payers([ANN]), release("one"), 2.0)
     (tmp_path / "secret").unlink()
     with pytest.raises(UsageError, match=f"{tmp_path / 'secret'}: no such file"):
@@ -229,7 +254,7 @@ def test_a_purse_needs_its_own_secret(tmp_path: Path) -> None:
 def test_a_purse_whose_payments_are_lost_does_not_begin_anew(
     lose: Callable[[Path], object], tmp_path: Path
 ) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     pay(purse, purse.payers([ANN]), release("one"), 2.0)
     lose(tmp_path / PAID)
     for _ in range(2):
@@ -247,7 +272,7 @@ def test_a_purse_that_was_not_made_whole_is_made_again(
     def killed(*_: object) -> None:
         raise KeyError("killed")
 
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr("parties.keeping.purse.write_once", killed)
         for _ in range(2):
@@ -271,15 +296,15 @@ def test_links_and_pipes_are_refused(tmp_path: Path) -> None:
     path = folder / PAID
     path.symlink_to(kept)
     with pytest.raises(OSError, match=str(path)):
-        Purse(folder).payers(None)
+        Kept(folder).payers(None)
     path.unlink()
     path.hardlink_to(kept)
     with pytest.raises(UsageError, match="has another name too"):
-        Purse(folder).payers(None)
+        Kept(folder).payers(None)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UsageError, match="is not a regular file"):
-        Purse(folder).payers(None)
+        Kept(folder).payers(None)
     assert kept.read_bytes() == b""
 
 
@@ -302,24 +327,24 @@ def test_who_has_not_paid_for_a_release(
     payments: list[tuple[bool, set[int] | None, int]], asked: set[int], price: int
 ) -> None:
     """Against the definition, person by person."""
-    lines: list[People | Payment] = []
+    lines: list[Line] = []
     for same, people, epsilon in payments:
         marks = None if people is None else np.array(sorted(people), np.uint64)
         what = release("one" if same else "two")
-        lines += Statement(lines).lines_of(Payers(marks), what, epsilon=float(epsilon), heard=HEARD)
+        lines += noted(lines).lines_of(Payers(marks), what, epsilon=float(epsilon), heard=HEARD)
     enough = [people for same, people, epsilon in payments if same and epsilon >= price]
     owing = {person for person in asked if not any(who is None or person in who for who in enough)}
-    statement, marks = Statement(lines), np.array(sorted(asked), np.uint64)
-    assert statement.unpaid(Payers(marks), release("one"), float(price)) == len(owing)
+    purse, marks = noted(lines), np.array(sorted(asked), np.uint64)
+    assert purse.unpaid(Payers(marks), release("one"), float(price)) == len(owing)
     # A file without names may have anybody in it: nothing but one without names has paid for it.
-    assert statement.unpaid(ALL, release("one"), float(price)) == (None not in enough)
+    assert purse.unpaid(ALL, release("one"), float(price)) == (None not in enough)
 
 
 # Who may answer
 
 
 def test_who_has_spent_too_much_is_counted_and_not_named(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     pay(purse, purse.payers([ANN, BOB]), release("one"), 2.0)
     pay(purse, purse.payers([BOB]), release("two"), 1.0)
     three = purse.payers([ANN, BOB, CYD])
@@ -343,7 +368,7 @@ def test_who_has_spent_too_much_is_counted_and_not_named(tmp_path: Path) -> None
 
 
 def test_without_ids_everybody_may_have_paid(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     pay(purse, purse.payers([ANN]), release("one"), 2.0)
     pay(purse, purse.payers([BOB]), release("two"), 2.0)
     assert spent(purse, ALL) == [4.0]
@@ -370,16 +395,18 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
     people = Payers(np.arange(len(elsewhere), dtype=np.uint64))
 
     def left(spent: list[int]) -> float:
-        lines: list[People | Payment] = []
+        lines: list[Line] = []
         for number, epsilon in enumerate(spent):
             one = Payers(np.array([number], np.uint64))
             what = release("before", attempt=number + 1)
-            lines += Statement(lines).lines_of(one, what, epsilon=float(epsilon), heard=b"")
-        lines += Statement(lines).lines_of(people, release("now"), epsilon=float(here), heard=b"")
+            lines += noted(lines).lines_of(one, what, epsilon=float(epsilon), heard=b"")
+        lines += noted(lines).lines_of(people, release("now"), epsilon=float(here), heard=b"")
         again = release("now", 2)
         # The folder knows of two earlier attempts, the purse of one of them.
         before = {release("now").session: float(here), release("now", 3).session: float(lost)}
-        return Statement(lines).left(people.up_to(float(budget), float(most)), again, before=before)
+        return noted(lines).left(
+            people.up_to(float(budget), float(most)), again, before=before, heard=b""
+        )
 
     free = left([0] * len(elsewhere))
     assert free == max(budget - here - lost, 0)
@@ -395,7 +422,7 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
 
 def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     """Two surveys at once: either looks anew before it pays, and what is refused is not noted."""
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     who, one, two = purse.payers([ANN]), release("one"), release("two")
     for each in (one, two):
         assert purse.left(who.up_to(3.0, 2.0), each, before={}, heard=b"") == 3.0
@@ -408,7 +435,7 @@ def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
 
 
 def test_many_pay_at_once(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     who = purse.payers([ANN])
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(lambda n: pay(purse, who, release(str(n)), 1.0), range(24)):
@@ -417,7 +444,7 @@ def test_many_pay_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path: Path) -> None:
-    purse = Purse(tmp_path)
+    purse = Kept(tmp_path)
     who, what = purse.payers([ANN]), release("one")
     one, two, other = HEARD, 2 * HEARD, HEARD + b"a" * 32
     said = functools.partial(purse.pay, who, epsilon=0.0)
@@ -499,7 +526,7 @@ def test_the_same_people_under_other_keys_pay_from_the_same_purse(
     assert not [*(two / "anna").glob("heard-*")]
     ended, _ = answer_from(two / "anna", other, question(two), budget=4.1)
     assert (ended.ending, ended.spent, ended.before) == ("done", pytest.approx(2), 0.0)
-    purse = Purse(tmp_path / "purse")
+    purse = Kept(tmp_path / "purse")
     assert spent(purse, purse.payers(["bob"])) == pytest.approx([4.0])
     assert spent(purse, purse.payers(["ann"])) == pytest.approx([2.0])
 
@@ -521,7 +548,7 @@ def test_who_answers_pays_whatever_becomes_of_the_file(
     monkeypatch.setattr(answering, "own_secret", changed)
     assert answer_from(one / "anna", records, question(one), budget=2.1)[0].ending == "done"
     assert "bob" in records.read_text()
-    purse = Purse(tmp_path / "purse")
+    purse = Kept(tmp_path / "purse")
     paid = {name: spent(purse, purse.payers([name])) for name in ("ann", "bob", "zoe")}
     assert paid == {"ann": [pytest.approx(2.0)], "bob": [0.0], "zoe": [0.0]}
 
@@ -567,7 +594,7 @@ def test_a_party_that_dies_before_it_speaks_has_paid(
 def test_a_refusal_connects_to_nobody(two_surveys: list[Path], tmp_path: Path) -> None:
     anna = two_surveys[0] / "anna"
     records = people_table(tmp_path / "r.csv", "ann,no,young", "bob,yes,old")
-    purse = Purse(tmp_path / "purse")
+    purse = Kept(tmp_path / "purse")
     pay(purse, purse.payers(["ann"]), release("before"), 1.5)
     answer = ("answer", anna, "--records", records, "--connect", "127.0.0.1:1", "--waiting", 0)
     options = ("--purse", tmp_path / "purse", "--id", "who")

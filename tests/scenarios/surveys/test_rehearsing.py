@@ -9,15 +9,18 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.variants import BUILT_IN
 from scenarios import simulate
-from scenarios.cli.surveys.holding import reported
+from scenarios.cli.surveys.holding import PublishOptions
+from scenarios.report.beside import Beside
+from scenarios.running.calibrating import UNCALIBRATED
 from scenarios.surveys import rehearsing
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.survey_plan import read_plan
@@ -308,9 +311,13 @@ def test_a_survey_is_published_raw_where_it_cannot_be_projected(
     plan, records = read_plan(plan_file(tmp_path, PLANS["inp-rr"])), tmp_path / "records.csv"
     records.write_text(RECORDS["inp-rr"])
     outcome = simulate(plan.variant, plan.coding.records(records))
-    done, said = reported(outcome, "em", Intervals(0.8))
+    asked = PublishOptions(
+        calibration=UNCALIBRATED, intervals=Intervals(0.8), project="em", beside=Beside()
+    )
+    done, said = asked.state(outcome)
     values = said.values
     assert capsys.readouterr().err.startswith("--project em: no EM: ")
     assert (done.projection, values["estimate"]["projection"]) == ("none", "none")
     assert values["estimate"]["intervals"]["level"] == 0.8
-    assert reported(outcome, "clip", Intervals())[1].values["estimate"]["projection"] == "clip"
+    _, said = replace(asked, project="clip").state(outcome)
+    assert said.values["estimate"]["projection"] == "clip"

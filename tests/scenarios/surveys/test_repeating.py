@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from parties.keeping.purse import Purse, purse_in
+from parties.keeping.purse import purse_in
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.repeating import check_repeatable, noted_given
@@ -48,9 +48,7 @@ def paid(purse: Path) -> list[float]:
     """What ann and bob have paid."""
     read = purse_in(purse)
     assert read is not None
-    statement, _ = read
-    one = Purse(purse)
-    return [float(statement.spent(one.payers([who]))[0]) for who in ("ann", "bob")]
+    return [float(read.spent(read.payers([who]))[0]) for who in ("ann", "bob")]
 
 
 @pytest.fixture

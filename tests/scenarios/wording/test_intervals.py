@@ -1,4 +1,4 @@
-"""How many decimals figures have beside their intervals."""
+"""How many decimals figures have beside their intervals, and what legends say of these."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from protocol.estimators.inference.words import Shown
-from scenarios.wording.decimals import decimals
+from protocol.estimators.inference.intervals import Intervals, Shown
+from scenarios.wording.decimals import decimals, legend_text
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_fewer_decimals_where_they_are_asked_for() -> None:
     assert decimals([Shown(0.0, 0.0, 0.04)], least=1) == 3
     assert decimals([Shown(0.0, 0.0, 0.04)], least=1, digits=1) == 2
     assert decimals([Shown(0.0, 0.0, 4.0)], least=1) == 1
+
+
+@pytest.mark.parametrize("level", [0.95, 0.9, 0.57, 0.999, 0.99999999, 1e-9])
+def test_a_legend_says_the_level_and_what_intervals_are_about(level: float) -> None:
+    name = Intervals(level).name
+    assert legend_text(Intervals(level)) == f"{name} about the respondents"
+    assert legend_text(Intervals(level, "population")) == f"{name} about the population"

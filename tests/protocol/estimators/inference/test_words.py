@@ -7,15 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from protocol.estimators.inference.intervals import Intervals, Shown, figures_of, level_text
 from protocol.estimators.inference.laws import Interval
-from protocol.estimators.inference.words import (
-    Intervals,
-    Shown,
-    bracketed,
-    figures_of,
-    level_text,
-    sentences,
-)
+from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.projection import Projection
 
 KNOWN, EXACT = Shown(0.3, 0.2, 0.4), Shown(0.3, 0.3, 0.3)
@@ -39,7 +33,6 @@ def test_a_level_is_said_as_it_is(level: float, text: str) -> None:
     assert Intervals(level).name == f"{text} interval"
     assert Intervals(level).says.startswith(f"{text} intervals about the respondents: ")
     population = Intervals(level, "population")
-    assert population.legend == f"{text} interval about the population"
     assert "if the respondents are a simple random sample" in population.says
 
 

@@ -19,7 +19,7 @@ from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
-from scenarios.surveys.answering import Answered
+from scenarios.surveys.answering import Answered, Answering
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
@@ -108,8 +108,10 @@ def attacks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
 def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     """What a party answers with; nobody is asked."""
 
-    async def answer(member: Member, *, repeat: Member | None, **options: Any) -> Answered:
-        passed.append((member.identity.name, repeat and repeat.folder, options))
+    async def answer(
+        member: Member, answering: Answering, *, repeat: Member | None, **options: Any
+    ) -> Answered:
+        passed.append((member.identity.name, answering, repeat and repeat.folder, options))
         return Answered(ending="done", attempt=1, spent=1.0, before=0.0)
 
     patch.setattr("scenarios.cli.surveys.answering.answer_survey", answer)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from protocol.estimators.dependence.association import exact_test
-from protocol.estimators.inference.words import Intervals
+from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.tables import Estimated
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey

@@ -18,7 +18,7 @@ from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
-from scenarios.cli.conspirators import coalition_of
+from scenarios.cli.transcripts.conspirators import Conspirators
 from scenarios.files.transcripts import Transcript
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
@@ -285,7 +285,7 @@ def test_wires_between_names_with_hyphens() -> None:
     roster = roster_of("a", "a-b", "b", "b-c", "c")
 
     def wire(text: str) -> tuple[str, str]:
-        found = coalition_of(roster, (), (text,), ())
+        found = Conspirators(names=(), taps=(text,), keys=()).coalition(roster)
         assert found is not None
         assert (found.members, found.keys) == ((), ())
         [pair] = found.taps
@@ -297,8 +297,9 @@ def test_wires_between_names_with_hyphens() -> None:
     assert wire("a:b-c") == ("a", "b-c")
     with pytest.raises(UsageError, match="ambiguous; expected a:b-c or a-b:c"):
         wire("a-b-c")
-    assert coalition_of(roster, (), (), ()) is None
-    everybody = coalition_of(roster, (" a, b ", "a,record"), ("a-c", "a:c"), ("c", "c"))
+    assert Conspirators(names=(), taps=(), keys=()).coalition(roster) is None
+    given = Conspirators(names=(" a, b ", "a,record"), taps=("a-c", "a:c"), keys=("c", "c"))
+    everybody = given.coalition(roster)
     assert everybody is not None
     assert everybody.members == ("a", "b", "record")
     assert everybody.taps == (("a", "c"),)

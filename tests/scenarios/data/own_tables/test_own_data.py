@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import UsageError
-from scenarios.data.own_tables.coding import Coding, Question, number_in
+from scenarios.data.own_tables.coding import Coding, number_in
 from scenarios.data.own_tables.opening import open_sheet
 from scenarios.data.own_tables.plan_text import plan_text
 from scenarios.data.own_tables.proposing import propose
+from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import Format
 from scenarios.surveys.rehearsing import split_records
 from scenarios.surveys.survey_plan import read_plan

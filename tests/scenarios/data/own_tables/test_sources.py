@@ -22,9 +22,10 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.data.own_tables import coding as coding_module
 from scenarios.data.own_tables import counting
-from scenarios.data.own_tables.coding import Coding, Question
+from scenarios.data.own_tables.coding import Coding
 from scenarios.data.own_tables.plan_text import plan_text
 from scenarios.data.own_tables.proposing import propose
+from scenarios.data.own_tables.question import Question
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet
 from scenarios.errors import install_command
 from scenarios.surveys.survey_plan import read_plan

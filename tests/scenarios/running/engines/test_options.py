@@ -7,14 +7,15 @@ import pytest
 from click.testing import CliRunner
 
 from protocol.errors import UsageError
-from scenarios.cli.engines import EngineChoice, engine_options
+from scenarios.cli.engines import EngineChoice
+from scenarios.cli.values import takes
 from scenarios.running.engines.here import Here
 from scenarios.running.engines.processes import Processes
 
 
 @click.command()
 @click.option("--seed", type=int, default=1)
-@engine_options
+@takes(EngineChoice, "engine")
 def command(seed: int, engine: EngineChoice) -> None:
     click.echo(f"{seed} {engine}")
 
@@ -22,9 +23,15 @@ def command(seed: int, engine: EngineChoice) -> None:
 @pytest.mark.parametrize(
     ("arguments", "choice"),
     [
-        ([], EngineChoice("here", None, None)),
-        (["--engine", "processes", "--jobs", "3"], EngineChoice("processes", 3, None)),
-        (["--engine=ray", "--address=head:6379"], EngineChoice("ray", None, "head:6379")),
+        ([], EngineChoice(name="here", jobs=None, address=None)),
+        (
+            ["--engine", "processes", "--jobs", "3"],
+            EngineChoice(name="processes", jobs=3, address=None),
+        ),
+        (
+            ["--engine=ray", "--address=head:6379"],
+            EngineChoice(name="ray", jobs=None, address="head:6379"),
+        ),
     ],
 )
 def test_a_command_gets_what_was_chosen(arguments: list[str], choice: EngineChoice) -> None:
@@ -41,10 +48,19 @@ def test_other_engines_are_refused() -> None:
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (EngineChoice("here", 2, None), "--jobs 2: the engine 'here' runs one task at a time"),
-        (EngineChoice("processes", 0, None), "--jobs 0: expected at least 1"),
-        (EngineChoice("processes", None, "head:1"), "--address is for the engine 'ray'"),
-        (EngineChoice("dask", None, None), "engine 'dask': expected one of here, processes, ray"),
+        (
+            EngineChoice(name="here", jobs=2, address=None),
+            "--jobs 2: the engine 'here' runs one task at a time",
+        ),
+        (EngineChoice(name="processes", jobs=0, address=None), "--jobs 0: expected at least 1"),
+        (
+            EngineChoice(name="processes", jobs=None, address="head:1"),
+            "--address is for the engine 'ray'",
+        ),
+        (
+            EngineChoice(name="dask", jobs=None, address=None),
+            "engine 'dask': expected one of here, processes, ray",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(choice: EngineChoice, said: str) -> None:
@@ -53,8 +69,8 @@ def test_what_does_not_fit_together_is_refused(choice: EngineChoice, said: str) 
 
 
 def test_engines_are_opened_by_name() -> None:
-    with EngineChoice("here", 1, None).open() as engine:
+    with EngineChoice(name="here", jobs=1, address=None).open() as engine:
         assert isinstance(engine, Here)
-    with EngineChoice("processes", 3, None).open() as engine:
+    with EngineChoice(name="processes", jobs=3, address=None).open() as engine:
         assert isinstance(engine, Processes)
         assert engine.jobs == 3

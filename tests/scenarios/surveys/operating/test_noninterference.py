@@ -75,9 +75,9 @@ def hold(example: Example, records: Records, seed: int, folder: Path) -> Told:
             await trio.sleep(DELAY / 2)
             await progress.tell_changes()
 
-        recorder = Recorder(parts.append, header_of(charter, seed=where.seed))
-        counted = progress.over(recorder, charter)
-        exchange = Exchange(charter, recorder=counted, fate=late)
+        watch = progress.follow(charter)
+        recorder = Recorder(parts.append, header_of(charter, seed=where.seed), watch=watch)
+        exchange = Exchange(charter, recorder=recorder, fate=late)
         switch = Switch(exchange)
         async with open_memory(switch) as hub, trio.open_nursery() as nursery:
             progress.opened(switch)

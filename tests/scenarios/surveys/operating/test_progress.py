@@ -36,9 +36,9 @@ class Watched:
         self.progress = Progress(lambda event, fields: self.events.append((event, fields)))
         charter = self.where.charter
         self.record = b""
-        self.recorder = Recorder(self._write, header_of(charter, seed=1))
-        counted = self.progress.over(self.recorder, charter)
-        self.switch = Switch(Exchange(charter, recorder=counted))
+        watch = self.progress.follow(charter)
+        self.recorder = Recorder(self._write, header_of(charter, seed=1), watch=watch)
+        self.switch = Switch(Exchange(charter, recorder=self.recorder))
         self.progress.opened(self.switch)
         self._said: dict[str, int] = {}
 
@@ -51,11 +51,10 @@ class Watched:
         charter, progress = self.where.charter, Progress()
         records = Records([self.record])
         header = records.header(next(iter(records)))
-        recorder = Recorder(self._write, header, resumed=True)
-        exchange = Exchange(charter, recorder=progress.over(recorder, charter))
+        recorder = Recorder(self._write, header, watch=progress.follow(charter), resumed=True)
+        exchange = Exchange(charter, recorder=recorder)
         past = Past(charter, recorder, exchange)
         past.read(records)
-        progress.recall(past)
         progress.opened(Switch(exchange))
         return progress
 

@@ -27,7 +27,7 @@ from protocol.variants.reports.reports import Report
 from protocol.wire.codec import decode_envelope
 from scenarios.files.transcripts import open_transcript
 from scenarios.running.loopback import allow_connections
-from scenarios.surveys.answering import answer_survey
+from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.members import read_member
 from scenarios.surveys.survey_plan import read_plan
@@ -115,11 +115,9 @@ class Mass:
     async def _answer(self, name: str, host: str, port: int) -> None:
         answered = await answer_survey(
             read_member(self.keys / name),
+            Answering(records=self.records, purse=self.keys / name / "purse"),
             host=host,
             port=port,
-            records=self.records,
-            budget=None,
-            purse=self.keys / name / "purse",
             waiting=_PATIENCE,
         )
         self.endings[answered.ending] += 1

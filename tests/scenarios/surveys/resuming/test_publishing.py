@@ -22,7 +22,7 @@ from protocol.transcript.recorder import Recorder
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys.aggregating import aggregate_survey, attempting, hold
-from scenarios.surveys.answering import answer_survey
+from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.survey_folders import ROWS, make_folders, table
@@ -61,11 +61,12 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Member, Path]
                         answer = functools.partial(
                             answer_survey,
                             read_member(keys / name),
+                            Answering(
+                                records=table(tmp_path / f"{name}.csv", row),
+                                purse=tmp_path / f"purse-{name}",
+                            ),
                             host=host,
                             port=int(port),
-                            records=table(tmp_path / f"{name}.csv", row),
-                            budget=None,
-                            purse=tmp_path / f"purse-{name}",
                         )
                         nursery.start_soon(answer)
 

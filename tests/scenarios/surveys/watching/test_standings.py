@@ -26,7 +26,7 @@ from protocol.variants.keyvalue.privkv import KeyReport, PrivKVMVariant
 from scenarios import Fault, Outcome, crash, delay, drop, duplicate, simulate
 from scenarios.data.town import TOWN, town
 from scenarios.surveys.watching import standings
-from scenarios.surveys.watching.standings import LINES, MOST, Following, Standing, StandingWriter
+from scenarios.surveys.watching.standings import LINES, MOST, Standing, StandingWriter
 from scenarios.surveys.watching.words import event, lost, sentence
 from tests.every_variant import FILMS, Example, examples
 from tests.protocol.sessions import answers
@@ -41,20 +41,20 @@ def followed(
 ) -> tuple[Outcome, list[Standing], tuple[Standing, ...]]:
     """A run, what was told while it went on, and how it stood step by step in the end."""
     told: list[Standing] = []
-    followers: list[Following] = []
+    followers: list[StandingWriter] = []
 
     def watch(charter: Charter) -> Callable[[Entry], object]:
-        followers.append(Following(charter))
+        followers.append(StandingWriter(charter))
 
         def add(entry: Entry) -> None:
-            standing = followers[-1].add(entry)
+            standing = followers[-1].take(entry)
             if standing is not None:
                 told.append(standing)
 
         return add
 
     outcome = simulate(variant, records, watch=watch, rules=rules)
-    return outcome, told, followers[-1].writer.standings()
+    return outcome, told, followers[-1].standings()
 
 
 def replayed(outcome: Outcome) -> tuple[Standing, ...]:
@@ -197,10 +197,10 @@ def test_a_variant_that_fails_to_follow_ends_no_run(cls: type[RRIndependent], wh
 def test_a_record_without_a_result_says_so() -> None:
     outcome, _, live = followed(RRIndependent.with_keep(TOWN, 0.6), town(8, seed=2))
     entries = list(outcome.transcript.entries())
-    follower = Following(outcome.charter)
+    follower = StandingWriter(outcome.charter)
     for entry in entries[: live[-2].entry]:
-        follower.add(entry)
-    last = follower.writer.standings()[-1]
+        follower.take(entry)
+    last = follower.standings()[-1]
     assert (last.cause, last.respondents) == ("end", 8)
     assert last.lines == live[-1].lines
 

@@ -1,0 +1,141 @@
+"""The options of ``sottovoce attack``, for each of the ways to attack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from protocol.messages import AGGREGATOR
+from scenarios.cli.completion import complete_variant
+from scenarios.cli.engines import EngineChoice
+from scenarios.cli.example_variants import ExampleOptions
+from scenarios.cli.numbers import Amount
+from scenarios.cli.options import json_option, refuse, seed_option
+from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WrittenFolder
+from scenarios.cli.values import frozen_options, option, part, shared
+from scenarios.files.pieces import PIECES
+
+ATTACK = "attack.json"
+"""The name of an attack's result in the folder of ``--out``."""
+
+ACTIVE = "active.json"
+"""The name of an active attack's result there."""
+
+VARIANTS_ALONE = ("--runs", "--copies", "--observer", "--set", "--survey")
+"""The options that are of no use for a bare client or a randomizer."""
+
+_PASSIVE_ALONE = ("--runs", "--copies", "--observer", "--delta", "--inputs", "--claims")
+_ACTIVE_ALONE = ("--scripts", "--target", "--replay")
+_PLAYED = ("--scripts", "--target", "--trials", "--alpha", "--seed", "--set", "--survey")
+_CARRIED = ("--out", "--engine", "--jobs", "--address")
+
+
+@frozen_options
+class AttackOptions:
+    """What is attacked, and the options of ``sottovoce attack``."""
+
+    variant: str = shared(
+        click.argument("variant", type=TEXT_WITH_FILE, shell_complete=complete_variant)
+    )
+    active: bool = option(
+        "--active",
+        is_flag=True,
+        help="The aggregator lies: it rewrites, drops, repeats, holds back and makes up what it "
+        "sends to a party, and what the party does is compared for two records. VARIANT may be "
+        "all.",
+    )
+    scripts: int | None = option(
+        "--scripts",
+        type=click.IntRange(1, 10**7),
+        help="With --active: number of scripts to play.  [default: 400]",
+    )
+    target: int = option(
+        "--target",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="With --active: number of the party that is lied to.",
+    )
+    replay: Path | None = option(
+        "--replay",
+        type=READ_FILE,
+        help="With --active: a script of a finding, from the folder of --out, to be played again.",
+    )
+    trials: int | None = option(
+        "--trials",
+        type=click.IntRange(2, 10**8),
+        help="Number of respondents for each pair of inputs.  [default: 100,000 if one party can "
+        "hold many records, else 1,000 or as many as it takes to exceed the ledger]",
+    )
+    runs: int | None = option(
+        "--runs",
+        type=click.IntRange(2, 10**6),
+        help="Number of whole runs for each pair of inputs.  [default: 200 or as many as it takes "
+        "to exceed the ledger]",
+    )
+    copies: int | None = option(
+        "--copies", type=click.IntRange(2, 1 << 24), help="Number of respondents who share a run."
+    )
+    observer: str = option(
+        "--observer",
+        default=AGGREGATOR,
+        show_default=True,
+        metavar="MEMBER",
+        help="The member whose view is attacked.",
+    )
+    asked: ExampleOptions = part(ExampleOptions)
+    delta: float = option(
+        "--delta",
+        type=Amount(min=0, max=1, max_open=True),
+        default=0.0,
+        show_default=True,
+        help="The probability with which epsilon may not hold; 0 is pure epsilon.",
+    )
+    alpha: float = option(
+        "--alpha",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        default=1e-9,
+        show_default=True,
+        help="The highest probability of a false accusation.",
+    )
+    seed: int = shared(seed_option)
+    inputs: str | None = option(
+        "--inputs",
+        metavar="A,B",
+        help="For a client function: the two inputs to tell apart, as JSON values or plain words.",
+    )
+    claims: float | None = option(
+        "--claims",
+        type=Amount(min=0),
+        metavar="EPSILON",
+        help="For a client function: the epsilon that is claimed for these two inputs.",
+    )
+    out: Path | None = option(
+        "--out",
+        type=WrittenFolder(ATTACK, ACTIVE, PIECES),
+        help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the "
+        "rest.",
+    )
+    engine: EngineChoice = part(EngineChoice)
+    as_json: bool = shared(json_option)
+
+    def check(self) -> None:
+        """Refuse options that would have no effect, actively or not.
+
+        Raises:
+            UsageError: one is given.
+        """
+        if not self.active:
+            refuse(_ACTIVE_ALONE, " is for --active")
+            return
+        refuse(_PASSIVE_ALONE, " is not for --active")
+        if self.replay is not None:
+            refuse((*_PLAYED, *_CARRIED), " is not for --replay")
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The arguments that all attacks but the active one have."""
+        found: dict[str, Any] = {"alpha": self.alpha, "delta": self.delta, "seed": self.seed}
+        return found if self.trials is None else {**found, "trials": self.trials}
