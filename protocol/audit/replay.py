@@ -1,7 +1,8 @@
 """Replays a member's role from a record: the same envelopes must lead to the same words.
 
 It needs no clock: the closings on record say who was counted, and what is not closed on record is
-heard in the order of delivery.
+heard in the order of delivery. What a role discloses (``Me.disclose``) by a key or randomness that
+is not at hand is taken from the record.
 """
 
 from __future__ import annotations

@@ -52,8 +52,6 @@ __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "d
 
 Profile: TypeAlias = Literal["literal", "sparse"]
 
-Disclosed: TypeAlias = Literal["published", "withheld"]
-
 Groups: TypeAlias = tuple[int, ...]
 """The number of cells of each table of a vector; a respondent is in one cell of each table."""
 
@@ -92,7 +90,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dropped: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
-    opening: Disclosed = "published"
+    opening: Literal["published", "withheld"] = "published"
 
     @property
     def contribution(self) -> type[Message]:

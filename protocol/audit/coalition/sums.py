@@ -190,11 +190,13 @@ class SumReader:
             return None
         if type(message) not in _KNOWN:
             return None  # Another dialogue's kind of the same name.
-        if for_record and isinstance(message, Closed):
-            self._closed(message, number)
-        elif for_record and isinstance(message, Opening):
+        if isinstance(message, Closed):
+            if for_record:
+                self._closed(message, number)
+        elif isinstance(message, Opening):
             # Of a sum that could not be unmasked it has no secrets.
-            self._opened(message.round * OPENED, np.any(message.secrets, axis=1))
+            if for_record:
+                self._opened(message.round * OPENED, np.any(message.secrets, axis=1))
         elif place is not None and (sender == AGGREGATOR) == (type(message) in _BY_AGGREGATOR):
             return self._take(message, envelope, place, number)
         return None

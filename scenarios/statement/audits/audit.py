@@ -158,8 +158,8 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
     elif audit.verdict == "sound":
         says = "The record is whole, and the published result follows from it."
     elif audit.verdict == "unchecked":
-        # Why is the answer to the question after the result.
-        return "The record is intact. Its result can be checked only with the aggregator's key.", ()
+        # Why, the check of the result says.
+        return "The record is intact. Its result can be checked with the aggregator's folder.", ()
     elif audit.verdict == "incomplete":
         return cut_short(audit.verification), ()
     elif (why := changed(audit.verification)) is not None:

@@ -57,7 +57,7 @@ def findings(judged: Judged) -> Section:
                 else "What shows it",
                 wrong,
             ),
-            *_found("remarks", "Malformed or not checked, and survived", odd),
+            *_found("remarks", "Also noted", odd),
         ),
     )
 
