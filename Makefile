@@ -20,7 +20,7 @@ PIECES ?= protocol parties transports scenarios system hostile benchmarks browse
 
 run: $(VENV)/.installed
 	$(SOTTOVOCE) run quickstart --out runs/quickstart
-	$(SOTTOVOCE) verify runs/quickstart/transcript.svt
+	$(SOTTOVOCE) verify runs/quickstart/transcript.svt.zst
 
 # All fast tests, or those of one file or folder: make test T=tests/protocol/wire
 test: $(VENV)/.installed-test

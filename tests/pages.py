@@ -111,7 +111,7 @@ def judged_of(content: bytes, found: Audit | None = None, **options: Any) -> Jud
     """What an audit of a transcript found, and what was computed beside it."""
     found = audited(content) if found is None else found
     arguments: dict[str, Any] = {
-        "file": "transcript.svt",
+        "file": "transcript.svt.zst",
         "header": TranscriptReader([content]).header,
         "audit": found,
         "linkage": link(found.ledger),

@@ -406,7 +406,7 @@ class TestVariant:
         write_files(VARIANT, folder)
         scenario = find_scenario("warner.py")
         parameters = scenario.configure({"p": "0.8", "people": "60"})
-        context = Context(transport=transport, transcript=folder / "transcript.svt")
+        context = Context(transport=transport, transcript=folder / "transcript.svt.zst")
         outcome = scenario.run(parameters, context).outcome
         assert isinstance(outcome, Outcome)
         return outcome
@@ -422,7 +422,7 @@ class TestVariant:
     def test_audit(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         outcome = self.outcome(folder, "memory")
         with pytest.raises(SystemExit) as ended:
-            main(["audit", "transcript.svt", "--variant", "warner.py:Warner", "--json"])
+            main(["audit", "transcript.svt.zst", "--variant", "warner.py:Warner", "--json"])
         judged = json.loads(capsys.readouterr().out)
         assert ended.value.code == 0
         assert judged["verdict"] == "sound"

@@ -97,7 +97,7 @@ def command(name: str, n: int, folder: Path) -> list[str]:
         folder: where ``run`` leaves the record that ``verify`` and ``audit`` read.
     """
     record, room = (
-        str(folder / "transcript.svt"),
+        str(folder / "transcript.svt.zst"),
         ["--seconds", str(PATIENCE), "--memory", str(ROOM)],
     )
     arguments = {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-TRANSCRIPT = "transcript.svt"
-"""The name that the commands give a transcript."""
+TRANSCRIPT = "transcript.svt.zst"
+"""The name that the commands give a transcript, which is packed."""
+
+_SUFFIXES = (".zst", ".svt")
 
 RESULT = "result.json"
 """The name of the published result beside it."""
@@ -22,14 +24,22 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + PARTIAL)
 
 
+def stem_of(transcript: Path) -> str:
+    """A transcript's name without what says that it is one, and packed."""
+    name = transcript.name
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix) or name
+    return name
+
+
 def checkpoint_path(transcript: Path) -> Path:
     """The file beside a transcript for its last checkpoint."""
-    return transcript.with_suffix(CHECKPOINT)
+    return transcript.with_name(stem_of(transcript) + CHECKPOINT)
 
 
 def first_checkpoint_path(transcript: Path) -> Path:
     """The file beside a transcript for its first checkpoint, cosigned before anything was said."""
-    return transcript.with_suffix(f".first{CHECKPOINT}")
+    return transcript.with_name(f"{stem_of(transcript)}.first{CHECKPOINT}")
 
 
 RECORD_FILES = (

@@ -19,6 +19,7 @@ from parties.keeping.record_names import (
     checkpoint_path,
     first_checkpoint_path,
     partial_path,
+    stem_of,
 )
 from parties.keeping.writing import (
     PRIVATE_FOLDER,
@@ -370,7 +371,7 @@ def _companions(path: Path) -> tuple[Path, ...]:
 def _move_aside(path: Path, there: list[Path]) -> Path:
     """Move transcripts, and the files beside them, into a new folder."""
     for number in itertools.count(1):
-        folder = path.with_name(f"{path.stem}.earlier-{number}")
+        folder = path.with_name(f"{stem_of(path)}.earlier-{number}")
         try:
             folder.mkdir(PRIVATE_FOLDER)
             break

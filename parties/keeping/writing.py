@@ -25,7 +25,7 @@ CHUNK = 1 << 17
 
 _OTHERS = 0o077
 _START = 64
-_TRANSCRIPTS = (".svt", ".svt.partial")
+_TRANSCRIPTS = (".svt", ".svt.zst", ".svt.partial", ".svt.zst.partial")
 
 
 @contextmanager

@@ -89,7 +89,7 @@ class AuditedRun:
                 intervals=intervals,
                 rounds=True,
             ),
-            file="transcript.svt",
+            file="transcript.svt.zst",
         )
         said = statement(judged)
         makes: dict[str, Callable[[], str]] = {

@@ -146,5 +146,5 @@ def test_scenarios_run_outside_the_repository(
     result: dict[str, Any] = json.loads(installed.run(*command, home=tmp_path))
     assert result["scenario"] == scenario
     assert result["respondents"] == int(next(iter(settings.values())))
-    installed.run("sottovoce", "audit", "out/transcript.svt", home=tmp_path)
+    installed.run("sottovoce", "audit", "out/transcript.svt.zst", home=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}

@@ -167,7 +167,7 @@ def hold(
             read_member(aggregator or keys / AGGREGATOR),
             host="127.0.0.1",
             port=0,
-            transcript=out / "transcript.svt",
+            transcript=out / "transcript.svt.zst",
             joining=60.0 if len(budgets) == len(WHO) else 1.0,
             listening=heard,
             publish=publish,

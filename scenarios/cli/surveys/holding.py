@@ -124,8 +124,8 @@ class AggregateOptions:
     )
     out: Path = shared(
         out_option(
-            "The folder for transcript.svt, its checkpoint and result.json; a run that fails "
-            "leaves transcript.svt.partial.",
+            "The folder for transcript.svt.zst, its checkpoint and result.json; a run that fails "
+            "leaves transcript.svt.zst.partial.",
             *RECORD_FILES,
         )
     )
@@ -263,7 +263,7 @@ def close(folder: Path) -> None:
     "--out",
     type=READ_FOLDER,
     required=True,
-    help="The folder with the record of the attempt, transcript.svt.partial.",
+    help="The folder with the record of the attempt, transcript.svt.zst.partial.",
 )
 @click.option(
     "--lost",

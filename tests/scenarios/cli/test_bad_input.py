@@ -282,7 +282,7 @@ def test_a_failed_run_keeps_its_record_and_the_earlier_one(transport: str, tmp_p
     said = sottovoce(*run, "--out", out, *set_("drop=0.999999"), "--json")
     assert complaint(said, code=1).startswith("0 of 50 sent 'Report', at least 25 needed; missing:")
     after = {path.name: path.read_bytes() for path in out.iterdir()}
-    failed = after.pop("transcript.svt.partial")
+    failed = after.pop("transcript.svt.zst.partial")
     assert after == before
     verification = verify(Unpacked(failed))
     assert not verification.faults

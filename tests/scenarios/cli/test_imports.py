@@ -43,7 +43,7 @@ def lines(modules: set[str]) -> int:
 
 def test_to_verify_imports_no_variant(tmp_path: Path) -> None:
     assert sottovoce(*RUN, "--out", tmp_path).code == 0
-    found = imported("verify", tmp_path / "transcript.svt")
+    found = imported("verify", tmp_path / "transcript.svt.zst")
     assert "protocol.transcript.verification" in found
     assert not {name for name in found if name.startswith(("protocol.variants.", "scipy", "trio"))}
     assert lines(found) <= MOST_OF_VERIFY

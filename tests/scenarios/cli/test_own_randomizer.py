@@ -38,7 +38,7 @@ WHY = "not computed: randomizer 'OptimizedUnary' does not bring its dominating p
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("unary") / "transcript.svt"
+    path = tmp_path_factory.mktemp("unary") / "transcript.svt.zst"
     outcome = simulate(Unary(survey=SURVEY), RECORDS, parties=6, path=path)
     assert outcome.ledger.record_epsilon == pytest.approx(math.log(3))
     (path.parent / "records.csv").write_text(RECORDS.to_csv(), encoding="utf-8")

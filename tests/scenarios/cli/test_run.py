@@ -83,14 +83,14 @@ def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) ->
         assert said.err == ""
         assert said.out == (out / "result.json").read_text()
         assert {path.name for path in out.iterdir()} == {
-            "transcript.svt",
+            "transcript.svt.zst",
             "transcript.checkpoint",
             "result.json",
         }
         result = said.json
         del result["seconds"]
         assert result.pop("transport") == transport
-        assert result["transcript"].pop("path") == str(out / "transcript.svt")
+        assert result["transcript"].pop("path") == str(out / "transcript.svt.zst")
         results.append(result)
     assert len(results[0]["transcript"]["digest"]) == 64
     assert all(result == results[0] for result in results)
@@ -124,7 +124,7 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
         assert pair["categories"] == named
         assert np.shape(pair["standard_errors"]) == (sizes[left], sizes[right])
     folder = runs["tls"][1]
-    expected = open_transcript(folder / "transcript.svt").audit(RRIndependent).estimate
+    expected = open_transcript(folder / "transcript.svt.zst").audit(RRIndependent).estimate
     assert expected is not None
     for pair, table in zip(estimate["pairs"], expected.pairs(), strict=True):
         assert table.standard_errors is not None
@@ -243,7 +243,7 @@ def test_all_eight_attributes_of_adult_at_once(tmp_path: Path) -> None:
     assert set(result["privacy"]["attribute_epsilon"].values()) == {
         result["privacy"]["record_epsilon"]
     }
-    audit = python("-m", "scenarios", "audit", out / "transcript.svt", "--json").json
+    audit = python("-m", "scenarios", "audit", out / "transcript.svt.zst", "--json").json
     assert audit["verdict"] == "sound"
     assert audit["result"]["follows"] is True
     assert audit["result"]["marginals"] == result["estimate"]["marginals"]
@@ -280,7 +280,7 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert 5 < gone < 40
     assert (result["parties"], result["counted"]) == (200, 200 - gone)
     assert result["estimate"]["respondents"] == 2 * result["counted"]
-    audit = sottovoce("audit", out / "transcript.svt", "--json").json
+    audit = sottovoce("audit", out / "transcript.svt.zst", "--json").json
     complete = audit["completeness"]
     assert audit["verdict"] == "sound"
     assert (complete["parties"], complete["counted"]) == (200, 200 - gone)
@@ -288,7 +288,7 @@ def test_who_drops_out_is_counted_out(tmp_path: Path) -> None:
     assert len(closing["missing"]) == gone
     assert closing["left_out"] == []
     assert complete["departed"] == dict.fromkeys(closing["missing"], "crashed")
-    text = sottovoce("audit", out / "transcript.svt").out
+    text = sottovoce("audit", out / "transcript.svt.zst").out
     assert f"{200 - gone} of 200 parties were counted" in text
 
 

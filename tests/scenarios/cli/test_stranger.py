@@ -28,7 +28,7 @@ RECORDS = Records(LETTERS, (np.arange(24) % 7).astype(np.uint8)[:, np.newaxis])
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("stranger") / "transcript.svt"
+    path = tmp_path_factory.mktemp("stranger") / "transcript.svt.zst"
     simulate(Oracle(survey=LETTERS), RECORDS, parties=6, path=path)
     return path
 
@@ -81,7 +81,14 @@ def test_a_fresh_process_runs_and_audits_it(tmp_path: Path) -> None:
     for transport in ("memory", "tls"):
         out = tmp_path / transport
         subprocess.run([*command, "run", FILE, "--transport", transport, "--out", out], check=True)
-        audit = [*command, "audit", out / "transcript.svt", "--variant", f"{FILE}:Oracle", "--json"]
+        audit = [
+            *command,
+            "audit",
+            out / "transcript.svt.zst",
+            "--variant",
+            f"{FILE}:Oracle",
+            "--json",
+        ]
         judged = json.loads(subprocess.run(audit, check=True, capture_output=True).stdout)
         assert judged["verdict"] == "sound"
         assert judged["privacy"]["record_epsilon"] == pytest.approx(1.0, abs=1e-12)

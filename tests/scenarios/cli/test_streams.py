@@ -41,7 +41,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "out"
     code, _, said = said_in("utf-8", *QUICKSTART, "--out", out, "--json")
     assert code == 0, said
-    return out / "transcript.svt"
+    return out / "transcript.svt.zst"
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -127,9 +127,9 @@ def test_a_run_in_a_folder_whose_name_is_no_text(odd: Path) -> None:
         "utf-8", *QUICKSTART, "--out", out, "--json", "--html", odd / "run.html"
     )
     assert code == 0, complaint
-    assert r"caf\\xe9/out/transcript.svt" in said
+    assert r"caf\\xe9/out/transcript.svt.zst" in said
     assert msgspec.json.decode((out / "result.json").read_bytes())
-    record = out / "transcript.svt"
+    record = out / "transcript.svt.zst"
     for command in (
         ("verify", record, "--checkpoint", out / "transcript.checkpoint"),
         ("audit", record, "--html", odd / "audit.html"),

@@ -170,7 +170,9 @@ def test_a_reading_is_chosen() -> None:
 
 
 def test_by_messages_a_cell_is_chosen_and_repeated(tmp_path: Path) -> None:
-    context = Context(by_messages=True, transport="local", transcript=tmp_path / "transcript.svt")
+    context = Context(
+        by_messages=True, transport="local", transcript=tmp_path / "transcript.svt.zst"
+    )
     done = run(context)
     assert done.outcome is not None
     assert [row.settings["p"] for row in done.rows] == [0.5]
@@ -180,7 +182,7 @@ def test_by_messages_a_cell_is_chosen_and_repeated(tmp_path: Path) -> None:
     assert again.runs == 3
     assert [row.settings["the town"] for row in again.rows] == ["near", "far"]
     assert all((row.figures()[0].standard_error or 0) > 0 for row in again.rows)
-    assert (tmp_path / "transcript.svt").exists()
+    assert (tmp_path / "transcript.svt.zst").exists()
 
 
 def test_by_messages_a_cell_has_the_same_figures_whatever_else_is_run() -> None:

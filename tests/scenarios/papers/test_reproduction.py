@@ -303,12 +303,12 @@ def test_by_messages_runs_once_and_leaves_a_transcript(own: Path, tmp_path: Path
     assert {path.name for path in tmp_path.iterdir()} == {
         "result.json",
         "transcript.checkpoint",
-        "transcript.svt",
+        "transcript.svt.zst",
     }
-    assert sottovoce("verify", tmp_path / "transcript.svt").code == 0
+    assert sottovoce("verify", tmp_path / "transcript.svt.zst").code == 0
     said = sottovoce(*arguments, "--transport", "local")
     assert "by messages: estimated from 30 of 30 parties, over local" in said.out
-    assert "transcript.svt" in said.out
+    assert "transcript.svt.zst" in said.out
     # What the next run did not make does not stay beside its result.
     assert sottovoce("run", f"{own}:own-one", "--out", tmp_path).code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]

@@ -75,7 +75,7 @@ def test_there_are_all_that_are_to_be_held() -> None:
 
 @pytest.mark.parametrize("example", thinned(CHOSEN, 1), ids=lambda example: example.name)
 def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) -> None:
-    path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
+    path, file = tmp_path / "transcript.svt.zst", tmp_path / "page.html"
     standings = live(example, path)
     said = sottovoce("audit", path, "--html", file, "--replay")
     assert said.code == 0, said.err
@@ -94,7 +94,7 @@ def test_the_page_shows_what_was_shown_live(example: Example, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_page_is_its_owners_alone_and_another_one_may_replace_it(tmp_path: Path) -> None:
-    path, file = tmp_path / "transcript.svt", tmp_path / "page.html"
+    path, file = tmp_path / "transcript.svt.zst", tmp_path / "page.html"
     live(CHOSEN[0], path)
     audit = ("audit", path, "--html", file)
     for options, mode in (((), 0o644), (("--replay",), 0o600), (("--replay",), 0o600), ((), 0o644)):

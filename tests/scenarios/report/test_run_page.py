@@ -54,7 +54,7 @@ def test_figures_are_those_of_the_result(tmp_path: Path) -> None:
         assert ends == f"[{low:.1f}, {high:.1f}] %"
     read = Page(text)
     assert "A simulation" in read.said
-    assert "Scenario quickstart File transcript.svt" in read.said
+    assert "Scenario quickstart File transcript.svt.zst" in read.said
     assert "estimated from 8 of 8 parties, 80 respondents, over memory" in read.said
     assert "A short upright line marks the truth" in read.said
     assert "whoever has the file can undo every randomization" in read.said

@@ -47,7 +47,7 @@ COMMANDS = {
 
 @pytest.fixture
 def transcript(tmp_path: Path) -> Path:
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     path.write_bytes(signed_run().content)
     return path
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
     parts = sample().content[:1500], sample().content[1500:]
     content = bytearray(packed(parts))
     content[-40] ^= 1
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     path.write_bytes(content)
     for command, *rest in (COMMANDS[name] for name in ("verify", "show", "query")):
         assert sottovoce(command, path, *rest).code == CANNOT_FINISH
@@ -206,7 +206,7 @@ def test_what_cannot_be_unpacked_has_no_verdict(tmp_path: Path) -> None:
 def test_what_cannot_be_unpacked_has_no_verdict_after_a_fault_either(tmp_path: Path) -> None:
     forged = Forgery(signed_run().content)
     forged.entries.insert(1, forged.entries[0])
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     path.write_bytes(packed([forged.write()]) + b"not a frame")
     for command in ("verify", "audit"):
         said = sottovoce(command, path)

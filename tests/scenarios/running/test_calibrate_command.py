@@ -76,7 +76,7 @@ def test_post_stratification_by_a_table(tmp_path: Path) -> None:
 def test_a_record_is_calibrated_when_it_is_estimated_from_and_audited(tmp_path: Path) -> None:
     margins = written(tmp_path, MARGINS)
     sottovoce(*RUN, "--out", str(tmp_path / "run"))
-    record, calibrate = str(tmp_path / "run" / "transcript.svt"), ("--calibrate", margins)
+    record, calibrate = str(tmp_path / "run" / "transcript.svt.zst"), ("--calibrate", margins)
     ran = json.loads(sottovoce(*RUN, *calibrate, "--json").out)
     estimated = json.loads(sottovoce("estimate", record, *calibrate, "--json").out)
     shares = {row["category"]: row["value"] for row in estimated["rows"]}
@@ -224,7 +224,7 @@ def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
     assert effects.mean() == pytest.approx(1, abs=0.25)
     words = " ".join(said.out.split())
     assert f"{effects.min():.2f} to {effects.max():.2f} times" in words
-    audited = json.loads(sottovoce("audit", str(tmp_path / "transcript.svt"), "--json").out)
+    audited = json.loads(sottovoce("audit", str(tmp_path / "transcript.svt.zst"), "--json").out)
     assert audited["design"] == design
     assert (
         audited["response"]

@@ -54,7 +54,7 @@ def test_exact_counts_lead_to_the_clusters_of_the_truth(
     assert np.array_equal(found["matrix"], true.matrix)
     assert result["privacy"]["record_epsilon"] is None
     assert result["variant"] == RRClusters.name
-    transcript = tmp_path / "transcript.svt"
+    transcript = tmp_path / "transcript.svt.zst"
     for command in ("verify", "audit"):
         assert sottovoce(command, transcript, "--json").code == 0
     audited = sottovoce("audit", transcript).out
@@ -137,7 +137,7 @@ def test_who_vanished_between_two_rounds_is_in_the_estimate_by_the_first(tmp_pat
     assert f"estimated from 50 of 50 parties, {RESPONDENTS:,} respondents" in words
     assert "PilotReport: 50 of 50 parties" in words
     assert f" Report: {50 - gone} of 50 parties" in words
-    transcript, page = tmp_path / "transcript.svt", tmp_path / "audit.html"
+    transcript, page = tmp_path / "transcript.svt.zst", tmp_path / "audit.html"
     audited = sottovoce("audit", transcript, "--html", page).out
     assert "50 of 50 parties were counted for the estimate" in audited
     complete = sottovoce("audit", transcript, "--json").json["completeness"]

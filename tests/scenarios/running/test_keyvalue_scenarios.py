@@ -176,7 +176,7 @@ def test_from_the_command_line_with_a_picture_and_an_audit(tmp_path: Path) -> No
     assert "held by, 95 % interval" in ran.out
     assert "truly" in ran.out
     assert "<svg" in plot.read_text()
-    audited = sottovoce("audit", out / "transcript.svt", "--json").json
+    audited = sottovoce("audit", out / "transcript.svt.zst", "--json").json
     (claim,) = audited["privacy"]["claims"]
     assert claim["epsilon"] == pytest.approx(2.0)
     refused = sottovoce("run", "kv-power", "--synthetic", str(tmp_path / "x.csv"))

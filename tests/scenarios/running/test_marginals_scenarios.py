@@ -70,7 +70,7 @@ def test_marginals_of_three_of_more_bits_are_verified(tmp_path: Path) -> None:
     assert len(result["estimate"]["pairs"]) == 45
     assert result["estimate"]["projection"] == "simplex"
     assert result["error"]["k_way"]["total_variation"] < 0.15
-    transcript = tmp_path / "transcript.svt"
+    transcript = tmp_path / "transcript.svt.zst"
     assert sottovoce("verify", transcript).code == 0
     assert sottovoce("audit", transcript).code == 0
 

@@ -38,7 +38,7 @@ def test_means_errors_and_truth_everywhere(tmp_path: Path, mechanism: str) -> No
             assert f"{number:.{digits}f}" in line
     assert 18 < values["truth"]["means"]["age"] < 98
     assert "<svg" in plot.read_text()
-    audited = sottovoce("audit", out / "transcript.svt", "--json", "--html", page).json
+    audited = sottovoce("audit", out / "transcript.svt.zst", "--json", "--html", page).json
     assert audited["result"]["means"] == means
     assert audited["result"]["follows"] is True
     assert audited["result"]["intervals"]["means"] == values["estimate"]["intervals"]["means"]

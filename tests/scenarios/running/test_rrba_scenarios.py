@@ -36,7 +36,7 @@ def test_the_survey_in_blocks_is_verified_and_audited(tmp_path: Path) -> None:
     worst = math.log1p(0.5 * 9 / (0.5 * 0.4))
     assert 0 < result["privacy"]["record_epsilon"] <= worst
     assert result["privacy"]["claims"][0]["epsilon"] == pytest.approx(math.log(2))
-    transcript = tmp_path / "transcript.svt"
+    transcript = tmp_path / "transcript.svt.zst"
     assert sottovoce("verify", transcript).code == 0
     assert sottovoce("audit", transcript).code == 0
 
@@ -199,6 +199,6 @@ def test_what_nobody_was_asked_is_unknown(settings: tuple[str, ...], tmp_path: P
     flags = [part for setting in settings for part in ("--set", setting)]
     assert sottovoce("run", "rrba-survey", *flags).code == 0
     page = tmp_path / "page.html"
-    audited = sottovoce("audit", tmp_path / "transcript.svt", "--html", page, "--json").json
+    audited = sottovoce("audit", tmp_path / "transcript.svt.zst", "--html", page, "--json").json
     assert audited["verdict"] == "sound"
     assert audited["result"]["marginals"].keys() == estimate["marginals"].keys()

@@ -307,7 +307,7 @@ def test_the_command_line_runs_and_audits_it(own: Path, tmp_path: Path) -> None:
         out = tmp_path / transport
         ran = sottovoce("run", own, "--transport", transport, "--out", out)
         assert ran.code == 0, ran.err
-        audit = "audit", out / "transcript.svt", "--variant", f"{own}:Own"
+        audit = "audit", out / "transcript.svt.zst", "--variant", f"{own}:Own"
         found = sottovoce(*audit, "--json").json
         assert found["verdict"] == "sound"
         privacy = found["privacy"]
@@ -361,7 +361,7 @@ def test_an_audit_by_who_understates_says_so(understated: Path, tmp_path: Path) 
     """The transcript is of the honest file; no figure goes by what the liar states."""
     honest = written(tmp_path, "honest", OUE)
     assert sottovoce("run", honest, "--out", tmp_path / "out").code == 0
-    audit = "audit", tmp_path / "out" / "transcript.svt", "--variant", f"{understated}:Own"
+    audit = "audit", tmp_path / "out" / "transcript.svt.zst", "--variant", f"{understated}:Own"
     said = sottovoce(*audit)
     assert said.code == 1, said.err
     assert "the variant is not the one that was agreed" in said.out
@@ -376,7 +376,7 @@ def test_a_pair_that_does_not_dominate_is_refused(weakened: Path, tmp_path: Path
     assert (drawn.code, drawn.err) == (2, f"sottovoce: {BELOW}\n")
     assert sottovoce("run", weakened, "--out", tmp_path / "out").code == 0
     page = tmp_path / "page.html"
-    audit = "audit", tmp_path / "out" / "transcript.svt", "--variant", f"{weakened}:Own"
+    audit = "audit", tmp_path / "out" / "transcript.svt.zst", "--variant", f"{weakened}:Own"
     said = sottovoce(*audit, "--html", page)
     assert said.code == 0, said.err
     assert f"At delta 1e-06: not computed: {BELOW}" in said.out

@@ -150,7 +150,7 @@ def test_a_budget_holds_in_workers() -> None:
 
 @pytest.mark.slow
 def test_real_workers(tmp_path: Path) -> None:
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     with Processes(2) as engine:
         outcome = simulate(VARIANT, RECORDS, workers=2, engine=engine, path=path)
     assert outcome.digest == simulate(VARIANT, RECORDS).digest
@@ -323,7 +323,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.json["transcript"]["digest"] == here.json["transcript"]["digest"]
     assert said.json["transport"] == "tls"
-    assert sottovoce("audit", tmp_path / "transcript.svt").code == 0
+    assert sottovoce("audit", tmp_path / "transcript.svt.zst").code == 0
 
 
 @pytest.mark.parametrize(

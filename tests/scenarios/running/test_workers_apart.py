@@ -86,7 +86,7 @@ def run(engine: str, name: str, path: Path, killing: str = "") -> list[object]:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["rr-independent", "rrba", "sparse-sum"])
 def test_large_surveys(name: str, engine: str, tmp_path: Path) -> None:
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     variant, records = survey(name)
     here = simulate(variant, records)
     assert run(engine, name, path) == [here.digest.hex(), [DONE], {}]
@@ -98,7 +98,7 @@ def test_large_surveys(name: str, engine: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_ray
 def test_a_worker_of_ray_that_is_killed(tmp_path: Path) -> None:
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     digest, endings, trouble = run("ray", "small", path, "killing")
     assert trouble in [{f"lost with worker {n}: its worker died": 12} for n in (1, 2)]
     assert endings in [[DONE, f"lost with worker {n}: its worker died"] for n in (1, 2)]

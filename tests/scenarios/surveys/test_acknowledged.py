@@ -32,7 +32,7 @@ def folders(folder: Path, parties: int) -> Path:
 
 def on_disk(out: Path) -> dict[str, set[str]]:
     """What of each party can be read, by kind."""
-    [path] = out.glob("transcript.svt*")
+    [path] = out.glob("transcript.svt.zst*")
     found: dict[str, set[str]] = {}
     for entry in TranscriptReader(Unpacked(path.read_bytes())):
         if isinstance(entry, Sent):
@@ -68,7 +68,7 @@ def killed_at(size: int, out: Path) -> Callable[[subprocess.Popen[str]], None]:
     """Kills an aggregator once its record has so many bytes, or its name."""
 
     def kill(aggregator: subprocess.Popen[str]) -> None:
-        partial = out / "transcript.svt.partial"
+        partial = out / "transcript.svt.zst.partial"
         while partial.exists() and partial.stat().st_size < size and aggregator.poll() is None:
             time.sleep(0.0005)
         aggregator.kill()
@@ -84,7 +84,7 @@ def trial(folder: Path, parties: int, share: float, whole: int) -> tuple[int, in
         aggregating(keys, out, "--joining", 60) as (aggregator, where, _),
         ThreadPoolExecutor(1) as killer,
     ):
-        begun = (out / "transcript.svt.partial").stat().st_size
+        begun = (out / "transcript.svt.zst.partial").stat().st_size
         size = begun + int(share * (whole - begun))
         killed = killer.submit(killed_at(size, out), aggregator)
         endings = everybody(keys, where)
@@ -104,7 +104,7 @@ def undisturbed(folder: Path, parties: int) -> int:
         assert aggregator.wait(timeout=HANGS) == 0
     assert set(endings.values()) == {DONE}
     assert sum(kinds == {"Report", "Head"} for kinds in on_disk(out).values()) == parties
-    return (out / "transcript.svt").stat().st_size
+    return (out / "transcript.svt.zst").stat().st_size
 
 
 def test_who_is_done_is_on_disk(tmp_path: Path) -> None:

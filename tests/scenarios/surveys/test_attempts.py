@@ -124,16 +124,16 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
         patched.setattr(GrowingTranscript, "finish", crash)
         with pytest.raises(CrashedError):
             hold(keys, tmp_path / "one", ONCE)
-    first = verified(tmp_path / "one" / "transcript.svt.partial", 1)
+    first = verified(tmp_path / "one" / "transcript.svt.zst.partial", 1)
     assert len(first.signed_by) == 3
     with pytest.raises(UsageError, match="attempt 1 has begun and is not over"):
         hold(keys, tmp_path / "two", TWICE)
     member = read_member(keys / AGGREGATOR)
     for lost in (False, True):
         with pytest.raises(UsageError, match="ended well; --resume publishes it"):
-            abandon_survey(member, tmp_path / "one" / "transcript.svt", lost=lost)
+            abandon_survey(member, tmp_path / "one" / "transcript.svt.zst", lost=lost)
     with pytest.raises(UsageError, match="no such file"):
-        abandon_survey(member, tmp_path / "two" / "transcript.svt")
+        abandon_survey(member, tmp_path / "two" / "transcript.svt.zst")
     (tmp_path / "two").mkdir(exist_ok=True)
     gone = sottovoce("abandon", keys / AGGREGATOR, "--out", tmp_path / "two", "--lost")
     assert "who may have been told that they are done in attempt 1 is not known" in gone.out
@@ -142,7 +142,7 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
         assert (each.ending, each.attempt) == ("done", 2)
         assert each.spent == pytest.approx(2)
         assert each.before == pytest.approx(2)
-    second = verified(tmp_path / "two" / "transcript.svt", 2)
+    second = verified(tmp_path / "two" / "transcript.svt.zst", 2)
     assert second.intact
     assert len(second.signed_by) == 3
     assert signing.sizes > 20
@@ -153,7 +153,7 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
     keys: Path, tmp_path: Path, signing: Signing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The port is taken, then the disk is full, then it is stopped while it waits for parties."""
-    out = tmp_path / "transcript.svt"
+    out = tmp_path / "transcript.svt.zst"
 
     def aggregate(port: int = 0) -> None:
         member = read_member(keys / AGGREGATOR)
@@ -196,12 +196,12 @@ def begun(keys: Path, tmp_path: Path) -> Callable[[], Path]:
                 read_member(keys / AGGREGATOR),
                 host="127.0.0.1",
                 port=0,
-                transcript=tmp_path / "transcript.svt",
+                transcript=tmp_path / "transcript.svt.zst",
                 joining=60.0,
                 listening=crash,
                 resume=True,
             )
-        return partial_path(tmp_path / "transcript.svt")
+        return partial_path(tmp_path / "transcript.svt.zst")
 
     return begin
 
@@ -258,7 +258,7 @@ def test_an_attempt_whose_record_is_damaged_can_be_given_up(
     )
     assert record.read_bytes() == content
     assert len(hold(keys, tmp_path / "two", ONCE)) == len(WHO)
-    verified(tmp_path / "two" / "transcript.svt", 2)
+    verified(tmp_path / "two" / "transcript.svt.zst", 2)
 
 
 def test_an_attempt_whose_record_cannot_be_read_can_be_given_up(
@@ -281,7 +281,7 @@ def test_the_record_of_another_survey_is_not_a_damaged_one(
     record = begun()
     (tmp_path / "others").mkdir()
     hold(make_folders(tmp_path / "others"), tmp_path / "two", ONCE)
-    other = (tmp_path / "two" / "transcript.svt").read_bytes()
+    other = (tmp_path / "two" / "transcript.svt.zst").read_bytes()
     record.write_bytes(other)
     for lost in (False, True):
         with pytest.raises(UsageError, match="is not the record of attempt 1"):
@@ -341,7 +341,7 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
                 assert said == "done; epsilon 2 spent per respondent"
             aggregator.kill()
             aggregator.wait(timeout=HANGS)
-    assert verified(one / "transcript.svt.partial", 1).ending is None
+    assert verified(one / "transcript.svt.zst.partial", 1).ending is None
     said_so = sottovoce("abandon", keys / AGGREGATOR, "--out", one)
     assert said_so.out.startswith("attempt 1 is abandoned; attempt 2: whoever answered an earlier")
     assert said_so.out.endswith(
@@ -349,9 +349,9 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
         "anna, bert\n"
     )
     heads = "SELECT sender FROM sent WHERE kind = 'Head' ORDER BY sender"
-    asked = sottovoce("query", one / "transcript.svt.partial", heads)
+    asked = sottovoce("query", one / "transcript.svt.zst.partial", heads)
     assert [name for name in ("anna", "bert", "carl") if name in asked.out] == ["anna", "bert"]
-    assert verified(one / "transcript.svt.partial", 1).ending is not None
+    assert verified(one / "transcript.svt.zst.partial", 1).ending is not None
     with aggregating(keys, two) as (aggregator, where, told):
         assert told.startswith("attempt 2: whoever answered an earlier one pays again, epsilon 2")
         said = answering(where, anna=None, bert=4.1, carl=None)
@@ -362,10 +362,10 @@ def test_an_aggregator_that_is_killed_begins_again(keys: Path, tmp_path: Path) -
         "done; epsilon 2 spent per respondent in attempt 2, 2 in earlier ones",
         "done; epsilon 2 spent per respondent in attempt 2, 0 in earlier ones",
     ]
-    assert verified(two / "transcript.svt", 2).intact
+    assert verified(two / "transcript.svt.zst", 2).intact
     evidence = tmp_path / "evidence.json"
     checkpoint = ("--checkpoint", two / "transcript.checkpoint", "--evidence", evidence)
-    assert sottovoce("verify", one / "transcript.svt.partial", *checkpoint).code == 1
+    assert sottovoce("verify", one / "transcript.svt.zst.partial", *checkpoint).code == 1
     assert not evidence.exists()
 
 
@@ -382,7 +382,7 @@ def test_who_declined_may_consent_in_the_next_attempt(
     assert [each.before for each in two.values()] == pytest.approx([0, 2, 2])
     assert [each.spent for each in two.values()] == pytest.approx([2, 2, 0])
     for attempt, out in enumerate(("one", "two"), 1):
-        assert verified(tmp_path / out / "transcript.svt", attempt).intact
+        assert verified(tmp_path / out / "transcript.svt.zst", attempt).intact
     assert signing.contradictions == set()
 
 
@@ -396,7 +396,7 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
     assert "the checkpoint of size 1" in signing.contradictions
     evidence = tmp_path / "evidence.json"
     said = sottovoce(
-        *("verify", tmp_path / "one" / "transcript.svt", "--evidence", evidence),
+        *("verify", tmp_path / "one" / "transcript.svt.zst", "--evidence", evidence),
         *("--checkpoint", tmp_path / "two" / "transcript.checkpoint"),
     )
     assert said.code == 1

@@ -111,7 +111,7 @@ def test_a_survey_among_processes(surveys: list[Path]) -> None:
     assert result["trouble"] == {}
     assert "truth" not in result
     assert result["privacy"]["record_epsilon"] == pytest.approx(2.0, abs=1e-9)
-    path = surveys[0] / "transcript.svt"
+    path = surveys[0] / "transcript.svt.zst"
     digest = result["transcript"]["digest"]
     said = sottovoce("audit", path, "--digest", digest)
     assert said.code == 0
@@ -124,7 +124,7 @@ def test_a_party_gets_a_receipt_for_what_it_signed(
     keys: Path, surveys: list[Path], tmp_path: Path
 ) -> None:
     transcript, checkpoint = (
-        surveys[0] / name for name in ("transcript.svt", "transcript.checkpoint")
+        surveys[0] / name for name in ("transcript.svt.zst", "transcript.checkpoint")
     )
     found = sottovoce("verify", transcript, "--checkpoint", checkpoint, "--json").json
     assert found["signed"]["parties"] == "all"
@@ -168,11 +168,11 @@ def test_a_party_that_is_done_has_a_receipt(
         assert lines[1] == "all that it said is on record: 1 envelope, and its head"
         assert lines[-2:] == ["holds", words[lines[0]]]
         assert sottovoce(*check, "--member", keys / "bert").code == 1
-        verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")
+        verify = ("verify", out / "transcript.svt.zst", "--checkpoint", checkpoint, "--json")
         assert sottovoce(*verify).json["extends_checkpoint"] is True
         later.append(checkpoint)
         proof, published = tmp_path / f"{attempt}", out / "transcript.checkpoint"
-        prove = ("prove", out / "transcript.svt", "--since", checkpoint, "--out", proof)
+        prove = ("prove", out / "transcript.svt.zst", "--since", checkpoint, "--out", proof)
         assert sottovoce(*prove).code == 0
         both = ("--since", checkpoint, "--checkpoint", published)
         assert sottovoce("consistency", proof, *both).code == 0
@@ -187,23 +187,23 @@ def test_a_survey_that_is_held_again_contradicts_nothing(
         found = json.loads((out / "result.json").read_text())
         assert found["attempt"] == attempt
         checkpoint = ("--checkpoint", out / "transcript.checkpoint")
-        for path in (other / "transcript.svt" for other in surveys):
+        for path in (other / "transcript.svt.zst" for other in surveys):
             said = sottovoce("verify", path, *checkpoint, "--evidence", evidence)
             assert said.code == (path.parent != out), said.out
             assert not evidence.exists()
-        said = sottovoce("audit", out / "transcript.svt", *checkpoint)
+        said = sottovoce("audit", out / "transcript.svt.zst", *checkpoint)
         assert said.code == 0
         assert ("This is attempt 2 at the survey" in said.out) == (attempt == 2)
-        assert sottovoce("show", out / "transcript.svt").out.count(f"attempt {attempt}, ") == 1
+        assert sottovoce("show", out / "transcript.svt.zst").out.count(f"attempt {attempt}, ") == 1
         receipt = tmp_path / f"anna-{attempt}"
-        assert sottovoce("prove", out / "transcript.svt", "anna", "--out", receipt).code == 0
+        assert sottovoce("prove", out / "transcript.svt.zst", "anna", "--out", receipt).code == 0
         said = sottovoce("check", receipt, *checkpoint, "--member", keys / "anna")
         assert said.code == 0, said.out
         assert f", attempt {attempt}\n" in said.out
 
 
 def test_every_attempt_draws_anew(surveys: list[Path]) -> None:
-    first, second = (reports(out / "transcript.svt") for out in surveys)
+    first, second = (reports(out / "transcript.svt.zst") for out in surveys)
     assert {report.session for report in first.values()}.isdisjoint(
         report.session for report in second.values()
     )
@@ -458,7 +458,7 @@ def test_nothing_secret_is_shown(keys: Path, surveys: list[Path]) -> None:
     key = (keys / "anna" / "identity.key").read_text().splitlines()[1]
     assert key not in repr(member)
     for out in surveys:
-        content = (out / "transcript.svt").read_bytes() + (out / "result.json").read_bytes()
+        content = (out / "transcript.svt.zst").read_bytes() + (out / "result.json").read_bytes()
         assert secret not in content
         assert key.encode() not in content
     assert secret.hex() not in repr(member)
@@ -492,7 +492,7 @@ def test_an_interrupt_while_waiting(keys: Path, tmp_path: Path) -> None:
     assert aggregator.returncode == STOPPED
     assert said == ""
     assert complained.startswith("sottovoce: stopped by SIGINT: ")
-    assert [path.name for path in out.iterdir()] == ["transcript.svt.partial"]
+    assert [path.name for path in out.iterdir()] == ["transcript.svt.zst.partial"]
 
 
 @pytest.mark.slow
@@ -505,7 +505,7 @@ def test_without_a_quorum_the_record_says_so(keys: Path, tmp_path: Path) -> None
     *_, line = said.err.splitlines()
     assert line == "sottovoce: 0 of 3 sent 'Report', at least 2 needed; missing: anna, bert, carl"
     [path] = tmp_path.iterdir()
-    assert path.name == "transcript.svt.partial"
+    assert path.name == "transcript.svt.zst.partial"
     ending = open_transcript(path).verify().ending
     assert ending is not None
     assert ending.reason == "QuorumError"
@@ -539,7 +539,7 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
 
 def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:
     for out in surveys:
-        path = out / "transcript.svt"
+        path = out / "transcript.svt.zst"
         given = [("--member", keys / name, "--records", f"{name}={out / name}.csv") for name in WHO]
         said = sottovoce("audit", path, "--member", keys / "aggregator", *given[0], *given[2])
         assert said.code == 0, said.err
@@ -558,7 +558,7 @@ def test_an_auditor_finds_other_records(keys: Path, surveys: list[Path], tmp_pat
         for name, rows in held.items():
             records = table(tmp_path / f"{name}.csv", *(other[row] for row in rows))
             given = ("--member", keys / name, "--records", f"{name}={records}")
-            said = sottovoce("audit", out / "transcript.svt", *given)
+            said = sottovoce("audit", out / "transcript.svt.zst", *given)
             text = f"{name} #0: the record has another 'Report', which does not follow"
             assert (text in said.out) == (said.code == 1)
             found.append(said.code)
@@ -566,7 +566,7 @@ def test_an_auditor_finds_other_records(keys: Path, surveys: list[Path], tmp_pat
 
 
 def test_what_an_auditor_cannot_replay(keys: Path, surveys: list[Path], tmp_path: Path) -> None:
-    path, records = surveys[0] / "transcript.svt", surveys[0] / "bert.csv"
+    path, records = surveys[0] / "transcript.svt.zst", surveys[0] / "bert.csv"
     bert = ("--member", keys / "bert")
     assert "--records bert=FILE" in complaint(sottovoce("audit", path, *bert))
     assert "expected PARTY=FILE" in complaint(sottovoce("audit", path, *bert, "--records", records))

@@ -142,7 +142,7 @@ def test_parties_with_their_own_keys_hold_a_survey(tmp_path: Path) -> None:
         text, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
     assert json.loads(text)["parties"] == 3
-    record = tmp_path / "out" / "transcript.svt"
+    record = tmp_path / "out" / "transcript.svt.zst"
     said = sottovoce("audit", record, "--member", organiser / "sealed" / "aggregator")
     assert said.code == 0, said.out
 
@@ -819,7 +819,7 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
         text, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
     assert json.loads(text)["parties"] == 5
-    record = tmp_path / "out" / "transcript.svt"
+    record = tmp_path / "out" / "transcript.svt.zst"
     audited = json.loads(
         ran("audit", record, "--member", organiser / "sealed" / "aggregator", "--json")
     )

@@ -53,8 +53,8 @@ from transports.testing import HANGS
 
 QUICK = ("run", "quickstart", "--set", "residents=20")
 EXAMPLE = ("run", "ind-joint-example", "--set", "runs=2")
-FILES = {"transcript.svt", "transcript.checkpoint", "result.json"}
-PARTIAL = "transcript.svt.partial"
+FILES = {"transcript.svt.zst", "transcript.checkpoint", "result.json"}
+PARTIAL = "transcript.svt.zst.partial"
 RECORDS = town(12, seed=2)
 VARIANT = RRIndependent.with_keep(RECORDS.survey, 0.6)
 
@@ -140,11 +140,11 @@ def test_a_real_survey_is_not_replaced(keys: Path, out: Path) -> None:
         sottovoce(*EXAMPLE, "--out", out),
     ):
         assert complaint(said) == (
-            f"{out / 'transcript.svt'}: is the record of a real survey; it is never replaced: "
+            f"{out / 'transcript.svt.zst'}: is the record of a real survey; it is never replaced: "
             "write elsewhere, or let --force move it aside"
         )
     with pytest.raises(UsageError, match="real survey"):
-        simulate(VARIANT, RECORDS, path=out / "transcript.svt")
+        simulate(VARIANT, RECORDS, path=out / "transcript.svt.zst")
     assert contents(out) == before
 
 
@@ -160,9 +160,9 @@ def test_force_moves_a_record_aside_and_both_verify(keys: Path, out: Path) -> No
     assert modes(aside) == {0o700}
     for folder in (out, aside):
         checkpoint = folder / "transcript.checkpoint"
-        said = sottovoce("verify", folder / "transcript.svt", "--checkpoint", checkpoint)
+        said = sottovoce("verify", folder / "transcript.svt.zst", "--checkpoint", checkpoint)
         assert said.code == 0, said.out
-    assert (out / "transcript.svt").read_bytes() != before["transcript.svt"]
+    assert (out / "transcript.svt.zst").read_bytes() != before["transcript.svt.zst"]
 
 
 @pytest.mark.parametrize("command", [QUICK, EXAMPLE])
@@ -174,7 +174,7 @@ def test_force_of_a_run_moves_a_real_survey_aside(out: Path, command: tuple[str,
     assert said.err == f"the record that was there is now in {aside}\n"
     assert contents(aside) == before
     assert (out / "result.json").read_text() == said.out
-    assert (out / "transcript.svt").exists() == (command == QUICK)
+    assert (out / "transcript.svt.zst").exists() == (command == QUICK)
 
 
 def test_force_takes_a_folder() -> None:
@@ -187,7 +187,7 @@ def test_a_simulation_replaces_a_simulation(tmp_path: Path) -> None:
         (tmp_path / PARTIAL).write_bytes(SIMULATED)
         assert sottovoce(*QUICK, "--seed", seed, "--out", tmp_path).code == 0
         assert contents(tmp_path).keys() == FILES
-        found = TranscriptReader(Unpacked((tmp_path / "transcript.svt").read_bytes()))
+        found = TranscriptReader(Unpacked((tmp_path / "transcript.svt.zst").read_bytes()))
         assert found.header.seed == seed
     for _ in range(2):
         assert sottovoce(*EXAMPLE, "--out", tmp_path).code == 0
@@ -237,10 +237,10 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
                 id="something else",
             ),
             pytest.param(
-                "transcript.svt", REAL, "is the record of a real survey", id="a real survey"
+                "transcript.svt.zst", REAL, "is the record of a real survey", id="a real survey"
             ),
             pytest.param(
-                "transcript.svt",
+                "transcript.svt.zst",
                 b"notes of mine",
                 "cannot be read",
                 id="something else as transcript",
@@ -262,8 +262,8 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
             ),
             pytest.param(PARTIAL, b"", None, id="empty"),
             pytest.param(PARTIAL, SIMULATED, None, id="a simulation that failed"),
-            pytest.param("transcript.svt", b"", None, id="an empty transcript"),
-            pytest.param("transcript.svt", SIMULATED, None, id="a simulation"),
+            pytest.param("transcript.svt.zst", b"", None, id="an empty transcript"),
+            pytest.param("transcript.svt.zst", SIMULATED, None, id="a simulation"),
             pytest.param("result.json", b"", None, id="an empty result"),
             pytest.param("result.json", b'{"seed": 7}', None, id="a simulated result"),
         ],
@@ -358,7 +358,7 @@ def test_two_surveys_in_a_folder_that_was_renamed(keys: Path, tmp_path: Path) ->
     assert contents(out).keys() == FILES
     checkpoint = out / "transcript.checkpoint"
     for path, more in (
-        (out / "transcript.svt", ("--checkpoint", checkpoint)),
+        (out / "transcript.svt.zst", ("--checkpoint", checkpoint)),
         (there / PARTIAL, ()),
     ):
         assert sottovoce("verify", path, *more).code == 0
@@ -381,7 +381,7 @@ SCENARIOS = (replace(FOUND, name="slow", run=slow),)
 """A scenario that still computes when a real survey is held in its folder."""
 
 
-@pytest.mark.parametrize("there", [FILES, {"transcript.svt"}, {PARTIAL}])
+@pytest.mark.parametrize("there", [FILES, {"transcript.svt.zst"}, {PARTIAL}])
 @pytest.mark.parametrize("command", [QUICK, EXAMPLE])
 def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
     command: tuple[str, ...], there: set[str], held: Path, tmp_path: Path
@@ -392,7 +392,7 @@ def test_a_survey_held_while_a_simulation_computes_keeps_its_result(
         shutil.copy(held / name.removesuffix(".partial"), came / name)
     slow.write_text(SLOW.format(name=command[1], held=str(came), out=str(out)))
     said = sottovoce("run", slow, *command[2:], "--out", out)
-    first = next(name for name in (PARTIAL, "transcript.svt") if name in there)
+    first = next(name for name in (PARTIAL, "transcript.svt.zst") if name in there)
     assert complaint(said).startswith(f"{out / first}: is the record of a real survey")
     assert contents(came).items() <= contents(out).items()
     assert ("result.json" in contents(out)) == ("result.json" in there)
@@ -403,7 +403,7 @@ def first_checkpoint(transcript: Path) -> str:
     return f"size-{checkpoints_of(Unpacked(transcript.read_bytes()))[0].size}.checkpoint"
 
 
-RECORD, FIRST = "transcript.svt", "first.checkpoint"
+RECORD, FIRST = "transcript.svt.zst", "first.checkpoint"
 OUTPUTS = {
     "audit": ("audit", RECORD, "--html"),
     "receipt": ("prove", RECORD, "anna", "--out"),
@@ -441,7 +441,7 @@ def test_no_output_replaces_what_is_kept(
         "report",
     }
     for name in before:
-        why = "is a transcript" if "transcript.svt" in name else "only its owner may read it"
+        why = "is a transcript" if "transcript.svt.zst" in name else "only its owner may read it"
         said = sottovoce(*OUTPUTS[output], kept / name)
         assert complaint(said).startswith(f"{kept / name}: {why}")
     assert contents(kept) == before
@@ -490,7 +490,7 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
-    unwrapped = Unpacked((held / "transcript.svt").read_bytes())
+    unwrapped = Unpacked((held / "transcript.svt.zst").read_bytes())
     ends = [unwrapped.stored for _ in unwrapped]
     # Inside the first entries, after the header and its checkpoint.
     most = ends[2] + 20
@@ -673,7 +673,7 @@ def test_a_full_disk_leaves_nothing_under_a_final_name(
     plan = plan_file(tmp_path)
     new = tmp_path / "new"
     new.mkdir()
-    transcript, checkpoint = out / "transcript.svt", out / "transcript.checkpoint"
+    transcript, checkpoint = out / "transcript.svt.zst", out / "transcript.checkpoint"
     fork = new / "fork.json"
     write_checkpoint(signed_run().checkpoint, new / "fork.svt")
     (new / "fork.checkpoint").rename(fork)
@@ -717,17 +717,17 @@ def test_two_aggregators_do_not_share_a_record(keys: Path, tmp_path: Path) -> No
             assert said.endswith("another program is taking part from this folder")
             assert complaint(sottovoce(*QUICK, "--out", tmp_path, *options)) == busy
         with pytest.raises(UsageError, match="another program"):
-            simulate(VARIANT, RECORDS, path=tmp_path / "transcript.svt")
+            simulate(VARIANT, RECORDS, path=tmp_path / "transcript.svt.zst")
         everybody_answers(keys, where)
         assert aggregator.wait(timeout=HANGS) == 0
     assert contents(tmp_path).keys() == FILES
     checkpoint = tmp_path / "transcript.checkpoint"
-    said = sottovoce("verify", tmp_path / "transcript.svt", "--checkpoint", checkpoint)
+    said = sottovoce("verify", tmp_path / "transcript.svt.zst", "--checkpoint", checkpoint)
     assert said.code == 0, said.out
 
 
 def test_a_record_is_locked_until_its_result_is_written(out: Path) -> None:
-    path = out / "transcript.svt"
+    path = out / "transcript.svt.zst"
     (out / "result.json").unlink()
     path.unlink()
     checkpoint_path(path).unlink()
@@ -780,7 +780,7 @@ def test_a_link_is_not_followed(name: str, there: bool, keys: Path, tmp_path: Pa
 def test_another_records_checkpoint_beside_a_simulation_is_kept(
     there: str, held: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     assert sottovoce(*QUICK, "--seed", 1, "--out", tmp_path).code == 0
     beside = checkpoint_path(path)
     if there != "its own record":
@@ -814,7 +814,7 @@ def test_what_is_no_checkpoint_beside_a_simulation(content: bytes, tmp_path: Pat
 
 
 def test_the_first_checkpoint_stays_with_its_record(tmp_path: Path) -> None:
-    path, name = tmp_path / "transcript.svt", "transcript.first.checkpoint"
+    path, name = tmp_path / "transcript.svt.zst", "transcript.first.checkpoint"
     first, *_, last = checkpoints_of(signed_run().content)
 
     def hold(*, fails: bool) -> None:
@@ -940,7 +940,7 @@ def test_what_is_written_is_for_its_owner_alone(keys: Path, held: Path, tmp_path
         assert sottovoce("run", f"{OWN}:interrupted", "--out", tmp_path / "new").code == 130
         assert modes(tmp_path / "new" / PARTIAL) == {0o600}
         assert sottovoce(*QUICK, "--out", tmp_path / "new").code == 0
-        prove = ("prove", held / "transcript.svt", "anna", "--out", tmp_path / "receipt")
+        prove = ("prove", held / "transcript.svt.zst", "anna", "--out", tmp_path / "receipt")
         assert sottovoce(*prove).code == 0
     assert modes(*(tmp_path / "new" / name for name in FILES)) == {0o600}
     assert modes(tmp_path / "new") == {0o700}

@@ -96,7 +96,7 @@ def survey(folders: Path, out: Path) -> dict[str, Answered]:
             lying(read_member(folders / "aggregator")),
             host="127.0.0.1",
             port=0,
-            transcript=out / "transcript.svt",
+            transcript=out / "transcript.svt.zst",
             joining=60.0,
             listening=heard,
         )
@@ -138,7 +138,7 @@ def test_a_notice_is_in_the_folder_and_nowhere_else(folders: Path, tmp_path: Pat
         assert text.count(WARNING) == 1
         assert text.count(CONTRADICTED) == (name == "anna")
         assert text.count("- nothing") == (name != "anna")
-    assert CONTRADICTED.encode() not in (out / "transcript.svt").read_bytes()
+    assert CONTRADICTED.encode() not in (out / "transcript.svt.zst").read_bytes()
 
 
 def test_who_cannot_keep_notices_does_not_answer(waiting: tuple[Path, str], tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def held(folder: Path, opening: str) -> tuple[Path, Path, list[str]]:
             says.append(said + complained)
         _, complained = aggregator.communicate(timeout=HANGS)
         assert aggregator.returncode == 0, complained
-    return keys, out / "transcript.svt", says
+    return keys, out / "transcript.svt.zst", says
 
 
 def without_keys(keys: Path, transcript: Path) -> Said:

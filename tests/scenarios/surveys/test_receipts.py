@@ -244,7 +244,7 @@ def test_a_resumed_aggregator_gives_a_receipt_again(tmp_path: Path) -> None:
         assert aggregator.wait(timeout=HANGS) == 0
     for receipt, checkpoint in (found, (tmp_path / "receipt", tmp_path / "checkpoint")):
         assert sottovoce("check", receipt, "--checkpoint", checkpoint, "--member", anna).code == 0
-        verify = ("verify", out / "transcript.svt", "--checkpoint", checkpoint, "--json")
+        verify = ("verify", out / "transcript.svt.zst", "--checkpoint", checkpoint, "--json")
         assert sottovoce(*verify).json["extends_checkpoint"] is True
 
 

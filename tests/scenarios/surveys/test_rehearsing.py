@@ -47,7 +47,7 @@ def rehearsed(plan: Path, records: Path, out: Path, *options: object) -> Said:
 
 def accepted(out: Path, *options: object) -> bool:
     """Whether the audit accepts what a rehearsal has left, without any key and with one."""
-    record = out / "result" / "transcript.svt"
+    record = out / "result" / "transcript.svt.zst"
     published = ("--checkpoint", record.with_name("transcript.checkpoint"))
     folder = ("--member", out / "members" / "aggregator")
     verdicts = [
@@ -187,7 +187,7 @@ def test_a_variant_of_ones_own_with_its_aggregator_killed(tmp_path: Path) -> Non
     assert result["calibration"]["margins"] == [["smokes"]]
     assert result["estimate"]["marginals"]["smokes"] == pytest.approx({"no": 0.5, "yes": 0.5})
     own = own_variant(plan)
-    assert f"to audit it: sottovoce audit {out}/result/transcript.svt" in said.err
+    assert f"to audit it: sottovoce audit {out}/result/transcript.svt.zst" in said.err
     assert said.err.rstrip().endswith(f"--member {out}/members/aggregator --variant {own}")
     assert accepted(out, "--variant", own)
 

@@ -83,14 +83,14 @@ def test_an_abandoned_attempt_costs_nothing_again(
         patched.setattr(GrowingTranscript, "finish", crash)
         with pytest.raises(CrashedError):
             hold(keys, tmp_path / "one", ONCE)
-    lost = tmp_path / "one" / "transcript.svt"
+    lost = tmp_path / "one" / "transcript.svt.zst"
     one = partial_path(lost).rename(tmp_path / "first.svt")
     abandon_survey(read_member(keys / AGGREGATOR), lost, lost=True)
     again = hold(keys, tmp_path / "two", ONCE, repeating=True)
     for each in again.values():
         assert (each.ending, each.attempt, each.repeated) == ("done", 2, True)
         assert (each.spent, each.before) == (0.0, pytest.approx(2))
-    two = tmp_path / "two" / "transcript.svt"
+    two = tmp_path / "two" / "transcript.svt.zst"
     verified(one, 1)
     assert verified(two, 2).intact
     first, second = reports(one), reports(two)

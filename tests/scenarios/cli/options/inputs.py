@@ -246,7 +246,7 @@ class Inputs:
 
     def _recorded(self, name: str, *arguments: object) -> Path:
         _ran("run", *arguments, "--out", self._folder / name)
-        return self._folder / name / "transcript.svt"
+        return self._folder / name / "transcript.svt.zst"
 
     @cached_property
     def record(self) -> Path:
@@ -333,7 +333,7 @@ class Inputs:
     @cached_property
     def receipt(self) -> Path:
         path = self._folder / "anna.receipt"
-        _ran("prove", self.held / "transcript.svt", "anna", "--out", path)
+        _ran("prove", self.held / "transcript.svt.zst", "anna", "--out", path)
         return path
 
     # Members' folders
@@ -366,7 +366,7 @@ class Inputs:
                 read_member(folder / AGGREGATOR),
                 host="127.0.0.1",
                 port=0,
-                transcript=folder / "result" / "transcript.svt",
+                transcript=folder / "result" / "transcript.svt.zst",
                 joining=60.0,
                 listening=crash,
             )

@@ -46,7 +46,7 @@ AUDIT = (
     ),
     Call("audit {record} --html audit.html", {"--replay": (None, files)}),
     Call(
-        "audit {held}/transcript.svt --records anna={held}/anna.csv",
+        "audit {held}/transcript.svt.zst --records anna={held}/anna.csv",
         {"--member": ("{keys}/anna", code)},
     ),
     Call("audit {loud_record} --json --records {loud}", {"--plan": ("{forgiving}", code)}),

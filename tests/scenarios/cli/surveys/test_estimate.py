@@ -33,7 +33,7 @@ from tests.scenarios.command import complaint, sottovoce
 
 @pytest.fixture(scope="module")
 def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("estimate") / "transcript.svt"
+    return tmp_path_factory.mktemp("estimate") / "transcript.svt.zst"
 
 
 @pytest.fixture(scope="module")
@@ -159,9 +159,9 @@ def test_a_trial_is_stamped(tmp_path: Path) -> None:
     plan.write_text(f'title = "T"\nepsilon = 2.0\n{attribute}')
     records.write_text("value\n" + "x\n" * 30 + "y\n" * 10)
     assert sottovoce("run", plan, "--records", records, "--out", out).code == 0
-    said = sottovoce("estimate", out / "transcript.svt")
+    said = sottovoce("estimate", out / "transcript.svt.zst")
     assert "The record is that of a trial" in said.out
-    assert sottovoce("estimate", out / "transcript.svt", "--json").json["source"] == "trial"
+    assert sottovoce("estimate", out / "transcript.svt.zst", "--json").json["source"] == "trial"
 
 
 def test_an_attribute_may_have_the_name_of_another_column(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_bad_options_are_refused_in_a_line(
 def test_means_of_numbers(tmp_path: Path) -> None:
     out = tmp_path / "means"
     assert sottovoce("run", "town-means", "--set", "residents=300", "--out", out).code == 0
-    rows = sottovoce("estimate", out / "transcript.svt", "--json").json["rows"]
+    rows = sottovoce("estimate", out / "transcript.svt.zst", "--json").json["rows"]
     means = json.loads((out / "result.json").read_text())["estimate"]["means"]
     assert {row["attribute"]: row["value"] for row in rows} == {
         name: mean["mean"] for name, mean in means.items()
@@ -290,7 +290,7 @@ def test_pairs_are_tested_for_independence(outcome: Outcome, transcript: Path) -
 
 
 def test_tables_of_groups_are_made_to_agree(tmp_path: Path) -> None:
-    path, records = tmp_path / "transcript.svt", town(600, seed=3)
+    path, records = tmp_path / "transcript.svt.zst", town(600, seed=3)
     variant = RRBA(survey=records.survey, k=2, epsilon=3.0, block=10)
     made = simulate(variant, records, path=path, parties=20)
     tables = ("--table", "smokes,clinic", "--table", "smokes,age")

@@ -46,7 +46,7 @@ def path(records: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of(variant: object, records: Records, folders: pytest.TempPathFactory, k: int = 1) -> Path:
-    path = folders.mktemp("explain") / "transcript.svt"
+    path = folders.mktemp("explain") / "transcript.svt.zst"
     parties = N // k
     done: Outcome = simulate(variant, records, path=path, transport="local", parties=parties)
     assert done.digest
@@ -126,7 +126,7 @@ def test_no_picture_of_a_broken_record(path: Path, tmp_path: Path) -> None:
 
 def test_who_is_not_counted_is_not_explained(records: Records, tmp_path: Path) -> None:
     """Nor are her answers among those that are expected."""
-    path, out = tmp_path / "transcript.svt", tmp_path / "one.svg"
+    path, out = tmp_path / "transcript.svt.zst", tmp_path / "one.svg"
     done = simulate(
         RRIndependent.with_keep(records.survey, p=1 - 2**-30),
         records,
@@ -153,7 +153,7 @@ def test_too_many_combinations_to_be_taken_together(tmp_path: Path) -> None:
         tuple(Attribute(name=f"q{i}", categories=("no", "yes")) for i in range(17)),
     )
     answers = Records(survey, (np.arange(20)[:, np.newaxis] % 2 * np.ones(17)).astype(np.uint8))
-    path, out = tmp_path / "transcript.svt", tmp_path / "one.svg"
+    path, out = tmp_path / "transcript.svt.zst", tmp_path / "one.svg"
     simulate(RRIndependent.with_keep(survey, p=0.5), answers, path=path, transport="local")
     said = sottovoce("explain", path, "party-01", "--out", out)
     assert said.code == 0, said.err

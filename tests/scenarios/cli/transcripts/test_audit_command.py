@@ -47,7 +47,7 @@ class Recorded(msgspec.Struct, frozen=True):
 def recorded(folder: Path, variant: Variant, *, n: int = PARTIES, **options: Any) -> Recorded:
     folder.mkdir(parents=True, exist_ok=True)
     records = answers(variant.survey, n)
-    path, csv = folder / "transcript.svt", folder / "records.csv"
+    path, csv = folder / "transcript.svt.zst", folder / "records.csv"
     csv.write_text(records.to_csv(), encoding="utf-8")
     outcome = simulate(variant, records, transport="local", parties=PARTIES, path=path, **options)
     return Recorded(path, csv, run_values(Finished(outcome=outcome)))
@@ -338,7 +338,7 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
     assert said.code == 0, said.err
     page = tmp_path / "page.html"
     asked = ("--coalition", "party-01", "--worst", "1", "--html", page)
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     found = sottovoce("audit", path, "--variant", f"{OWN}:RollCall", *asked, "--json").json
     assert found["verdict"] == "sound"
     assert page.exists()
@@ -348,13 +348,13 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
 def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=20", "--out", tmp_path)
     assert said.code == 0, said.err
-    path, published = tmp_path / "transcript.svt", tmp_path / "transcript.checkpoint"
+    path, published = tmp_path / "transcript.svt.zst", tmp_path / "transcript.checkpoint"
     said = sottovoce("audit", path, "--checkpoint", published)
     assert said.code == 0
     assert "All 20 parties signed what they said and heard." in said.out
     other = tmp_path / "other"
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
-    said = sottovoce("audit", other / "transcript.svt", "--checkpoint", published)
+    said = sottovoce("audit", other / "transcript.svt.zst", "--checkpoint", published)
     assert said.code == 1
     assert "Record: broken. " in said.out
 
@@ -383,7 +383,7 @@ def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
     setting = setting_of(variant, answers(BITS, PARTIES), seed=1)
     charter = msgspec.structs.replace(setting.charter, enrolled=(("folder", PARTIES),))
     run = Run(msgspec.structs.replace(setting, charter=charter), seeded=False)
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     path.write_bytes(run.content)
     said = sottovoce("audit", path)
     assert said.code == 4

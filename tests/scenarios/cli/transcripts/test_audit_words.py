@@ -38,7 +38,7 @@ def test_false_answers_pass_as_often_as_is_said(keep: float, tmp_path: Path) -> 
     """Every party has one false answer."""
     n = 400
     records = answers(BITS, n)
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     simulate(RRIndependent.with_keep(BITS, keep), records, path=path)
     true, false = tmp_path / "true.csv", tmp_path / "false.csv"
     true.write_text(records.to_csv())
@@ -120,7 +120,7 @@ def test_attributes_of_one_figure_share_a_line(tmp_path: Path) -> None:
 def test_one_is_no_plural(tmp_path: Path) -> None:
     said = sottovoce("run", "quickstart", "--set", "residents=1", "--out", tmp_path)
     assert "estimated from 1 of 1 party, 1 respondent, over memory" in " ".join(said.out.split())
-    said = sottovoce("audit", tmp_path / "transcript.svt")
+    said = sottovoce("audit", tmp_path / "transcript.svt.zst")
     assert "1 of 1 party was counted" in said.out
     assert "The published result of 1 respondent follows" in said.out
     assert "The one party signed what it said and heard." in said.out

@@ -50,7 +50,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     with aggregating(keys, out, "--variant", f"{own}:Own") as (aggregator, where, _):
         everybody_answers(keys, where, "--variant", f"{own}:Own")
         assert aggregator.wait(timeout=60) == 0
-    [transcript] = out.glob("transcript.svt*")
+    [transcript] = out.glob("transcript.svt.zst*")
     return own, transcript
 
 

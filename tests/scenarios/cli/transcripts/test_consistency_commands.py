@@ -41,7 +41,7 @@ SIZES = [checkpoint.size for checkpoint in checkpoints_of(record())]
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     folder = tmp_path_factory.mktemp("survey")
-    transcript, published = folder / "transcript.svt", folder / "new" / "published"
+    transcript, published = folder / "transcript.svt.zst", folder / "new" / "published"
     transcript.write_bytes(record())
     assert sottovoce("verify", transcript, "--checkpoints", published).code == 0
     paths = tuple(published / f"size-{size}.checkpoint" for size in SIZES)
@@ -64,7 +64,7 @@ def test_every_checkpoint_is_published_as_it_was_signed(survey: Survey) -> None:
 def test_of_a_record_that_grows_what_there_is_is_published(tmp_path: Path) -> None:
     """And what was published stays as it is."""
     content = record()
-    path, folder = tmp_path / "transcript.svt.partial", tmp_path / "published"
+    path, folder = tmp_path / "transcript.svt.zst.partial", tmp_path / "published"
     # Before the header's end there is nothing, and without the last entry all but its checkpoint.
     for there, count in ((len(content) // 8, 0), (len(content) - 1, 5), (len(content) - 1, 5)):
         path.write_bytes(content[:there])
@@ -114,7 +114,7 @@ def test_two_stories_of_one_size_are_told_by_the_command(tmp_path: Path) -> None
 
 
 def test_of_a_faulty_record_nothing_is_published(tmp_path: Path) -> None:
-    path, folder = tmp_path / "transcript.svt", tmp_path / "published"
+    path, folder = tmp_path / "transcript.svt.zst", tmp_path / "published"
     forgery = Forgery(record())
     forgery.entries[0][1] = 5
     for faulty in (forgery.write(), b"nothing"):
@@ -214,7 +214,7 @@ def test_whose_aggregators_it_is(tmp_path: Path) -> None:
     aggregator = read_member(keys / "aggregator")
     closed = Envelope(aggregator.charter.session, AGGREGATOR, RECORD, 0, "Closed", b"")
     header = header_of(aggregator.charter)
-    path, proof = tmp_path / "transcript.svt", tmp_path / "x"
+    path, proof = tmp_path / "transcript.svt.zst", tmp_path / "x"
     path.write_bytes(written(header, (sent(0, closed),), signer=aggregator.identity).content)
     _, first, last = write_checkpoints(
         (checkpoint.note for checkpoint in checkpoints_of(Unpacked(path.read_bytes()))),

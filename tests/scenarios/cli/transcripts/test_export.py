@@ -39,7 +39,7 @@ JOINED = """
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("export") / "transcript.svt"
+    return tmp_path_factory.mktemp("export") / "transcript.svt.zst"
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_ledger_is_that_of_the_audit(outcome: Outcome, path: Path, duck: Any
 def test_what_is_unbounded_is_null_and_says_why(tmp_path: Path) -> None:
     out, tables = tmp_path / "out", tmp_path / "tables"
     assert sottovoce("run", f"{OWN}:plain", "--out", out).code == 0
-    record = out / "transcript.svt"
+    record = out / "transcript.svt.zst"
     assert "no variant 'plain-answers'" in complaint(sottovoce("export", record, "--to", tables))
     question = "SELECT DISTINCT epsilon, unbounded, attributes FROM ledger"
     assert "--variant" in complaint(sottovoce("query", record, question))

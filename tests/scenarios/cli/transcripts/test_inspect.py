@@ -32,7 +32,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 def recorded(folder: Path, *run: object) -> Recorded:
     return Recorded(
-        folder / "transcript.svt", sottovoce("run", *run, "--out", folder, "--json").json
+        folder / "transcript.svt.zst", sottovoce("run", *run, "--out", folder, "--json").json
     )
 
 

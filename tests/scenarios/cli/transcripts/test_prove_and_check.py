@@ -45,7 +45,9 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     out = tmp_path_factory.mktemp("survey")
     said = sottovoce("run", "quickstart", "--set", "residents=30", "--out", out)
     assert said.code == 0, said.err
-    made = Survey(out / "transcript.svt", out / "transcript.checkpoint", out / "party-07.receipt")
+    made = Survey(
+        out / "transcript.svt.zst", out / "transcript.checkpoint", out / "party-07.receipt"
+    )
     written = said.out.replace("\n", "").partition("written: ")[2].replace(" ", "")
     assert written == f"{made.transcript},{made.checkpoint}and{out / 'result.json'}"
     said = sottovoce("prove", made.transcript, "party-07", "--out", made.receipt)
@@ -122,7 +124,7 @@ def test_of_one_who_was_not_counted(tmp_path: Path) -> None:
     result = sottovoce("run", f"{OWN}:faulty", "--out", out, "--json").json
     assert result["trouble"]["crashed"] > 0
     question = "SELECT member FROM departed WHERE reason = 'crashed' LIMIT 1"
-    transcript = out / "transcript.svt"
+    transcript = out / "transcript.svt.zst"
     [row] = sottovoce("query", transcript, question, "--json").json
     prove = ("prove", transcript, row["member"], "--variant", f"{OWN}:RollCall")
     says = complaint(sottovoce(*prove, "--out", tmp_path / "x"), code=1)

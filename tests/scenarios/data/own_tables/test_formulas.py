@@ -49,14 +49,14 @@ def is_number(cell: str) -> bool:
 
 
 def test_an_estimated_table_has_no_formula(folder: Path) -> None:
-    out, record = folder / "e.csv", folder / "out" / "transcript.svt"
+    out, record = folder / "e.csv", folder / "out" / "transcript.svt.zst"
     check(
         out, held(sottovoce("estimate", record, "--table", "@mood,plain", "--out", out)), "2 names"
     )
 
 
 def test_synthetic_records_have_no_formula_and_are_read_back(folder: Path) -> None:
-    out, record = folder / "s.csv", folder / "out" / "transcript.svt"
+    out, record = folder / "s.csv", folder / "out" / "transcript.svt.zst"
     said = held(sottovoce("estimate", record, "--table", "plain", "--synthetic", out))
     check(out, said, "5 names")
     held(sottovoce("run", folder / "plan.toml", "--records", out))
@@ -68,6 +68,6 @@ def test_synthetic_records_have_no_formula_and_are_read_back(folder: Path) -> No
 
 
 def test_names_that_are_no_formulas_are_not_spoken_of(tmp_path: Path, folder: Path) -> None:
-    out, record = tmp_path / "e.csv", folder / "out" / "transcript.svt"
+    out, record = tmp_path / "e.csv", folder / "out" / "transcript.svt.zst"
     said = held(sottovoce("estimate", record, "--table", "plain", "--out", out))
     assert "apostrophe" not in said.err

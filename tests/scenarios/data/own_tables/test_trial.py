@@ -74,16 +74,19 @@ def test_a_plan_is_tried_on_own_answers(plan: Path, tmp_path: Path) -> None:
     assert "This was a trial" in said.out
     assert "that of the answers, so it tells about them" in " ".join(said.out.split())
     assert "seed is in the transcript" not in said.out
-    assert header_of(out / "transcript.svt").seed == WITHHELD
+    assert header_of(out / "transcript.svt.zst").seed == WITHHELD
     values = json.loads((out / "result.json").read_text())
     assert values["seed"] == WITHHELD
-    first = (out / "transcript.svt").read_bytes()
+    first = (out / "transcript.svt.zst").read_bytes()
     # Drawn anew, and a trial may be replaced as a simulation may.
     assert sottovoce(*run, "--set", "parties=10").code == 0
-    assert header_of(out / "transcript.svt").nonce != TranscriptReader(Unpacked(first)).header.nonce
-    audited = sottovoce("audit", out / "transcript.svt", "--json").json
+    assert (
+        header_of(out / "transcript.svt.zst").nonce
+        != TranscriptReader(Unpacked(first)).header.nonce
+    )
+    audited = sottovoce("audit", out / "transcript.svt.zst", "--json").json
     assert (audited["verdict"], audited["trial"], audited["simulated"]) == ("sound", True, False)
-    text = sottovoce("audit", out / "transcript.svt").out
+    text = sottovoce("audit", out / "transcript.svt.zst").out
     assert "A trial: one program held all answers." in " ".join(text.split())
 
 
@@ -93,7 +96,7 @@ def test_a_seed_that_is_asked_for_is_in_the_transcript(plan: Path, tmp_path: Pat
     one, two = sottovoce(*run).json, sottovoce(*run).json
     assert (one["seed"], one["transcript"]) == (5, two["transcript"])
     assert sottovoce(*run, "--out", tmp_path / "out").code == 0
-    transcript = tmp_path / "out" / "transcript.svt"
+    transcript = tmp_path / "out" / "transcript.svt.zst"
     assert header_of(transcript).seed == 5
     audit = ("audit", transcript, "--records", tmp_path / "own.csv", "--json")
     assert "unknown category '20'" in complaint(sottovoce(*audit))
@@ -119,7 +122,7 @@ def test_a_drawn_seed_is_in_no_file(
     ]
     assert [each.code for each in said] == [0, 0, 0]
     files = [path for path in out.rglob("*") if path.is_file()]
-    assert {"transcript.svt", "result.json", "compare.csv"} <= {path.name for path in files}
+    assert {"transcript.svt.zst", "result.json", "compare.csv"} <= {path.name for path in files}
     texts = [path.read_bytes() for path in files]
     texts += [(each.out + each.err).encode() for each in said]
     forms = [str(seed).encode(), f"{seed:x}".encode(), f"{seed:X}".encode()]
@@ -132,7 +135,7 @@ def test_a_drawn_seed_is_in_no_file(
 def test_the_second_verifier_takes_a_trial(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sottovoce("run", plan, "--records", tmp_path / "own.csv", "--out", out).code == 0
-    [found] = judged(tmp_path, [b"".join(Unpacked((out / "transcript.svt").read_bytes()))])
+    [found] = judged(tmp_path, [b"".join(Unpacked((out / "transcript.svt.zst").read_bytes()))])
     assert (found["verdict"], found["broken"]) == ("sound", [])
 
 

@@ -75,7 +75,7 @@ def test_what_processes_leave_is_checked_here(monkeypatch: pytest.MonkeyPatch) -
 def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     assert sottovoce("run", "quickstart", "--set", "residents=60", "--out", folder).code == 0
-    return folder / "transcript.svt"
+    return folder / "transcript.svt.zst"
 
 
 @pytest.mark.parametrize("command", ["verify", "audit", "estimate", "explain"])

@@ -82,7 +82,7 @@ def hold(
                 read_member(keys / AGGREGATOR),
                 host="127.0.0.1",
                 port=0,
-                transcript=out / "transcript.svt",
+                transcript=out / "transcript.svt.zst",
                 joining=joining,
                 listening=heard,
                 operation=operation,
@@ -96,7 +96,7 @@ def hold(
 
 def entries(out: Path) -> list[Entry]:
     """What is on record, whole or partial."""
-    [path] = out.glob("transcript.svt*")
+    [path] = out.glob("transcript.svt.zst*")
     return list(TranscriptReader(Unpacked(path.read_bytes())))
 
 

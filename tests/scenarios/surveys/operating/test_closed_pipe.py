@@ -69,7 +69,7 @@ def test_a_survey_is_held_with_standard_error_closed(keys: Path, tmp_path: Path)
             process.communicate()
     assert [process.returncode for process in running] == [0, 0, 0, 0]
     assert json.loads(said[0])["counted"] == 3
-    assert (out / "transcript.svt").exists()
+    assert (out / "transcript.svt.zst").exists()
 
 
 def test_bad_input_has_its_exit_code_with_standard_error_closed() -> None:
@@ -94,7 +94,7 @@ def test_a_survey_is_published_though_nobody_hears_that_it_listens(
                 party.communicate()
     assert aggregator.returncode == 0
     assert json.loads(said)["counted"] == 3
-    assert (out / "transcript.svt").exists()
+    assert (out / "transcript.svt.zst").exists()
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     outcome, _ = hold(keys, out, operation, ["anna", "bert"], silent="carl")
     assert isinstance(outcome, Outcome), outcome
     assert outcome.counted == 2
-    assert (out / "transcript.svt").exists()
+    assert (out / "transcript.svt.zst").exists()
 
 
 def test_a_signal_at_the_end_leaves_time_to_acknowledge_the_last_words(

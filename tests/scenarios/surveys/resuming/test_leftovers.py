@@ -39,7 +39,7 @@ def test_a_start_of_its_own_record_is_removed(
     taken: tuple[Path, bytes], tmp_path: Path, length: int | None, zeros: int
 ) -> None:
     folder, start = taken
-    transcript = tmp_path / "transcript.svt"
+    transcript = tmp_path / "transcript.svt.zst"
     partial_path(transcript).write_bytes(start[:length] + bytes(zeros))
     assert not make_ready(read_member(folder), transcript, resume=False)
     assert not partial_path(transcript).exists()
@@ -61,12 +61,12 @@ def test_whatever_else_is_there_stays(
     taken: tuple[Path, bytes], tmp_path: Path, content: bytes
 ) -> None:
     folder, _ = taken
-    partial = partial_path(tmp_path / "transcript.svt")
+    partial = partial_path(tmp_path / "transcript.svt.zst")
     partial.write_bytes(content)
     said = sottovoce("aggregate", folder, "--listen", "127.0.0.1:0", "--out", tmp_path)
     assert complaint(said)
     assert partial.read_bytes() == content
-    assert not make_ready(read_member(folder), tmp_path / "transcript.svt", resume=False)
-    moved = make_way(tmp_path / "transcript.svt", force=True)
+    assert not make_ready(read_member(folder), tmp_path / "transcript.svt.zst", resume=False)
+    moved = make_way(tmp_path / "transcript.svt.zst", force=True)
     assert moved is not None
     assert (moved / partial.name).read_bytes() == content

@@ -44,7 +44,7 @@ def cosigned(recorder: Recorder) -> str:
 @pytest.fixture
 def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Member, Path]:
     """An aggregator that has died before its record got its name, and that name."""
-    keys, transcript = make_folders(tmp_path), tmp_path / "out" / "transcript.svt"
+    keys, transcript = make_folders(tmp_path), tmp_path / "out" / "transcript.svt.zst"
     member = read_member(keys / AGGREGATOR)
 
     def die(record: GrowingTranscript, checkpoint: SignedCheckpoint | None) -> NoReturn:

@@ -145,7 +145,7 @@ class Survey:
 
     def __init__(self, folders: Path, here: Path) -> None:
         self.keys = Path(shutil.copytree(folders, here / "keys"))
-        self.transcript = here / "out" / "transcript.svt"
+        self.transcript = here / "out" / "transcript.svt.zst"
         self.endings: dict[str, str] = {}
         self.acknowledged: set[str] = set()
         self.roots: dict[int, set[bytes]] = {}

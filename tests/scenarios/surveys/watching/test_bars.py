@@ -46,12 +46,12 @@ def test_a_long_transcript_has_a_line_while_it_is_read(
     console = Console(file=screen, width=100, force_terminal=True)
     monkeypatch.setattr("scenarios.surveys.watching.bars.terminal", lambda: console)
     monkeypatch.setattr("scenarios.surveys.watching.reading.LONG", 1000)
-    path = tmp_path / "transcript.svt"
+    path = tmp_path / "transcript.svt.zst"
     path.write_bytes(independent())
     with reading(path, times=2) as opened:
         assert opened.audit(RRIndependent).verdict == "sound"
         time.sleep(0.15)  # A screen is drawn ten times a second.
-    assert re.search(r"reading transcript.svt: [\d.]+ kB of [\d.]+ kB", screen.getvalue())
+    assert re.search(r"reading transcript.svt.zst: [\d.]+ kB of [\d.]+ kB", screen.getvalue())
     shown = screen.getvalue()
     with reading(path, silent=True) as opened:
         assert opened.verify().intact

@@ -162,8 +162,8 @@ def test_another_attempt_is_cosigned_too(held: Held) -> None:
     said = held.again.err.splitlines()
     assert said[0].startswith("attempt 2: whoever answered an earlier one pays again")
     assert said[-1].startswith("sottovoce: 0 of 3 sent 'Report'")
-    first = open_transcript(held.out / "transcript.svt").entries().header
-    found = open_transcript(held.out.with_name("aside") / "transcript.svt.partial").verify()
+    first = open_transcript(held.out / "transcript.svt.zst").entries().header
+    found = open_transcript(held.out.with_name("aside") / "transcript.svt.zst.partial").verify()
     assert (found.intact, found.checked_header().attempt) == (False, 2)
     assert found.faults == ()
     kept = [read_note(path.read_text()) for path in held.witness.state.glob("*.checkpoint")]
@@ -184,7 +184,7 @@ def test_the_beginning_is_on_record_and_beside_it(held: Held) -> None:
     # The first one alone shows the beginning of a survey that was broken off.
     begun = held.out / "transcript.first.checkpoint"
     key = ("--witness-key", held.witness.vkey)
-    asked = sottovoce("verify", held.out / "transcript.svt", "--checkpoint", begun, *key)
+    asked = sottovoce("verify", held.out / "transcript.svt.zst", "--checkpoint", begun, *key)
     assert asked.code == 0
     assert "1 of 1 witness has cosigned the first checkpoint" in asked.out
 
@@ -211,7 +211,7 @@ def test_an_audit_shows_what_was_announced(held: Held, tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_fit_are_told(held: Held) -> None:
-    transcript = held.out / "transcript.svt"
+    transcript = held.out / "transcript.svt.zst"
     key = ("--witness-key", held.witness.vkey)
     assert "expected --checkpoint too" in complaint(sottovoce("verify", transcript, *key))
     told = complaint(sottovoce(*held.verify("--witnesses", 1)))
