@@ -35,7 +35,7 @@ def output_of(log: bytes) -> dict[str, Any]:
     """What an audit of a log finds: the figures of a case."""
     name = TranscriptReader(log).header.variant
     found = audit(lambda: (log,), BUILT_IN[name])
-    if not found.verification.intact or found.estimate is None:
+    if found.verdict != "sound" or found.estimate is None:
         raise RuntimeError(f"{name}: {found.verdict}: {found.findings}")
     estimate = found.estimate
     output: dict[str, Any] = {
