@@ -92,7 +92,9 @@ def test_an_acknowledgement_says_what_it_shows_and_what_not(opened: Opened) -> N
     assert "party-1's signed summary of everything it sent" in said
     assert "Whether 1 more of its reports were counted." in said
     assert "these messages of party-1 were counted" not in said
-    forged = msgspec.structs.replace(made, path=(bytes(32),))
+    assert made.head is not None
+    head = msgspec.structs.replace(made.head, said=bytes(32))
+    forged = msgspec.structs.replace(made, head=head)
     assert judged(opened, forged, checkpoint) == list(problems_of(forged, checkpoint)) != []
 
 

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest import mock
 
-from protocol.transcript.resuming import SECTOR
+from parties.keeping.packing import SECTOR
 from tests.system.hosts import Host
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -7,16 +7,18 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import PARTIAL, RESULT, TRANSCRIPT
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.proofs.making_receipts import TOO_LATE, NotCountedError, prove
 from protocol.audit.walk import steps
-from protocol.errors import ProtocolError, TranscriptError, UsageError
+from protocol.errors import ProtocolError, TranscriptError, UnopenedError, UsageError
 from protocol.messages import (
     AGGREGATOR,
     DONE,
@@ -56,7 +58,7 @@ class Kept(msgspec.Struct, frozen=True):
     """A record on the aggregator's disk, as far as it can be read.
 
     Args:
-        content: its bytes.
+        content: its bytes, unpacked as far as that goes.
         header: what it is about.
         sent: the digest of each envelope.
         notes: its checkpoints.
@@ -82,10 +84,18 @@ def records_in(files: Mapping[str, File]) -> Iterator[Kept]:
 
 
 @functools.lru_cache(maxsize=8)
+def _unpacked(content: bytes) -> bytes:
+    parts = []
+    with suppress(UnopenedError):
+        for part in Unpacked(content):
+            parts.append(part)  # those before an error stay
+    return b"".join(parts)
+
+
 def _read(content: bytes) -> Kept | None:
     """A record as far as it can be read, once for all invariants; None without a header."""
     try:
-        reader = TranscriptReader(content)
+        reader = TranscriptReader(Unpacked(content))
     except TranscriptError:
         return None
     sent = {}
@@ -94,7 +104,7 @@ def _read(content: bytes) -> Kept | None:
             envelope = decode_envelope(entry.envelope)
             sent[envelope.sender, envelope.seq] = hashlib.sha256(entry.envelope).digest()
     fault = None if reader.fault is None else str(reader.fault)
-    return Kept(content, reader.header, sent, tuple(reader.notes), reader.ending, fault)
+    return Kept(_unpacked(content), reader.header, sent, tuple(reader.notes), reader.ending, fault)
 
 
 _audits: dict[bytes, Audit] = {}

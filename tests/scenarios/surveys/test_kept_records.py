@@ -735,7 +735,7 @@ def test_a_record_is_locked_until_its_result_is_written(out: Path) -> None:
         file.write(REAL)
         file.finish(None)
         assert not partial_path(path).exists()
-        with pytest.raises(UsageError, match=r"transcript\.svt: another program is writing"):
+        with pytest.raises(UsageError, match=r"transcript\.svt\.zst: another program is writing"):
             make_way(path, force=True)
     assert make_way(path, force=True) == out / "transcript.earlier-1"
 

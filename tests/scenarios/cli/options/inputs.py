@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from parties.keeping.checkpoints import checkpoint_note, read_checkpoint
+from parties.keeping.record_names import checkpoint_path
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import origin_of
@@ -255,13 +256,13 @@ class Inputs:
 
     @cached_property
     def checkpoint(self) -> Path:
-        return self.record.with_suffix(".checkpoint")
+        return checkpoint_path(self.record)
 
     @cached_property
     def contradiction(self) -> Path:
         """A checkpoint of the same session, signed by the same key, over other answers."""
         tried = (self.plan, "--records", self.others, "--seed", 1, "--parties", 5)
-        return self._recorded("contradiction", *tried).with_suffix(".checkpoint")
+        return checkpoint_path(self._recorded("contradiction", *tried))
 
     @cached_property
     def checkpoints(self) -> Path:

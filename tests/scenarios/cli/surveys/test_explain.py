@@ -14,6 +14,7 @@ from protocol.variants import RRIndependent, RRJoint
 from scenarios import simulate, town
 from scenarios.report.one_respondent import _percent
 from scenarios.running.outcomes import Outcome
+from tests.recorded.forgeries import Forgery
 from tests.scenarios.command import complaint, sottovoce
 from transports.faults import crash
 
@@ -115,12 +116,16 @@ def test_what_is_refused(path: Path, table: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_no_picture_of_a_broken_record(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("found", ["sound", "complete"])
+def test_no_picture_of_a_broken_record(found: str, path: Path, tmp_path: Path) -> None:
     forged, out = tmp_path / "forged.svt", tmp_path / "one.svg"
-    forged.write_bytes(path.read_bytes()[:-40])
+    whole = Forgery(path.read_bytes())
+    if found == "sound":
+        whole.sent(1)[0] = bytes(32)
+    forged.write_bytes(whole.write()[: None if found == "sound" else -40])
     said = sottovoce("explain", forged, "party-07", "--out", out)
     assert said.code == 1
-    assert "its audit does not find it sound" in said.err
+    assert f"its audit does not find it {found}" in said.err
     assert not out.exists()
 
 

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from parties.keeping.record_names import RESULT, TRANSCRIPT, partial_path
+from parties.keeping.record_names import RESULT, TRANSCRIPT, checkpoint_path, partial_path
 from protocol.messages import AGGREGATOR
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.survey_plan import read_plan
@@ -153,7 +153,7 @@ class _Trial:
             lost.append(f"{result['counted']} of {len(answers)} counted")
         audit = self._started(
             Program(
-                *("audit", self._record, "--checkpoint", self._record.with_suffix(".checkpoint")),
+                *("audit", self._record, "--checkpoint", checkpoint_path(self._record)),
                 *("--member", self._folder / "keys" / AGGREGATOR, "--json"),
             )
         )

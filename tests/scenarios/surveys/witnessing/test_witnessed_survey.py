@@ -42,7 +42,9 @@ class Held(NamedTuple):
     other: str
 
     def read(self, command: str, *options: object) -> tuple[object, ...]:
-        transcript, checkpoint = (self.out / f"transcript.{name}" for name in ("svt", "checkpoint"))
+        transcript, checkpoint = (
+            self.out / f"transcript.{name}" for name in ("svt.zst", "checkpoint")
+        )
         return (command, transcript, "--checkpoint", checkpoint, *options)
 
     def verify(self, *options: object) -> tuple[object, ...]:
