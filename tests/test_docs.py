@@ -387,7 +387,7 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
         [reader.MAX_HEADER],
         [limits.FREE_VALUES, limits.STORED_PER_VALUE],
         [entries.MAX_BODY],
-        [packing.MAX_CONTENT],
+        [packing.MAX_FRAME],
         [packing.FREE_CONTENT, packing.MOST_RATIO],
         [limits.FREE_BYTES, limits.BYTES_PER_STORED],
         [LOADED_BYTES, limits.BYTES_PER_STORED],

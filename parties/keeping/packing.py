@@ -5,8 +5,8 @@ A frame has a checksum, so what a crash has left of a write is told from what wa
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import zstandard
@@ -18,11 +18,11 @@ from protocol.transcript.log import LOG_SECRET_BYTES
 PACKED = b"\x28\xb5\x2f\xfd"
 """What every frame begins with."""
 
-MAX_CONTENT = 1 << 23
-"""The most bytes that a frame may hold once opened, and its largest window."""
+MAX_WINDOW = 1 << 23
+"""The largest window of a frame, in bytes."""
 
-MAX_FRAME = MAX_CONTENT + (MAX_CONTENT >> 8) + 1024
-"""The longest frame, in bytes: zstandard's bound for incompressible content."""
+MAX_FRAME = 1 << 26
+"""The most bytes that a frame may hold once unpacked."""
 
 PART_BYTES = 1 << 20
 """The most bytes that are put into one frame."""
@@ -37,10 +37,9 @@ SECTOR = 512
 """The least that a disk writes at once, in bytes: in a frame, zeros begin at a multiple of it."""
 
 _U32 = struct.Struct(">I")
-_CHECKSUM = 1 << 2
-_RUN, _COMPRESSED, _RESERVED = 1, 2, 3
 _LEVEL = 3
-_SLICE = 1 << 20
+_SLICE = 1 << 11
+"""How many bytes are unpacked at once: what they hold may be 32,768 times as much."""
 
 
 class Packer:
@@ -64,87 +63,55 @@ class Unpacked:
         chunks: the file's bytes, or its parts in order.
 
     Attributes:
-        stored: how many bytes of the file have been read.
+        stored: how many bytes of the file have been read, up to the end of a frame.
         torn: whether the file ends inside a frame; what that holds is not given out.
 
     Raises:
-        UnopenedError: (while it is read) a frame is malformed or larger than allowed.
+        UnopenedError: (while it is read) a frame is malformed, or holds too much.
     """
 
     def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
         self.torn = False
         self.stored = 0
-        self._source = _Source(chunks)
+        self._chunks = iter([chunks] if isinstance(chunks, bytes) else chunks)
 
     def __iter__(self) -> Iterator[bytes]:
-        start = self._source.take(len(PACKED))
-        if not PACKED.startswith(start):
-            yield from self._plain(start)
+        start = b""
+        while len(start) < len(PACKED) and (chunk := next(self._chunks, None)) is not None:
+            start += chunk
+        if not start:
             return
-        opened = 0
-        while start:
-            frame = self._frame(start)
-            if frame is None:
-                self.torn = True
-                return
-            content = _opened(frame, self.stored)
-            self.stored += len(frame)
-            opened += len(content)
-            if opened > max(FREE_CONTENT, MOST_RATIO * self.stored):
-                raise UnopenedError(f"more than {MOST_RATIO} times its size is in it")
-            yield content
-            start = self._source.take(len(PACKED))
+        whole = itertools.chain([start], self._chunks)
+        yield from self._frames(whole) if _agree(start, PACKED) else self._plain(whole)
 
-    def _plain(self, start: bytes) -> Iterator[bytes]:
-        while start:
-            self.stored += len(start)
-            yield start
-            start = self._source.take(_SLICE)
+    def _plain(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.stored += len(chunk)
+            yield chunk
 
-    def _frame(self, start: bytes) -> bytes | None:
-        """The frame that begins here; None if the file ends inside it."""
-        if not PACKED.startswith(start):
-            raise UnopenedError("not a zstandard frame", offset=self.stored)
-        parts = [start, self._source.take(1)]
-        if not parts[1]:
-            return None
-        header = zstandard.frame_header_size(start + parts[1])
-        parts.append(self._source.take(header - len(start) - 1))
-        length, missing, last = header, header - sum(map(len, parts)), False
-        compressed = False
-        while not (missing or last):
-            head = self._source.take(3)
-            if len(head) < 3:
-                return None
-            block = int.from_bytes(head, "little")
-            last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
-            compressed |= kind == _COMPRESSED
-            size = 1 if kind == _RUN else size
-            if last and parts[1][0] & _CHECKSUM:
-                size += 4
-            length += 3 + size
-            if kind == _RESERVED or length > MAX_FRAME:
-                raise UnopenedError("malformed or too long zstandard frame", offset=self.stored)
-            parts += [head, self._source.take(size)]
-            missing = size - len(parts[-1])
-        if missing:
-            return None
-        if compressed and not parts[1][0] & _CHECKSUM:
-            # What a malformed frame holds would depend on the decoder.
-            raise UnopenedError("a compressed frame without a checksum", offset=self.stored)
-        return b"".join(parts)
-
-
-def _opened(frame: bytes, offset: int) -> bytes:
-    try:
-        says = zstandard.get_frame_parameters(frame)
-        if not 0 < says.content_size <= MAX_CONTENT or says.window_size > MAX_CONTENT:
-            # A size that is not stated is a vast one.
-            message = f"a frame states a size or a window that is not 1 to {MAX_CONTENT} B"
-            raise UnopenedError(message, offset=offset)
-        return zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise UnopenedError(f"malformed zstandard frame: {error}", offset=offset) from error
+    def _frames(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
+        frame, content, read, opened, held = None, [], 0, 0, 0
+        for part in _slices(chunks):
+            rest = part
+            while rest:
+                frame = frame or decompressor.decompressobj()
+                try:
+                    content.append(frame.decompress(rest))
+                except zstandard.ZstdError as error:
+                    message = f"malformed zstandard frame: {error}"
+                    raise UnopenedError(message, offset=self.stored) from error
+                held += len(content[-1])
+                left = frame.unused_data if frame.eof else b""
+                read += len(rest) - len(left)
+                if held > MAX_FRAME or opened + held > max(FREE_CONTENT, MOST_RATIO * read):
+                    raise UnopenedError("it holds too much for its size", offset=self.stored)
+                rest = left
+                if frame.eof:
+                    self.stored, opened = read, opened + held
+                    yield b"".join(content)
+                    frame, content, held = None, [], 0
+        self.torn = frame is not None
 
 
 def start_of(secret: bytes) -> bytes:
@@ -215,35 +182,12 @@ def _whole_length(chunks: Iterable[bytes]) -> int:
     return whole
 
 
-class _Source:
-    """Cuts chunks into pieces of the sizes asked for."""
+def _agree(one: bytes, other: bytes) -> bool:
+    """Whether one of them begins with the other."""
+    return one.startswith(other) or other.startswith(one)
 
-    __slots__ = ("_chunks", "_held", "_ready")
 
-    def __init__(self, chunks: bytes | Iterable[bytes]) -> None:
-        if isinstance(chunks, bytes | bytearray | memoryview):
-            view = memoryview(chunks)
-            chunks = (bytes(view[i : i + _SLICE]) for i in range(0, len(view), _SLICE))
-        self._chunks = iter(chunks)
-        self._ready: deque[memoryview] = deque()
-        self._held = 0
-
-    def take(self, size: int) -> bytes:
-        """The next ``size`` bytes, or what is left if that is less."""
-        while self._held < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            if chunk:
-                self._ready.append(memoryview(chunk))
-                self._held += len(chunk)
-        parts: list[memoryview] = []
-        wanted = min(size, self._held)
-        self._held -= wanted
-        while wanted:
-            first = self._ready.popleft()
-            parts.append(first[:wanted])
-            if len(first) > wanted:
-                self._ready.appendleft(first[wanted:])
-            wanted -= len(parts[-1])
-        return b"".join(parts)
+def _slices(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for at in range(0, len(chunk), _SLICE):
+            yield chunk[at : at + _SLICE]

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import zstandard
 
-from parties.keeping.packing import MAX_CONTENT
 from protocol.crypto.merkle import Tree
 from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, MAX_NUMBER, RECORD, Envelope, PartyId
@@ -51,6 +50,7 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("prove", "party-1", "--out", "@/receipt"),
     ("export", "--to", "@/tables"),
 )
+MAX_CONTENT = 1 << 23
 _frame = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
 pack = msgspec.msgpack.encode
 

@@ -101,7 +101,7 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         ),
     ),
     "nothing but maps": (
-        "more than 64 times its size is in it",
+        "it holds too much for its size",
         lambda: header("rr-joint", asked(1), {"maps": []}),
     ),
 }
