@@ -124,7 +124,7 @@ def preflight(
 def what_is_asked(
     variant: Variant, analysis: Analysis | None, parties: int | None = None
 ) -> Iterator[Known]:
-    """Facts on a survey: its questions, variant, cost at most, secure sum and announced analysis.
+    """Facts on a survey: its questions and their wording, variant, cost, sum, announced analysis.
 
     Args:
         parties: how many take part; None while that is not known.
@@ -133,6 +133,10 @@ def what_is_asked(
     each = (f"{each.name} ({len(each.categories)})" for each in survey.attributes)
     named = some(each, len(survey.attributes), _LISTED)
     yield Known("asked", f"{survey.title}: {named}; in parentheses, how many categories.")
+    for texts in survey.texts:
+        words = [line for line in texts.lines() if line]
+        shown = some((f'"{line}"' for line in words), len(words), _LISTED)
+        yield Known("wording", f"in {texts.language}: {shown}.")
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()

@@ -112,3 +112,11 @@ def test_a_record_cut_short_is_called_incomplete(held: tuple[Path, Path], tmp_pa
         if length > 10:
             said = sottovoce("audit", cut, "--variant", f"{own}:Own")
             assert (said.code, "broken" in said.out) == (1, False), said.out
+
+
+def test_a_party_is_shown_the_wording_before_it_takes_part(held: tuple[Path, Path]) -> None:
+    own, transcript = held
+    folder = own.parent / "keys" / "anna"
+    said = sottovoce("preflight", folder, "--variant", f"{own}:Own").out
+    assert 'in en: "You may stop at any time.", "Do you smoke?", "No", "Yes, I do".' in said
+    assert transcript.exists()
