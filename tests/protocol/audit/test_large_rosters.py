@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from parties.keeping.packing import Packer, Unpacked
 from protocol.audit import audit as judging
 from protocol.audit.audit import audit
 from protocol.audit.completeness import Completeness, CompletenessWriter
@@ -145,7 +146,8 @@ def test_there_is_room_for_a_million_who_are_all_asked_at_once(
 ) -> None:
     # So much is free for as many of a million.
     free = FREE_BYTES * PARTIES // 1_000_000
+    file = Packer().pack(run.content)
     monkeypatch.setattr(judging, "Held", functools.partial(Held, free=free))
-    assert audit(lambda: [run.content], RRIndependent).verdict == "sound"
+    assert audit(lambda: Unpacked(file), RRIndependent).verdict == "sound"
     monkeypatch.setattr(judging, "Held", functools.partial(Held, free=free // 4))
-    assert "could not finish" in audit(lambda: [run.content], RRIndependent).findings[0].text
+    assert "could not finish" in audit(lambda: Unpacked(file), RRIndependent).findings[0].text
