@@ -122,3 +122,14 @@ class UsageError(Exception):
 
 class UnopenedError(TranscriptError):
     """A file cannot be unpacked, so nobody can tell what is in it."""
+
+
+class OtherCodeError(ProtocolError):
+    """A variant is in another file than the one that a session binds; nothing is judged by it."""
+
+    def __init__(self, agreed: bytes, given: bytes | None) -> None:
+        found = "in no file" if given is None else f"in one with SHA-256 {given.hex()}"
+        super().__init__(
+            "the variant is not the one that was agreed, which is in a file with SHA-256 "
+            f"{agreed.hex()}: this one is {found}; nothing was judged by it"
+        )

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from parties.keeping import packing
+from protocol.errors import OtherCodeError
 from protocol.estimators.analysis import Analysis
 from protocol.randomizers import matrix
 from protocol.session.terms import MOST_ATTEMPTS
@@ -384,11 +385,11 @@ def test_the_caps_on_files_are_those_of_the_code() -> None:
         [matrix.MAX_SIZE],
         [limits.MAX_RECORDS],
         [limits.MAX_RESPONDENTS],
-        [reader.MAX_HEADER],
+        [reader.MAX_HEADER, reader.FREE_HEADER, reader.HEADER_RATIO],
         [limits.FREE_VALUES, limits.STORED_PER_VALUE],
         [entries.MAX_BODY],
         [packing.MAX_FRAME],
-        [packing.FREE_CONTENT, packing.MOST_RATIO],
+        [limits.FREE_ENTRIES, limits.STORED_PER_ENTRY],
         [limits.FREE_BYTES, limits.BYTES_PER_STORED],
         [LOADED_BYTES, limits.BYTES_PER_STORED],
     ]
@@ -439,8 +440,12 @@ class TestVariant:
         other = text.replace(name, f"{name}\n{lie}")
         assert other != text
         (folder / "other.py").write_text(other, encoding="utf-8")
-        audit = outcome.transcript.audit(find_variant("other.py:Warner"))
-        assert audit.verdict == "broken"
+        cls = find_variant("other.py:Warner")
+        with pytest.raises(OtherCodeError):
+            outcome.transcript.audit(cls)
+        # If the session did not bind the file, the result would still not follow.
+        cls.code = type(outcome.variant).code
+        assert outcome.transcript.audit(cls).verdict == "broken"
 
     def test_estimate_is_unbiased(self, folder: Path) -> None:
         """Exactly: the mean over all reports of two respondents who both say yes."""

@@ -6,6 +6,7 @@ A frame has a checksum, so what a crash has left of a write is told from what wa
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 
@@ -27,16 +28,11 @@ MAX_FRAME = 1 << 26
 PART_BYTES = 1 << 20
 """The most bytes that are put into one frame."""
 
-FREE_CONTENT, MOST_RATIO = 1 << 24, 64
-"""How much a file may hold whatever its size, in bytes, and how many times its size beyond that.
-
-Entries that are all alike take no room in a file, but whoever reads them has to count them.
-"""
-
 SECTOR = 512
 """The least that a disk writes at once, in bytes: in a frame, zeros begin at a multiple of it."""
 
 _U32 = struct.Struct(">I")
+_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _LEVEL = 3
 _SLICE = 1 << 11
 """How many bytes are unpacked at once: what they hold may be 32,768 times as much."""
@@ -82,7 +78,8 @@ class Unpacked:
         if not start:
             return
         whole = itertools.chain([start], self._chunks)
-        yield from self._frames(whole) if _agree(start, PACKED) else self._plain(whole)
+        is_packed = _agree(start, PACKED) or _SKIPPED.match(start)
+        yield from self._frames(whole) if is_packed else self._plain(whole)
 
     def _plain(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
@@ -91,24 +88,28 @@ class Unpacked:
 
     def _frames(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
-        frame, content, read, opened, held = None, [], 0, 0, 0
-        for part in _slices(chunks):
+        frame, content, read, held = None, [], 0, 0
+        for part in (slices := _slices(chunks)):
             rest = part
             while rest:
                 frame = frame or decompressor.decompressobj()
                 try:
                     content.append(frame.decompress(rest))
                 except zstandard.ZstdError as error:
+                    if not content and not any(map(any, itertools.chain([rest], slices))):
+                        self.torn = True  # Zeros, in the place of what a crash has lost.
+                        return
                     message = f"malformed zstandard frame: {error}"
                     raise UnopenedError(message, offset=self.stored) from error
                 held += len(content[-1])
                 left = frame.unused_data if frame.eof else b""
                 read += len(rest) - len(left)
-                if held > MAX_FRAME or opened + held > max(FREE_CONTENT, MOST_RATIO * read):
-                    raise UnopenedError("it holds too much for its size", offset=self.stored)
+                if held > MAX_FRAME:
+                    message = f"a frame holds more than {MAX_FRAME:,} B"
+                    raise UnopenedError(message, offset=self.stored)
                 rest = left
                 if frame.eof:
-                    self.stored, opened = read, opened + held
+                    self.stored = read
                     yield b"".join(content)
                     frame, content, held = None, [], 0
         self.torn = frame is not None

@@ -172,8 +172,6 @@ def audit(
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
-    if header.code not in (None, variant.code):
-        findings.append(Finding(_of_code(header.code or b"", variant.code)))
     if reading.unread is not None:
         findings.append(reading.unread)
     completeness = reading.completeness.completeness()
@@ -191,6 +189,9 @@ def audit(
         # What was said has to follow all the same; what was not said may have been cut off.
         wrong = [found for found in replay.differences if found.entries]
         findings += _doubted("what the aggregator sent does not follow", wrong)
+        if replay.failed and not wrong:
+            text = f"by what is on record, the aggregator's role ends so: {replay.failed}"
+            reading.remarks.append(Finding(text, (reading.last_entry,), AGGREGATOR))
     else:
         try:
             estimate = charter.variant.estimate(published)
@@ -242,14 +243,6 @@ def _disclosed(
     if isinstance(header.seed, int):
         [own] = disclosed_by_seed(charter, header.seed)
     return {own.member: own, **{known.member: known for known in disclosed}}
-
-
-def _of_code(agreed: bytes, given: bytes | None) -> str:
-    found = "in no file" if given is None else f"in one with SHA-256 {given.hex()}"
-    return (
-        "the variant is not the one that was agreed, which is in a file with SHA-256 "
-        f"{agreed.hex()}; this one is {found}"
-    )
 
 
 def _of_record(verification: Verification) -> list[Finding]:

@@ -59,6 +59,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         tolerated: envelopes that match but for derived floats within ``TOLERANCE``.
         unsaid: how many more envelopes the member would have sent if its link had not ended.
         why: if ``follows`` is None, what is not on record.
+        failed: why the role ended without a result, by what it heard; empty if it did not.
     """
 
     member: PartyId
@@ -69,6 +70,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     tolerated: tuple[Finding, ...] = ()
     unsaid: int = 0
     why: str = ""
+    failed: str = ""
 
 
 class ReplayWriter:
@@ -267,6 +269,7 @@ class _Role:
         failed = _cause(machine.failure)
         if not self._unknown and isinstance(failed, WithheldError):
             self._unknown = str(failed)
+        ended = "" if machine.failure is None else str(machine.failure)
         if not machine.finished:
             machine.abandon("the record has ended")
         follows = False if self._differences else None if self._unknown else True
@@ -279,6 +282,7 @@ class _Role:
             tolerated=tuple(self._tolerated),
             unsaid=len(self._spoken) if silenced else 0,
             why=self._unknown if follows is None else "",
+            failed="" if follows is None else ended,
         )
 
     @property

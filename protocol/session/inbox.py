@@ -250,7 +250,7 @@ class Inbox:
             raise LocalProtocolError(f"round {effect.round}: expected at least 0")
         if effect.within is not None and not effect.within >= 0.0:
             raise LocalProtocolError(f"within {effect.within}: expected at least 0 seconds")
-        if self._me == AGGREGATOR and effect.senders == (RECORD,):
+        if self._me == AGGREGATOR and effect.senders == (RECORD,) and not effect.noted:
             return  # What it has said for the record itself (``Me.disclose``).
         for sender in effect.senders:
             if sender == self._me or sender not in self._roster:

@@ -93,6 +93,7 @@ def recover(
     delivered: Delivered,
     uploaded: Flags,
     unmasks: Mapping[int, Unmask],
+    rejected: Flags,
     *,
     degree: Degree,
     digest: bytes,
@@ -102,17 +103,18 @@ def recover(
     Args:
         uploaded: (n,) by place.
         unmasks: by place.
+        rejected: (n, k) of which neighbours a party could not open the box, and has no share.
         digest: of the survivor set.
     """
     n, k = meeting.hoods.shape
     accused, enough = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    revealed = np.zeros((n, k, REVEALED), np.uint8)
+    revealed, gave = np.zeros((n, k, REVEALED), np.uint8), np.zeros(n, np.bool_)
     for place, unmask in unmasks.items():
         rows = _revealed(me, meeting, place, unmask, digest=digest)
         if rows is None:
             accused[place] = True
         else:
-            revealed[place] = rows
+            revealed[place], gave[place] = rows, True
     back = mirror(np.arange(k), k)
     dealers = np.flatnonzero(delivered.dealt)
     chosen = np.zeros((len(dealers), degree.threshold), np.int64)
@@ -120,7 +122,7 @@ def recover(
     for i, place in enumerate(dealers.tolist()):
         hood = meeting.hoods[place]
         given = revealed[hood, back]
-        there = given.any(axis=1)
+        there = gave[hood] & ~rejected[hood, back]
         kind = OWN if uploaded[place] else PAIRWISE
         good = opens(
             delivered.commitments[place, :, kind],
@@ -188,19 +190,27 @@ def check(
     ):
         if places.any():
             raise ProtocolError(f"the opening {says.format(named(places))}")
+    back = mirror(np.arange(degree.neighbours), degree.neighbours)
+    revealed = gave[meeting.hoods] & ~rejected[meeting.hoods, back]
+    # Of who is accused at least one share was invalid; others may have been valid.
+    valid = revealed & ~found.accused[meeting.hoods]
+    for place in np.flatnonzero(found.opened & (revealed.sum(axis=1) < degree.threshold)).tolist():
+        raise ProtocolError(
+            f"the opening has the secret of {meeting.names[place]}, of which "
+            f"{revealed[place].sum()} neighbours have revealed shares, at least "
+            f"{degree.threshold} needed"
+        )
     missing = np.flatnonzero(delivered.dealt & ~found.opened).tolist()
     if missing:
-        name, hood = meeting.names[missing[0]], meeting.hoods[missing[0]]
-        back = mirror(np.arange(degree.neighbours), degree.neighbours)
-        valid = gave[hood] & ~found.accused[hood] & ~rejected[hood, back]
-        if valid.sum() >= degree.threshold:
+        name, hood, given = meeting.names[missing[0]], meeting.hoods[missing[0]], valid[missing[0]]
+        if given.sum() >= degree.threshold:
             raise ProtocolError(
-                f"the opening lacks the secret of {name}, of which {valid.sum()} neighbours have "
+                f"the opening lacks the secret of {name}, of which {given.sum()} neighbours have "
                 "revealed shares"
             )
-        silent = ", ".join(meeting.names[other] for other in hood[~valid][:5].tolist())
+        silent = ", ".join(meeting.names[other] for other in hood[~given][:5].tolist())
         raise ProtocolError(
-            f"the sum cannot be unmasked: {valid.sum()} of {degree.threshold} shares of {name}'s "
+            f"the sum cannot be unmasked: {given.sum()} of {degree.threshold} shares of {name}'s "
             f"secret; no valid share from {silent}"
             + (f"; accused: {named(accused)}" if accused.any() else "")
         )

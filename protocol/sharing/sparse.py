@@ -252,7 +252,8 @@ async def collect(
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
     rejected = np.zeros(meeting.hoods.shape, np.bool_)
     for name, upload in uploads.items():
-        rejected[places[name]] = upload.rejected
+        place = places[name]
+        rejected[place] = upload.rejected.astype(np.bool_) & delivered.dealt[meeting.hoods[place]]
     signed = {
         places[name]: unmask
         for name, unmask in unmasks.items()
@@ -266,7 +267,7 @@ async def collect(
     found = await opening.opened(
         me,
         lambda: opening.recover(
-            me, meeting, delivered, uploaded, signed, degree=degree, digest=digest
+            me, meeting, delivered, uploaded, signed, rejected, degree=degree, digest=digest
         ),
         parties=len(meeting.names),
         published=published,

@@ -40,6 +40,13 @@ BYTES_PER_STORED = 4
 OVERHEAD = 512
 """The bytes that a held message takes beside its content."""
 
+FREE_ENTRIES = 2**16
+"""The number of entries that any packed file may have, however short it is."""
+
+STORED_PER_ENTRY = 2
+"""The bytes of a packed file that allow one further entry. Entries that are all alike take no room
+in it, but whoever reads them has to count them."""
+
 FREE_VALUES = 2**20 + 2**17
 """The number of values that any header may have, those inside others counted too."""
 

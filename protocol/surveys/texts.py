@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,18 +12,23 @@ from protocol.errors import SurveyError
 
 _LANGUAGE = re.compile("[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 # A text may have several lines; what else does not show does not belong there.
-_UNFIT = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_UNFIT = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_JOINERS = "\u200c\u200d"
 
 
-class Wording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Wording(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """The words of one question.
 
     Args:
+        attribute: the name of the attribute.
         ask: the question.
         help: what explains it.
         labels: of the categories, in their order; without any, their names stand.
     """
 
+    attribute: str
     ask: str
     help: str = ""
     labels: tuple[str, ...] = ()
@@ -39,7 +45,7 @@ class Texts(
         asks: who asks.
         consent: what respondents agree to.
         contact: whom they can turn to.
-        questions: by the name of the attribute; where there is none, names stand.
+        questions: of attributes; where there is none, names stand.
     """
 
     language: str
@@ -47,13 +53,13 @@ class Texts(
     asks: str = ""
     consent: str = ""
     contact: str = ""
-    questions: dict[str, Wording] = {}
+    questions: tuple[Wording, ...] = ()
 
-    def lines(self) -> Sequence[str]:
-        """All words in it, in their order."""
-        asked = [word for each in self.questions.values() for word in (each.ask, each.help)]
-        labels = [label for each in self.questions.values() for label in each.labels]
-        return [self.title, self.asks, self.consent, self.contact, *asked, *labels]
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Title, who asks, consent and contact, those that there are."""
+        given = (self.title, self.asks, self.consent, self.contact)
+        return tuple(words for words in given if words)
 
 
 def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
@@ -65,20 +71,34 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
 
     Raises:
         SurveyError: a language that is malformed or occurs twice, words for a question that is not
-            asked, another number of labels than categories, or characters that do not show.
+            asked or for one twice, no question, another number of labels than categories, a label
+            twice, or characters that do not show.
     """
     languages = [each.language for each in texts]
     for each in texts:
         where = f"texts in {each.language!r:.20}"
         if not _LANGUAGE.fullmatch(each.language) or languages.count(each.language) > 1:
             raise SurveyError(f"{where}: expected a tag such as 'en', each once")
-        for name, wording in each.questions.items():
-            size = sizes.get(name)
-            if size is None:
-                raise SurveyError(f"{where}: no attribute {name!r:.60}")
-            if len(wording.labels) not in (0, size):
-                raise SurveyError(
-                    f"{where}: {len(wording.labels)} labels, expected {size}", column=name
-                )
-        if any(_UNFIT.search(line) for line in each.lines()):
-            raise SurveyError(f"{where}: an unprintable character")
+        named = [wording.attribute for wording in each.questions]
+        for wording in each.questions:
+            name, size = wording.attribute, sizes.get(wording.attribute)
+            if size is None or named.count(name) > 1:
+                why = "no attribute" if size is None else "more than one question for"
+                raise SurveyError(f"{where}: {why} {name!r:.60}")
+            if not wording.ask.strip():
+                raise SurveyError(f"{where}: the question is empty", column=name)
+            if len(set(wording.labels)) != len(wording.labels) or len(wording.labels) not in (
+                0,
+                size,
+            ):
+                raise SurveyError(f"{where}: expected {size} different labels", column=name)
+        words = [word for wording in each.questions for word in (wording.ask, wording.help)]
+        labels = [label for wording in each.questions for label in wording.labels]
+        if any(map(_hides, (*each.about, *words, *labels))):
+            raise SurveyError(f"{where}: a character that does not show")
+
+
+def _hides(text: str) -> bool:
+    """Whether a text has a character that does not show, or turns others around."""
+    formats = (c for c in text if unicodedata.category(c) == "Cf" and c not in _JOINERS)
+    return bool(_UNFIT.search(text)) or any(formats)

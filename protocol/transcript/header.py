@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.errors import ProtocolError, SurveyError
+from protocol.errors import OtherCodeError, ProtocolError, SurveyError
 from protocol.estimators.analysis import Analysis
 from protocol.session.charter import Charter
 from protocol.session.roster import Roster
@@ -21,6 +21,7 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
 
     Raises:
         SurveyError: the header is not one of this variant.
+        OtherCodeError: the variant is not in the file that was agreed.
         TypeError: ``variant`` is not a variant's class.
     """
     if not (isinstance(variant, type) and issubclass(variant, Variant)):
@@ -30,6 +31,8 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         raise SurveyError(
             f"the transcript is of variant {header.variant!r}, not of {variant.name!r}"
         )
+    if header.code not in (None, variant.code):
+        raise OtherCodeError(header.code or b"", variant.code)
     if isinstance(header.seed, int) and header.seed < 0:
         raise SurveyError(f"invalid header: seed {header.seed}, expected at least 0")
     try:

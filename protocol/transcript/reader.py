@@ -9,7 +9,9 @@ from typing import Protocol, runtime_checkable
 
 from protocol.errors import TranscriptError, UnopenedError
 from protocol.surveys.limits import (
+    FREE_ENTRIES,
     FREE_VALUES,
+    STORED_PER_ENTRY,
     STORED_PER_VALUE,
     TooMuchError,
 )
@@ -53,6 +55,10 @@ RULES = (
 ENTRY_SLACK = 1 << 16
 """Maximum size of an entry beyond its body, in bytes."""
 
+FREE_HEADER, HEADER_RATIO = 1 << 22, 8
+"""How much a packed file may hold before the end of its header, in bytes, whatever its size; and
+how many times its size: keys cannot be compressed, so a roster hardly shrinks."""
+
 MAX_HEADER = 1 << 26
 """Maximum size of a header, in bytes."""
 
@@ -86,8 +92,8 @@ class Fault:
 
 
 @runtime_checkable
-class Packed(Protocol):
-    """The parts of what a packed file holds.
+class Stored(Protocol):
+    """The parts of what a file holds that may be packed.
 
     Attributes:
         stored: how many bytes of the file itself were read.
@@ -125,8 +131,9 @@ class Records:
         self.torn = False
         self.unopened: UnopenedError | None = None
         self.fault: Fault | None = None
-        self._file = chunks if isinstance(chunks, Packed) else None
+        self._file = chunks if isinstance(chunks, Stored) else None
         self._read_bytes = 0
+        self._count = 0
         self._parts = iter([chunks] if isinstance(chunks, bytes) else chunks)
         self._held = b""
         self._records = self._read()
@@ -173,7 +180,7 @@ class Records:
             self.torn = True
             return
         self.secret = self._held[len(MAGIC) : _START_BYTES]
-        at, place = _START_BYTES, _START_BYTES
+        at, place, most = _START_BYTES, _START_BYTES, 0
         while True:
             held = self._held
             if len(held) - at < _U32.size:
@@ -194,6 +201,11 @@ class Records:
                 held = self._held
                 if end > len(held):
                     break
+            self._count += 1
+            if self._file is not None and self._count > most:
+                most = FREE_ENTRIES + self.stored // STORED_PER_ENTRY
+                if self._count > most:
+                    raise UnopenedError("more entries than a packed file of this length may have")
             yield held[at + _U32.size : end]
             place += end - at
             at = end
@@ -209,6 +221,9 @@ class Records:
             parts.append(part)
             held += len(part)
             self._read_bytes += len(part)
+            most = max(FREE_HEADER, HEADER_RATIO * self.stored)
+            if self._file is not None and not self._count and self._read_bytes > most:
+                raise UnopenedError(f"more than {most:,} B before the end of its header")
         self._held = b"".join(parts)
 
 

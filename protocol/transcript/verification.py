@@ -45,10 +45,10 @@ from protocol.wire.codec import decode_envelope
 MAX_FAULTS = 10_000
 """Maximum number of faults that are kept: a hostile file may have one for every entry."""
 
-Verdict = Literal["unfinished", "broken", "incomplete", "sound"]
+Verdict = Literal["broken", "unfinished", "incomplete", "sound"]
 """What verifying comes to; the first that holds."""
 
-Published = Literal["not given", "fits", "begins", "differs", "another session"]
+Published = Literal["not compared", "fits", "begins", "differs", "another session"]
 """How a record compares with what was published of it elsewhere."""
 
 _SHOWN = 60
@@ -132,11 +132,10 @@ class Verification:
     @property
     def verdict(self) -> Verdict:
         """What verifying came to (section 5 of the document)."""
-        ended = any(fault.rule in ("magic", "length", "header") for fault in self.faults)
-        if self.unopened is not None and not ended:
-            return "unfinished"
         if self.faults:
             return "broken"
+        if self.unopened is not None:
+            return "unfinished"
         return "sound" if self.complete else "incomplete"
 
     @property
@@ -159,7 +158,7 @@ class Verification:
             return "another session"
         answers = [fits for fits in (self.same_digest, self.extends) if fits is not None]
         if not answers:
-            return "not given"
+            return "not compared"
         if not all(answers):
             return "differs"
         return "fits" if self.compared else "begins"
@@ -479,7 +478,7 @@ class _Verifier:
             unopened=None if records.unopened is None else str(records.unopened),
             digest=digest,
             compared=expected is not None or whole,
-            same_digest=None if expected is None else digest == expected,
+            same_digest=digest == expected if expected and digest else None,
             header=header,
             ending=ending,
             entries=self._entries,
@@ -493,7 +492,7 @@ class _Verifier:
             handed=Handed({name: sender.handed() for name, sender in self._senders.items()}),
             checkpoints=0 if header is None else signatures.sound,
             checkpoint=last,
-            extends=None if published is None else met,
+            extends=None if published is None or header is None else met,
             equivocation=None if header is None else signatures.equivocation,
             cosigned=cosigned,
             first_cosigned=None if cosigned is None else cosigned.also(self._first),

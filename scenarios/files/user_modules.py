@@ -72,13 +72,21 @@ def loaded_user_module(name: str) -> UserModule | None:
 
 
 def _mark(module: ModuleType, source: bytes) -> None:
-    """Tell the variants in a file what file that is."""
+    """Tell the variants in a file, and those that it imports from beside it, what file that is."""
     from protocol.session.variant import Variant
 
+    folder = os.path.dirname(os.path.abspath(module.__file__ or ""))
     for found in vars(module).values():
-        own = isinstance(found, type) and found.__module__ == module.__name__
-        if own and issubclass(found, Variant):
-            found.code = hashlib.sha256(source).digest()
+        if not (isinstance(found, type) and issubclass(found, Variant)):
+            continue
+        variant: type[Variant] = found
+        home = sys.modules.get(variant.__module__)
+        file = getattr(home, "__file__", None) or ""
+        if home is module or getattr(home, variant.__name__, None) is not variant:
+            variant.code = hashlib.sha256(source).digest()
+        elif os.path.dirname(os.path.abspath(file)) == folder and os.path.isfile(file):
+            with open(file, "rb") as beside:
+                variant.code = hashlib.sha256(beside.read()).digest()
 
 
 def _line_in(error: BaseException, path: str) -> str:

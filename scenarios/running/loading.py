@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import types
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from protocol.errors import UsageError
+from protocol.errors import OtherCodeError, UsageError
 from protocol.randomizers import Randomizer
 from protocol.randomizers.vetting import is_randomizer
 from protocol.session.variant import Variant
@@ -122,11 +123,26 @@ def variant_in(module: types.ModuleType, name: str) -> type[Variant]:
 def variant_of(header: Header, named: str | None) -> type[Variant]:
     """The class of a transcript's variant: the one that was named, or else the built-in one.
 
+    A file is run only if it is the one that the session binds, or if it binds none.
+
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or a file is named for a built-in variant.
+        OtherCodeError: another file is named than the session binds.
     """
     # What a transcript says is looked up, never loaded.
-    return built_in_variant(header.variant) if named is None else find_variant(named)
+    if named is None:
+        return built_in_variant(header.variant)
+    path, _ = split_path(named)
+    if path is not None and path.is_file():
+        if header.code is None and header.variant in BUILT_IN:
+            raise UsageError(
+                f"{named}: the transcript is of the built-in variant {header.variant}; expected no "
+                "--variant"
+            )
+        given = hashlib.sha256(path.read_bytes()).digest()
+        if header.code not in (None, given):
+            raise OtherCodeError(header.code or b"", given)
+    return find_variant(named)
 
 
 def find_attackable(text: str) -> type[Variant] | Randomizer | Callable[[object], object]:

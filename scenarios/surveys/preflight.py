@@ -134,9 +134,13 @@ def what_is_asked(
     named = some(each, len(survey.attributes), _LISTED)
     yield Known("asked", f"{survey.title}: {named}; in parentheses, how many categories.")
     for texts in survey.texts:
-        words = [line for line in texts.lines() if line]
-        shown = some((f'"{line}"' for line in words), len(words), _LISTED)
-        yield Known("wording", f"in {texts.language}: {shown}.")
+        for words in texts.about:
+            yield Known("wording", f'{texts.language}: "{words}"')
+        for asked in texts.questions:
+            explained = f' "{asked.help}"' if asked.help else ""
+            choices = f" Answers: {', '.join(asked.labels)}." if asked.labels else ""
+            said = f'{texts.language}, {asked.attribute}: "{asked.ask}"{explained}{choices}'
+            yield Known("wording", said)
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()

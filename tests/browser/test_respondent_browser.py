@@ -141,7 +141,7 @@ def test_a_checkpoint_that_nobody_has_signed(opened: Opened) -> None:
     assert "is not signed by the key in it" in opened.page.inner_text("#answer")
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 3\n\x91", b"\xff" * 99])
+@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 4\n\x91", b"\xff" * 99])
 def test_files_that_are_something_else(opened: Opened, content: bytes) -> None:
     run = signed_run()
     receipt, note = encode_receipt(receipt_of(run)), run.checkpoint.note.encode()

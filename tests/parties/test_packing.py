@@ -74,21 +74,18 @@ def test_a_file_that_is_not_packed_is_what_is_in_it() -> None:
     assert list(Unpacked(b"")) == []
 
 
-def test_what_is_packed_far_too_tightly_is_not_unpacked() -> None:
-    file = Packer().pack(bytes((1 << 24) + 1))
-    with pytest.raises(UnopenedError, match="holds too much for its size"):
-        list(Unpacked(file))
-
-
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
         (compress(b"x") + b"y" * 8, "malformed"),
-        (compress(bytes(MAX_FRAME + 1)), "holds too much"),
+        (compress(bytes(MAX_FRAME + 1)), "holds more than"),
         (b"\x28\xb5\x2f\xfd\x20\x02\x06\x00\x00", "malformed"),
         (b"\x28\xb5\x2f\xfd\x20\x02\x07\x00\x00", "malformed"),
         # Blocks of 64 KiB, and none is the last.
-        (b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x00\x00\x08" + bytes(1 << 16)) * 1200, "too much"),
+        (
+            b"\x28\xb5\x2f\xfd\x00\x58" + (b"\x00\x00\x08" + bytes(1 << 16)) * 1200,
+            "holds more than",
+        ),
         (options(window_log=24, write_content_size=False)(bytes(1 << 24)), "memory"),
     ],
 )

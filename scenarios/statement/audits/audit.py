@@ -159,7 +159,8 @@ def _of_the_record(audit: Audit) -> tuple[str, tuple[str, ...]]:
         says = "The record is whole, and the published result follows from it."
     elif audit.verdict == "unchecked":
         # Why, the check of the result says.
-        return "The record is intact. Its result can be checked with the aggregator's folder.", ()
+        who = "nobody can check it" if audit.trial else "that takes the aggregator's folder"
+        return f"The record is intact. Nothing of its result was checked: {who}.", ()
     elif audit.verdict == "incomplete":
         return cut_short(audit.verification), ()
     elif (why := changed(audit.verification)) is not None:

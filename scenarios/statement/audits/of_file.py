@@ -40,14 +40,14 @@ def whole(verification: Verification) -> Answer:
 
 def cut_short(verification: Verification) -> str:
     """Why a record that breaks no rule is not complete."""
-    if verification.torn:
-        why = "file breaks off inside an entry"
-    elif verification.header is None:
+    if verification.header is None:
         why = "file ends before its header"
+    elif verification.torn:
+        why = "file breaks off inside an entry"
     elif verification.ending is None:
         why = "file has no last entry"
     elif verification.ending.complete:
-        why = "file has no checkpoint of all that is in it"
+        return "No checkpoint is of all that is in the file: its end is not signed."
     else:
         return f"The run did not come to its end: {verification.ending.reason}."
     return f"The {why}, as after a crash, so anything may be missing."
@@ -119,7 +119,7 @@ def verdict_of_file(verification: Verification) -> tuple[Soundness, str]:
 
 _PUBLISHED: Mapping[Published, Answer] = MappingProxyType(
     {
-        "not given": (
+        "not compared": (
             "care",
             "No published digest or checkpoint was compared (--digest, --checkpoint): a file that "
             "was rewritten whole cannot be distinguished from the original.",

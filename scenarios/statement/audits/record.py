@@ -9,6 +9,7 @@ from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
 from protocol.surveys.survey import Survey
+from protocol.surveys.texts import Texts
 from protocol.transcript.entries import Header
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import changed
@@ -20,7 +21,7 @@ from scenarios.surveys.watching.rounds import waits_of
 from scenarios.wording.formatting import NONE, count, cut, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
-FAULTS, MEMBERS = 30, 12
+FAULTS, MEMBERS, WORDED = 30, 12, 400
 
 
 def findings(judged: Judged) -> Section:
@@ -34,7 +35,7 @@ def findings(judged: Judged) -> Section:
         lead = (
             "What was read so far decides nothing."
             if verdict == "unfinished"
-            else "Nothing that was read is wrong; the rest is missing."
+            else "Nothing that was read is wrong, and it is not all."
             if verdict == "incomplete"
             else "Nothing that could be checked is wrong."
         )
@@ -216,19 +217,34 @@ def _enrolled(header: Header) -> str:
     if header.enrolled is None:
         return "nothing shows it"
     ways = (f"{number:,} {_KEYS.get(how, cut(how, 60))}" for how, number in header.enrolled)
-    return "; ".join(ways)
+    return f"by the organiser's word, {'; '.join(ways)}"
+
+
+def _about(texts: Texts) -> Iterator[tuple[str, str]]:
+    yield "Title", texts.title
+    yield "Who asks", texts.asks
+    yield "Consent", texts.consent
+    yield "Contact", texts.contact
 
 
 def _wording(survey: Survey) -> Grid:
+    rows = [
+        (texts.language, about, words, NONE)
+        for texts in survey.texts
+        for about, words in _about(texts)
+        if words
+    ]
+    rows += [
+        (texts.language, asked.attribute, f"{asked.ask} {asked.help}", ", ".join(asked.labels))
+        for texts in survey.texts
+        for asked in texts.questions
+    ]
     return Grid(
         key="wording",
         caption="In what words it was asked; the session binds them",
-        columns=("Language", "Question", "Words", "Explained by"),
-        rows=tuple(
-            (cut(texts.language), cut(name), cut(words.ask, 600), cut(words.help, 600) or NONE)
-            for texts in survey.texts
-            for name, words in texts.questions.items()
-        )[:MEMBERS],
+        columns=("Language", "About", "Words", "Answers"),
+        rows=tuple(tuple(cut(cell, 600) for cell in row) for row in rows[:WORDED]),
+        more=rest(len(rows), WORDED, "texts"),
     )
 
 

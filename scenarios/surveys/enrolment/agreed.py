@@ -99,6 +99,7 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             roster=roster,
             nonce=self.nonce,
             analysis=self.analysis,
+            code=None if self.pin is None else bytes.fromhex(self.pin.digest),
             enrolled=((self.enrolled, len(roster) - 1),),
         )
 

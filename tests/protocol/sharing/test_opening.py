@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,19 @@ import trio
 
 from protocol.audit.audit import Audit, audit
 from protocol.audit.disclosure import Disclosure
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.crypto.randomness import Stream
+from protocol.crypto.sealing import seal
+from protocol.messages import AGGREGATOR, Closed, Envelope, Message, PartyId
 from protocol.session.machine import Machine
-from protocol.sharing import messages
+from protocol.sharing import messages, sparse
 from protocol.sharing.messages import Opening
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Entry, Sent
+from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRClusters
 from protocol.variants.sums.secure_sum import SecureSumVariant
-from protocol.wire.codec import decode_envelope, encode_envelope
+from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.live import Live, run_live
 from tests.protocol.sessions import SURVEY, answers
 from tests.protocol.sharing.test_sums import vanishing
@@ -34,7 +37,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     moved,
     rewriting,
 )
-from tests.recorded.runs import Run
+from tests.recorded.runs import Run, written
 from tests.recorded.signed import rewritten, without
 
 ONE, TWO, THREE, FOUR = PARTIES[:4]
@@ -294,9 +297,10 @@ def test_a_sum_that_fails_says_whose_secret_is_missing_and_tells_no_other() -> N
         "the run did not come to its end: ProtocolError",
         "nothing was published",
     ]
-    [remark] = found.remarks
+    ends, remark = found.remarks
+    assert "the aggregator's role ends so: the sum cannot be unmasked: 4 of 5 shares" in str(ends)
     assert "of party-3, party-4 invalid; no check looked at that" in str(remark)
-    assert audited(run, run.content, keyed=True).remarks == ()
+    assert audited(run, run.content, keyed=True).remarks == (ends,)
 
 
 def test_a_false_account_of_a_failure_is_found_with_the_key() -> None:
@@ -307,6 +311,75 @@ def test_a_false_account_of_a_failure_is_found_with_the_key() -> None:
         str(finding).startswith("what the aggregator sent does not follow: #")
         for finding in found.findings
     )
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_failure_that_hides_a_false_opening_is_seen(what: str, keyed: bool) -> None:
+    """The aggregator says that its run failed, and cuts off what it said after the opening."""
+    run = run_of()
+    content = forged(run, {"Opening": FORGERIES[what][0]})
+    reader = TranscriptReader(content)
+    entries = list(reader)
+    openings = [
+        place
+        for place, entry in enumerate(entries)
+        if isinstance(entry, Sent) and decode_envelope(entry.envelope).kind == "Opening"
+    ]
+    signer = run.setting.identities[AGGREGATOR]
+    kept = entries[: openings[-1] + 1]
+    cut = written(reader.header, kept, signer=signer, complete=False, reason="ProtocolError")
+    found = audited(run, cut.content, keyed=keyed)
+    if keyed:
+        assert found.verdict == "broken"
+        assert any("the record has another 'Opening'" in str(each) for each in found.findings)
+    elif "accusation" not in what:
+        assert found.verdict == "incomplete"
+        assert any("the aggregator's role ends so: " in str(each) for each in found.remarks)
+
+
+def test_an_opening_of_too_few_shares_is_found() -> None:
+    """All who unmask come after the wait is over, and the opening is full all the same."""
+    run = run_of()
+    codec = run.charter.codec
+
+    def fewer(entries: list[Entry]) -> list[Entry]:
+        return [_with_fewer(codec, run, entry) for entry in entries]
+
+    content = rewritten(run, fewer).content
+    found = audited(run, content)
+    assert found.verdict == "broken"
+
+
+def _with_fewer(codec: Codec, run: Run, entry: Entry) -> Entry:
+    if not isinstance(entry, Sent):
+        return entry
+    envelope = decode_envelope(entry.envelope)
+    if (envelope.sender, envelope.kind) != (AGGREGATOR, "Closed"):
+        return entry
+    closed = codec.decode("Closed", envelope.body)
+    assert isinstance(closed, Closed)
+    if closed.of != "Unmask":
+        return entry
+    few = msgspec.structs.replace(closed, counted=run.charter.roster.bitmap((ONE,)))
+    body = codec.encode(few)
+    return Sent(at=entry.at, envelope=encode_envelope(msgspec.structs.replace(envelope, body=body)))
+
+
+def test_who_reveals_zeros_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros(stream: Stream, kind: str, letters: Sequence[Any]) -> Any:
+        spoilt = [
+            (edge, bytes(len(content)) if edge.ends[0] == TWO.encode() else content, bound)
+            for edge, content, bound in letters
+        ]
+        return seal(stream, kind, spoilt)
+
+    monkeypatch.setattr(sparse, "seal", zeros)
+    run = run_of(gone={})
+    [opening] = run.messages("Opening")
+    assert opening.accused.tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert opening.opened.all()
+    assert audited(run, run.content, keyed=True).verdict == "sound"
 
 
 def test_what_is_withheld_is_not_on_record() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,15 +11,20 @@ from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
+from protocol.simulation.setting import setting_of
+from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.surveys.texts import Texts, Wording
+from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
+from tests.every_variant import Example, examples
+from tests.recorded.runs import Run
 
 LEAVES = Attribute(name="would leave", categories=("no", "yes"))
-WORDS = Wording(ask="Are you thinking of leaving within a year?", labels=("No", "Yes"))
-ENGLISH = Texts(
-    language="en", consent="I take part.\nI may stop.", questions={"would leave": WORDS}
+WORDS = Wording(
+    attribute="would leave", ask="Are you thinking of leaving within a year?", labels=("No", "Yes")
 )
+ENGLISH = Texts(language="en", consent="I take part.\nI may stop.", questions=(WORDS,))
 ROSTER = Roster(
     tuple(
         (name, Identity(name, bytes([n]) * 32).public)
@@ -41,11 +48,16 @@ def test_a_survey_without_texts_travels_without_them() -> None:
 
 def test_one_letter_of_wording_is_another_session() -> None:
     other = msgspec.structs.replace(WORDS, ask=WORDS.ask.replace("a year", "1 year"))
-    changed = msgspec.structs.replace(ENGLISH, questions={"would leave": other})
+    changed = msgspec.structs.replace(ENGLISH, questions=(other,))
     consent = msgspec.structs.replace(ENGLISH, consent="I take part.\nI may stop")
     found = {session_of(asked(*texts)) for texts in ((), (ENGLISH,), (changed,), (consent,))}
     assert len(found) == 4
     assert len({asked(texts).digest for texts in (ENGLISH, changed, consent)}) == 3
+
+
+def other(**changes: Any) -> tuple[Texts, ...]:
+    wording = msgspec.structs.replace(WORDS, **changes)
+    return (msgspec.structs.replace(ENGLISH, questions=(wording,)),)
 
 
 @pytest.mark.parametrize(
@@ -53,15 +65,34 @@ def test_one_letter_of_wording_is_another_session() -> None:
     [
         ((ENGLISH, ENGLISH), "each once"),
         ((Texts(language="english (UK)"),), "expected a tag"),
-        ((Texts(language="en", questions={"leaves": WORDS}),), "no attribute 'leaves'"),
-        (
-            (Texts(language="en", questions={"would leave": Wording(ask="?", labels=("No",))}),),
-            "1 labels, expected 2",
-        ),
-        ((Texts(language="en", contact="a\x00b"),), "unprintable"),
-        ((Texts(language="en", questions={"would leave": Wording(ask="a\ud800")}),), "unprintable"),
+        ((Texts(language="en", questions=(WORDS, WORDS)),), "more than one question"),
+        (other(attribute="leaves"), "no attribute 'leaves'"),
+        (other(labels=("No",)), "expected 2 different labels"),
+        (other(labels=("Yes", "Yes")), "expected 2 different labels"),
+        (other(ask=" "), "the question is empty"),
+        ((Texts(language="en", contact="a\x00b"),), "does not show"),
+        (other(ask="a\ud800"), "does not show"),
+        (other(help="turned \u202e around"), "does not show"),
+        (other(labels=("No\u200b", "No")), "does not show"),
     ],
 )
 def test_other_texts_are_refused(texts: tuple[Texts, ...], message: str) -> None:
     with pytest.raises(SurveyError, match=message):
         asked(*texts)
+
+
+def test_a_field_that_there_is_not_is_refused() -> None:
+    given = {"attribute": "would leave", "ask": "?", "lables": ["No", "Yes"]}
+    with pytest.raises(msgspec.ValidationError, match="lables"):
+        msgspec.convert({"language": "en", "questions": [given]}, Texts)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+def test_every_variant_can_be_worded(example: Example) -> None:
+    survey = example.variant.survey
+    worded = Survey(survey.title, survey.attributes, (Texts(language="en", title="In words"),))
+    variant = msgspec.structs.replace(example.variant, survey=worded)
+    records = Records(worded, example.records.codes)
+    run = Run(setting_of(variant, records, seed=1))
+    assert run.result is not None or run.failure is None
+    assert verify(run.content).header is not None

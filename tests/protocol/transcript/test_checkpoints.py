@@ -188,15 +188,15 @@ def test_a_second_checkpoint_of_one_size_is_a_fault_even_if_the_record_extends_t
 def test_what_was_published_is_one_verdict() -> None:
     run, other = signed_run(), failed()
     digest = run.digest
-    assert verify(run.content).published == "not given"
+    assert verify(run.content).published == "not compared"
     assert verify(run.content, digest=digest).published == "fits"
     assert verify(run.content, digest=digest, checkpoint=run.checkpoint).published == "fits"
     assert verify(run.content, digest=bytes(32)).published == "differs"
     assert verify(run.content, checkpoint=other.checkpoint).published == "differs"
     assert verify(run.content, digest=bytes(32), checkpoint=run.checkpoint).published == "differs"
     assert verify(run.content, digest=digest, checkpoint=other.checkpoint).published == "differs"
-    assert verify(b"", digest=digest).published == "differs"
-    assert verify(b"", checkpoint=run.checkpoint).published == "differs"
+    assert verify(b"", digest=digest).published == "not compared"
+    assert verify(b"", checkpoint=run.checkpoint).published == "not compared"
 
 
 def test_what_was_published_is_read_before_it_is_compared() -> None:

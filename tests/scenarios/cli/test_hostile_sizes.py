@@ -101,7 +101,7 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         ),
     ),
     "nothing but maps": (
-        "it holds too much for its size",
+        "before the end of its header",
         lambda: header("rr-joint", asked(1), {"maps": []}),
     ),
 }

@@ -439,7 +439,7 @@ def by_figures(found: Any) -> dict[str, str]:
     words = "bad" if False in others else "open" if None in others else "good"
     unbounded = any(claim["unbounded"] for claim in privacy["claims"])
     exceeded = any((claim["factor"] or 0) > 1 + 1e-9 for claim in privacy["claims"])
-    published = {"not given": "care", "begins": "care", "fits": "good", "differs": "bad"}
+    published = {"not compared": "care", "begins": "care", "fits": "good", "differs": "bad"}
     published["another session"] = "bad"
     unread = verification["unopened"] is not None
     if unread:

@@ -32,7 +32,8 @@ TEXTS = """
 language = "en"
 consent = "You may stop at any time."
 
-[texts.questions.smokes]
+[[texts.questions]]
+attribute = "smokes"
 ask = "Do you smoke?"
 labels = ["No", "Yes, I do"]
 """
@@ -60,9 +61,13 @@ def test_another_file_is_another_protocol(held: tuple[Path, Path], tmp_path: Pat
     assert said.code == 0, said.out + said.err
     other = tmp_path / "own.py"
     other.write_text(OWN.replace("P = 0.5", "P = 0.4"))
+    for asked in ("audit", "estimate"):
+        said = sottovoce(asked, transcript, "--variant", f"{other}:Own")
+        assert "the variant is not the one that was agreed" in complaint(said, 1)
+    # Whatever its class says of where it is.
+    other.write_text(OWN.replace("    name", '    __module__ = "protocol.variants"\n    name'))
     said = sottovoce("audit", transcript, "--variant", f"{other}:Own")
-    assert said.code == 1
-    assert "the variant is not the one that was agreed" in said.out
+    assert "the variant is not the one that was agreed" in complaint(said, 1)
     assert verify(Unpacked(transcript.read_bytes())).intact
 
 
@@ -70,14 +75,16 @@ def test_an_audit_says_what_was_bound(held: tuple[Path, Path]) -> None:
     own, transcript = held
     said = sottovoce("audit", transcript, "--variant", f"{own}:Own").out
     for words in (
+        "You may stop at any time.",
         "Do you smoke?",
+        "No, Yes, I do",
         "3 were given folders with keys in them, by whoever could speak as any of them",
         "one respondent's whole record is replaced",
         "SHA-256 ",
     ):
         assert words in said, words
     header = TranscriptReader(Unpacked(transcript.read_bytes())).header
-    assert header.survey["texts"][0]["questions"]["smokes"]["labels"] == ["No", "Yes, I do"]
+    assert header.survey["texts"][0]["questions"][0]["labels"] == ["No", "Yes, I do"]
     assert (header.enrolled, header.roles) == ((("folder", 3),), None)
 
 
@@ -118,5 +125,6 @@ def test_a_party_is_shown_the_wording_before_it_takes_part(held: tuple[Path, Pat
     own, transcript = held
     folder = own.parent / "keys" / "anna"
     said = sottovoce("preflight", folder, "--variant", f"{own}:Own").out
-    assert 'in en: "You may stop at any time.", "Do you smoke?", "No", "Yes, I do".' in said
+    assert 'en: "You may stop at any time."' in said
+    assert 'en, smokes: "Do you smoke?" Answers: No, Yes, I do.' in said
     assert transcript.exists()

@@ -343,7 +343,7 @@ def test_of_files_that_are_nothing(survey: Survey, tmp_path: Path, content: byte
     assert str(path) in complaint(sottovoce("check", path, "--checkpoint", survey.checkpoint))
     assert str(path) in complaint(sottovoce("evidence", path))
     assert str(path) in complaint(sottovoce("check", survey.receipt, "--checkpoint", path))
-    path.write_bytes(b"sottovoce receipt 3\n" + content)
+    path.write_bytes(b"sottovoce receipt 4\n" + content)
     check = ("check", path, "--checkpoint", survey.checkpoint)
     assert str(path) in complaint(sottovoce(*check))
 
