@@ -18,7 +18,7 @@ from transports.testing import HANGS
 from transports.web.http import Limits, Request, Response, serve
 
 LIMITS = Limits(head=1 << 10, body=1 << 12, seconds=HANGS, connections=4)
-PROMPT = msgspec.structs.replace(LIMITS, seconds=0.1)
+PROMPT = msgspec.structs.replace(LIMITS, seconds=0.5)
 LONG = b"x" * (1 << 24)
 CLOSE = "Connection: close\r\n"
 
@@ -253,19 +253,20 @@ async def test_drops_do_not_add_up() -> None:
 
 async def test_nobody_reads_a_long_answer_forever() -> None:
     told: Told = []
-    async with served(PROMPT, told) as port:
-        stream = await trio.open_tcp_stream("127.0.0.1", port)
-        async with stream:
-            await stream.send_all(asked("GET /long"))
-            while not told:
-                await trio.testing.wait_all_tasks_blocked(0.01)
-            with suppress(trio.BrokenResourceError):
-                assert len(await all_of(stream)) < len(LONG)
+    async with (
+        served(PROMPT, told) as port,
+        await trio.open_tcp_stream("127.0.0.1", port) as stream,
+    ):
+        await stream.send_all(asked("GET /long"))
+        while not told:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        with suppress(trio.BrokenResourceError):
+            assert len(await all_of(stream)) < len(LONG)
     assert told == [("127.0.0.1", 408, "the request took too long")]
 
 
 async def test_the_silent_make_room() -> None:
-    """First go those that have been silent longest, also after an answer."""
+    """The first to go has been silent longest, before a request or after an answer."""
     told: Told = []
     async with served(told=told) as port, AsyncExitStack() as stack:
         crowd = []
@@ -318,6 +319,8 @@ async def test_tls() -> None:
         authority.configure_trust(contexts[-1])
     authority.issue_cert("localhost").configure_cert(contexts[0])
     async with served(PROMPT, tls=contexts[0]) as port:
+        assert await exchange(port, b"") == b""
+    async with served(tls=contexts[0]) as port:
         assert b"HTTP" not in await exchange(port, asked("GET /path"))
         wire = await trio.open_tcp_stream("127.0.0.1", port)
         stream = trio.SSLStream(

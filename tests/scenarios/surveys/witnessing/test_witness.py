@@ -301,7 +301,7 @@ def test_requests_may_follow_each_other_and_come_in_pieces(witness: Running) -> 
 
 
 def test_the_silent_do_not_keep_others_out(witness: Running) -> None:
-    silent = [socket.create_connection(("127.0.0.1", witness.port)) for _ in range(20)]
+    silent = [socket.create_connection(("127.0.0.1", witness.port)) for _ in range(80)]
     silent[0].sendall(b"POST /add")
     assert witness.ask(3, LAST.note)[0] == 409
     for link in silent:
