@@ -65,15 +65,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 Paths = Mapping[str, Mapping[str, Handler]]
 """Handlers by path and method. A path such as ``/place/`` stands for all that begin with it."""
 
-Refused = Callable[[str, int, str], object]
-"""Takes the client's address, and status and reason of a request that no handler gets."""
-
 
 class _RefusedError(Exception):
     def __init__(self, status: int, reason: str, **headers: str) -> None:
         super().__init__(reason)
-        self.status = status
-        self.headers = headers
+        fields = {**headers, "Connection": "close"}
+        self.response = Response(status, f"{reason}\n".encode(), fields)
 
 
 async def serve(
@@ -82,7 +79,7 @@ async def serve(
     limits: Limits,
     *,
     tls: ssl.SSLContext | None = None,
-    refused: Refused = lambda *_: None,
+    refused: Callable[[str, int, str], object] = lambda *_: None,
 ) -> None:
     """Answer requests until cancelled. HEAD is answered where GET is.
 
@@ -91,10 +88,11 @@ async def serve(
         paths: what can be asked for.
         limits: what a client may take.
         tls: for HTTPS.
-        refused: called for every request or connection that is refused.
+        refused: called with the client's address, status and reason, if no handler gets a request.
 
     Raises:
-        Exception: a handler's, after its client has got status 500 without a text.
+        Exception: a handler's, after its client has got status 500 without a text. An error
+            of streams, such as ``trio.BrokenResourceError``, ends the connection alone.
     """
     waiting: dict[_Connection, trio.CancelScope] = {}  # For a whole request, the oldest first.
     answering: set[_Connection] = set()
@@ -109,16 +107,14 @@ async def serve(
                 waiting.pop(next(iter(waiting))).cancel()
             more = True
             while more:
+                more = False
                 with trio.move_on_after(limits.seconds) as scope:
                     waiting[connection] = scope
                     more = await answer(connection)
                 answering.discard(connection)
-                if scope.cancelled_caught:
-                    if connection.in_request:
-                        refused(connection.address, 408, "the request took too long")
-                    return
-            await turn_away(wire)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+                if scope.cancelled_caught and connection.in_request:
+                    refused(connection.address, 408, "the request took too long")
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
             pass  # The client is gone.
         finally:
             waiting.pop(connection, None)
@@ -127,22 +123,19 @@ async def serve(
 
     async def answer(connection: _Connection) -> bool:
         """Answer a request; whether another may follow."""
-        closing = {"Connection": "close"}
         try:
-            asked = await connection.receive(paths)
+            handler, request = await connection.receive(paths)
         except _RefusedError as error:
-            refused(connection.address, error.status, str(error))
-            said, headers = f"{error}\n".encode(), {**error.headers, **closing}
-            return await connection.send(Response(error.status, said, headers))
-        if asked is None or waiting.pop(connection, None) is None:
-            return False
+            refused(connection.address, error.response.status, str(error))
+            return await connection.send(error.response)
+        if waiting.pop(connection, None) is None:
+            return False  # Another has got its place.
         answering.add(connection)
-        handler, request = asked
         try:
             response = await handler(request)
         except Exception:
             with suppress(trio.BrokenResourceError):  # Whether or not the client is still there.
-                await connection.send(Response(500, headers=closing))
+                await connection.send(Response(500, headers={"Connection": "close"}))
             raise
         return await connection.send(response)
 
@@ -151,32 +144,29 @@ async def serve(
 
 class _Connection:
     def __init__(self, wire: trio.SocketStream, tls: ssl.SSLContext | None, limits: Limits) -> None:
+        self._wire = wire
         self._stream: trio.abc.Stream = wire
         if tls is not None:
             self._stream = trio.SSLStream(wire, tls, server_side=True, https_compatible=True)
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, limits.head)
-        self._head_only = False
+        self._head_only = self.in_request = False
         try:
             self.address = str(wire.socket.getpeername()[0])
         except OSError:
             self.address = ""
 
-    @property
-    def in_request(self) -> bool:
-        """Whether a part of a request has come, or it has not been answered."""
-        return self._http.their_state is not h11.IDLE or bool(self._http.trailing_data[0])
-
-    async def receive(self, paths: Paths) -> tuple[Handler, Request] | None:
-        """The next request, and what answers it; None if the client has no more.
+    async def receive(self, paths: Paths) -> tuple[Handler, Request]:
+        """The next request, and what answers it.
 
         Raises:
             _RefusedError: it is malformed, too long, or not in the table.
+            trio.EndOfChannel: the client has no more.
         """
         try:
             head = await self._next()
             if not isinstance(head, h11.Request):
-                return None
+                raise trio.EndOfChannel
             self._head_only = head.method == b"HEAD"
             handler = self._check(head, paths)
             if self._http.they_are_waiting_for_100_continue:
@@ -216,7 +206,9 @@ class _Connection:
         """What has come next: a head, a part of a body, or an end."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             room = self._limits.head + 1 - len(self._http.trailing_data[0])
-            self._http.receive_data(bytes(await self._stream.receive_some(room)))
+            received = await self._stream.receive_some(room)
+            self._http.receive_data(bytes(received))
+            self.in_request |= bool(received)
         return event
 
     async def send(self, response: Response) -> bool:
@@ -235,8 +227,10 @@ class _Connection:
         sent += self._http.send(h11.Data(data=b"" if self._head_only else response.body))
         sent += self._http.send(h11.EndOfMessage())
         await self._stream.send_all(sent)
-        self._head_only = False
+        self._head_only = self.in_request = False
         if self._http.our_state is not h11.DONE:
+            await turn_away(self._wire)
             return False
         self._http.start_next_cycle()
+        self.in_request = bool(self._http.trailing_data[0])
         return True
