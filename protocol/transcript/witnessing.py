@@ -21,6 +21,9 @@ from protocol.transcript.checkpoints import (
 from protocol.transcript.consistency import MAX_PATH
 from protocol.transcript.evidence import Equivocation, two_checkpoints
 
+ADD_CHECKPOINT = "/add-checkpoint"
+"""The path of a request, after the witness's URL."""
+
 MAX_REQUEST = 1 << 15
 """The longest request, in bytes: old size, 63 hashes and a note of 16,384 characters."""
 

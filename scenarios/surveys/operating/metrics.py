@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import NamedTuple
 
 import trio
 
 from protocol.errors import UsageError
 from scenarios.errors import install_command
 from scenarios.surveys.operating.progress import Counts, Phase, Progress
+from transports.web import http
+from transports.web.http import Handler, Limits, Request, Response
 
 REQUEST_BYTES = 1 << 13
 """The longest request, in bytes."""
@@ -22,29 +21,15 @@ SECONDS = 5.0
 """How long a client may take for its request and to read the answer."""
 
 CONNECTIONS = 16
-"""The most connections at once.
-
-For a further one the oldest is closed that has yet to send a whole request. If all have sent
-theirs, the further one is closed.
-"""
+"""The most connections at once."""
 
 SLOW = 10.0
 """A survey is not well while one write to disk takes longer, in seconds."""
 
-_LINE = re.compile(rb"(GET|HEAD) ([!-~]{1,512}) HTTP/1\.[01]\r\n")
-_END = b"\r\n\r\n"
-_TEXT = "text/plain; charset=utf-8"
+_CLOSE = {"Connection": "close"}  # The next request is seconds away.
 
 
-class Answer(NamedTuple):
-    """What a client gets."""
-
-    status: HTTPStatus
-    body: bytes
-    kind: str = _TEXT
-
-
-def exposition(counts: Counts) -> Answer:
+def exposition(counts: Counts) -> Response:
     """All counts, as Prometheus reads them. Labels have few values, none of them a caller's.
 
     Raises:
@@ -90,20 +75,22 @@ def exposition(counts: Counts) -> Answer:
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Snapshot())
-    return Answer(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
+    headers = {"Content-Type": CONTENT_TYPE_LATEST, **_CLOSE}
+    return Response(HTTPStatus.OK, generate_latest(registry), headers)
 
 
-def health(counts: Counts) -> Answer:
+def health(counts: Counts) -> Response:
     """Whether parties can connect and what they say is written to disk."""
+    status, said = HTTPStatus.OK, counts.phase.value
     if counts.phase in (Phase.BEGINNING, Phase.STOPPING):
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{counts.phase.value}\n".encode())
-    if counts.writing > SLOW:
-        said = f"the disk has taken more than {SLOW:g} s for a write\n"
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, said.encode())
-    return Answer(HTTPStatus.OK, f"{counts.phase.value}\n".encode())
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+    elif counts.writing > SLOW:
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        said = f"the disk has taken more than {SLOW:g} s for a write"
+    return Response(status, f"{said}\n".encode(), _CLOSE)
 
 
-PAGES: dict[bytes, Callable[[Counts], Answer]] = {b"/metrics": exposition, b"/healthz": health}
+PAGES: dict[str, Callable[[Counts], Response]] = {"/metrics": exposition, "/healthz": health}
 """What can be asked for."""
 
 
@@ -118,8 +105,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family)
         try:
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(CONNECTIONS)
         except BaseException:
@@ -132,61 +118,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 async def serve(progress: Progress, listener: socket.socket) -> None:
     """Answer requests until cancelled."""
-    asking: dict[trio.SocketStream, trio.CancelScope] = {}  # Oldest first.
-    answered: set[trio.SocketStream] = set()
 
-    async def connected(stream: trio.SocketStream) -> None:
-        if len(asking) + len(answered) >= CONNECTIONS:
-            if not asking:
-                await trio.aclose_forcefully(stream)
-                return
-            asking.pop(next(iter(asking))).cancel()
-        try:
-            with trio.move_on_after(SECONDS) as scope:
-                asking[stream] = scope
-                request = await _request(stream)
-                if request and asking.pop(stream, None) is not None:
-                    answered.add(stream)
-                    await _answer(stream, request, progress)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The client is gone.
-        finally:
-            asking.pop(stream, None)
-            answered.discard(stream)
-            await trio.aclose_forcefully(stream)
+    def answering(page: Callable[[Counts], Response]) -> Handler:
+        async def answer(request: Request) -> Response:
+            return page(progress.counts())
 
-    async with trio.SocketListener(trio.socket.from_stdlib_socket(listener)) as opened:
-        await trio.serve_listeners(connected, [opened])
+        return answer
 
-
-async def _request(stream: trio.SocketStream) -> bytes:
-    """A request, or the beginning of one that is too long; empty if the client has gone."""
-    request = b""
-    while _END not in request and len(request) <= REQUEST_BYTES:
-        part = await stream.receive_some(REQUEST_BYTES)
-        if not part:
-            return b""
-        request += part
-    return request
-
-
-async def _answer(stream: trio.SocketStream, request: bytes, progress: Progress) -> None:
-    line = _LINE.match(request)
-    page = PAGES.get(line[2]) if line is not None else None
-    if line is None or _END not in request:
-        answer = Answer(HTTPStatus.BAD_REQUEST, b"expected GET\n")
-    elif page is None:
-        answer = Answer(HTTPStatus.NOT_FOUND, b"expected /metrics or /healthz\n")
-    else:
-        answer = page(progress.counts())
-    fields = {
-        "Content-Type": answer.kind,
-        "Content-Length": str(len(answer.body)),
-        "Cache-Control": "no-store",
-        "Connection": "close",
-    }
-    head = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
-    head += [f"{name}: {value}" for name, value in fields.items()]
-    body = b"" if line is not None and line[1] == b"HEAD" else answer.body
-    await stream.send_all("\r\n".join([*head, "", ""]).encode("latin-1") + body)
-    await stream.send_eof()
+    paths = {path: {"GET": answering(page)} for path, page in PAGES.items()}
+    limits = Limits(head=REQUEST_BYTES, body=0, seconds=SECONDS, connections=CONNECTIONS)
+    opened = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+    await http.serve([opened], paths, limits)

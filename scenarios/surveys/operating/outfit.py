@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from scenarios.errors import StoppedError, say
-from scenarios.surveys.operating import metrics
 from scenarios.surveys.operating.live_line import show
 from scenarios.surveys.operating.logs import STANDARD_ERROR, json_log
 from scenarios.surveys.operating.operation import Operation, Task
@@ -52,6 +51,8 @@ def operating(
             tells.append(stack.enter_context(json_log(log)))
             tasks.append(functools.partial(_optional, "the log", progress.tell_changes))
         if address is not None:
+            from scenarios.surveys.operating import metrics
+
             metrics.exposition(progress.counts())
             listener = stack.enter_context(metrics.listen(*address))
             where = f"{address[0]}:{listener.getsockname()[1]}"

@@ -22,9 +22,9 @@ from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
 from protocol.transcript.recorder import Recorder
+from protocol.transcript.witnessing import ADD_CHECKPOINT
 from scenarios.errors import WitnessError
 from scenarios.files.transcripts import Transcript
-from scenarios.surveys.witnessing.server import PATH
 
 WITHIN = 10.0
 """How long all witnesses together may take, in seconds."""
@@ -218,7 +218,7 @@ def _post(url: str, body: bytes, within: float) -> tuple[int, bytes]:
     kind = http.client.HTTPSConnection if place.secure else http.client.HTTPConnection
     connection = kind(place.host, place.port, timeout=within)
     try:
-        connection.request("POST", place.path + PATH, body, {"Connection": "close"})
+        connection.request("POST", place.path + ADD_CHECKPOINT, body, {"Connection": "close"})
         response = connection.getresponse()
         content = response.read(_LARGEST + 1)
         if len(content) > _LARGEST:

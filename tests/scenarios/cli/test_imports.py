@@ -82,6 +82,12 @@ def test_what_a_party_runs_judges_and_draws_nothing() -> None:
         assert not {name for name in found if name.startswith("scenarios.report.")}
 
 
+def test_http_is_imported_where_it_is_served() -> None:
+    for command in ("aggregate", "answer", "verify"):
+        assert "h11" not in imported(command, "--help")
+    assert "h11" in imported("witness", "--help")
+
+
 def test_modules_are_counted() -> None:
     assert lines({"protocol", "scenarios.streams", "sys"}) == sum(
         len((PROJECT / file).read_text(encoding="utf-8").splitlines())

@@ -25,6 +25,7 @@ from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.surveys.operating.held import closed_when, hold
 from tests.scenarios.surveys.operating.test_live_line import counts
 from transports.background import running
+from transports.web.http import Response
 
 prometheus = pytest.importorskip("prometheus_client.parser")
 
@@ -132,12 +133,15 @@ async def test_requests() -> None:
             b"",
         )
         assert (await ask(port, get("/etc/passwd")))[0] == b"HTTP/1.1 404 Not Found"
-        for bad in (
-            get("/metrics").replace(b"GET", b"POST"),
-            b"\x16\x03\x01\r\n\r\n",
-            b"GET /metrics HTTP/1.1\r\n" + b"x" * metrics.REQUEST_BYTES,
+        for bad, refusal in (
+            (get("/metrics").replace(b"GET", b"POST"), b"405 Method Not Allowed"),
+            (b"\x16\x03\x01\r\n\r\n", b"400 Bad Request"),
+            (
+                b"GET /metrics HTTP/1.1\r\n" + b"x" * metrics.REQUEST_BYTES,
+                b"431 Request Header Fields Too Large",
+            ),
         ):
-            assert (await ask(port, bad))[0] in (b"HTTP/1.1 400 Bad Request", b"")
+            assert (await ask(port, bad))[0] == b"HTTP/1.1 " + refusal
 
 
 async def test_who_is_slow_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +166,7 @@ async def test_with_no_room_the_oldest_without_a_request_is_closed(
         for _ in range(metrics.CONNECTIONS):
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             crowd.append(await stack.enter_async_context(stream))
-            await stream.send_all(b"GET /healthz HTTP/1.1\r\n")
+            await stream.send_all(get("/healthz")[:-2])
             await trio.testing.wait_all_tasks_blocked(0.01)
         assert (await ask(port, get("/healthz")))[1] == b"beginning\n"
         assert await is_closed(crowd[0])
@@ -172,9 +176,9 @@ async def test_with_no_room_the_oldest_without_a_request_is_closed(
 
 
 async def test_who_has_sent_a_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    long = metrics.Answer(HTTPStatus.OK, b"x" * 2**25)
+    long = Response(HTTPStatus.OK, b"x" * 2**25)
     monkeypatch.setattr(metrics, "SECONDS", 60.0)
-    monkeypatch.setitem(metrics.PAGES, b"/metrics", lambda counts: long)
+    monkeypatch.setitem(metrics.PAGES, "/metrics", lambda counts: long)
     monkeypatch.setattr(metrics, "CONNECTIONS", 1)
     async with served(Progress()) as port, await trio.open_tcp_stream("127.0.0.1", port) as slow:
         await slow.send_all(get("/metrics"))
@@ -206,10 +210,10 @@ def test_metrics_that_fail_end_no_survey(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(counts: object) -> metrics.Answer:
+    def fail(counts: object) -> Response:
         raise ValueError("a fault\x1b")
 
-    monkeypatch.setitem(metrics.PAGES, b"/metrics", fail)
+    monkeypatch.setitem(metrics.PAGES, "/metrics", fail)
     with operating(keys / AGGREGATOR, address=("127.0.0.1", 0)) as (operation, where):
         port = int(where.rpartition(":")[2])
 

@@ -1,0 +1,1 @@
+"""HTTP: what browsers and other programs reach over it."""

@@ -1,0 +1,236 @@
+"""A small HTTP/1.1 server over TCP or TLS: a table of paths, limits, no log, no addresses kept."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+
+import h11
+import msgspec
+import trio
+
+from transports.connection import turn_away
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client may take.
+
+    Args:
+        head: the longest request line and headers together, in bytes.
+        body: the longest body, in bytes.
+        seconds: for a request and its response together, and of silence between two.
+        connections: the most at once. For a further one the oldest is closed that has yet to send a
+            whole request. If all have sent theirs, the further one is closed.
+    """
+
+    head: int
+    body: int
+    seconds: float
+    connections: int
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole request.
+
+    Args:
+        path: with the query, if it has one.
+        headers: by name in lower case; of a repeated one the last.
+        body: empty if there is none.
+        address: of the client; empty if it has gone.
+    """
+
+    path: str
+    headers: Mapping[bytes, bytes]
+    body: bytes
+    address: str
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A whole response.
+
+    Args:
+        status: of HTTP.
+        body: text, unless the headers say otherwise. It is left out if the request is HEAD.
+        headers: beside the usual ones, or in their place.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+Paths = Mapping[str, Mapping[str, Handler]]
+"""Handlers by path and method. A path such as ``/place/`` stands for all that begin with it."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        fields = {**headers, "Connection": "close"}
+        self.response = Response(status, f"{reason}\n".encode(), fields)
+
+
+async def serve(
+    listeners: list[trio.SocketListener],
+    paths: Paths,
+    limits: Limits,
+    *,
+    tls: ssl.SSLContext | None = None,
+    refused: Callable[[str, int, str], object] = lambda *_: None,
+) -> None:
+    """Answer requests until cancelled. HEAD is answered where GET is.
+
+    Args:
+        listeners: are closed at the end.
+        paths: what can be asked for.
+        limits: what a client may take.
+        tls: for HTTPS.
+        refused: called with the client's address, status and reason, if no handler gets a request.
+
+    Raises:
+        Exception: a handler's, after its client has got status 500 without a text. An error
+            of streams, such as ``trio.BrokenResourceError``, ends the connection alone.
+    """
+    waiting: dict[_Connection, trio.CancelScope] = {}  # For a whole request, the oldest first.
+    answering: set[_Connection] = set()
+
+    async def attend(wire: trio.SocketStream) -> None:
+        connection = _Connection(wire, tls, limits)
+        try:
+            if len(waiting) + len(answering) >= limits.connections:
+                if not waiting:
+                    refused(connection.address, 503, "more connections than allowed")
+                    return
+                waiting.pop(next(iter(waiting))).cancel()
+            more = True
+            while more:
+                more = False
+                with trio.move_on_after(limits.seconds) as scope:
+                    waiting[connection] = scope
+                    more = await answer(connection)
+                answering.discard(connection)
+                if scope.cancelled_caught and connection.in_request:
+                    refused(connection.address, 408, "the request took too long")
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
+            pass  # The client is gone.
+        finally:
+            waiting.pop(connection, None)
+            answering.discard(connection)
+            await trio.aclose_forcefully(wire)
+
+    async def answer(connection: _Connection) -> bool:
+        """Answer a request; whether another may follow."""
+        try:
+            handler, request = await connection.receive(paths)
+        except _RefusedError as error:
+            refused(connection.address, error.response.status, str(error))
+            return await connection.send(error.response)
+        if waiting.pop(connection, None) is None:
+            return False  # Another has got its place.
+        answering.add(connection)
+        try:
+            response = await handler(request)
+        except Exception:
+            with suppress(trio.BrokenResourceError):  # Whether or not the client is still there.
+                await connection.send(Response(500, headers={"Connection": "close"}))
+            raise
+        return await connection.send(response)
+
+    await trio.serve_listeners(attend, listeners)
+
+
+class _Connection:
+    def __init__(self, wire: trio.SocketStream, tls: ssl.SSLContext | None, limits: Limits) -> None:
+        self._wire = wire
+        self._stream: trio.abc.Stream = wire
+        if tls is not None:
+            self._stream = trio.SSLStream(wire, tls, server_side=True, https_compatible=True)
+        self._limits = limits
+        self._http = h11.Connection(h11.SERVER, limits.head)
+        self._head_only = self.in_request = False
+        try:
+            self.address = str(wire.socket.getpeername()[0])
+        except OSError:
+            self.address = ""
+
+    async def receive(self, paths: Paths) -> tuple[Handler, Request]:
+        """The next request, and what answers it.
+
+        Raises:
+            _RefusedError: it is malformed, too long, or not in the table.
+            trio.EndOfChannel: the client has no more.
+        """
+        try:
+            head = await self._next()
+            if not isinstance(head, h11.Request):
+                raise trio.EndOfChannel
+            self._head_only = head.method == b"HEAD"
+            handler = self._check(head, paths)
+            if self._http.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, reason="Continue", headers=[])
+                await self._stream.send_all(self._http.send(go_on))
+            body = b""
+            while isinstance(part := await self._next(), h11.Data):
+                body += part.data
+        except h11.RemoteProtocolError as error:
+            status, reason = error.error_status_hint, "malformed request"
+            if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+                reason = f"headers of more than {self._limits.head} bytes"
+            raise _RefusedError(status, reason) from error
+        return handler, Request(
+            path=head.target.decode(), headers=dict(head.headers), body=body, address=self.address
+        )
+
+    def _check(self, head: h11.Request, paths: Paths) -> Handler:
+        method, path, headers = head.method.decode(), head.target.decode(), dict(head.headers)
+        methods = paths.get(path) or paths.get(path[: path.find("/", 1) + 1])
+        if not head.http_version.startswith(b"1."):
+            raise _RefusedError(400, "expected HTTP/1.1")
+        if methods is None:
+            raise _RefusedError(404, f"expected {' or '.join(paths)}")
+        handler = methods.get("GET" if self._head_only else method)
+        if handler is None:
+            raise _RefusedError(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
+        if b"transfer-encoding" in headers:
+            raise _RefusedError(501, "expected Content-Length, not a transfer encoding")
+        if method == "POST" and b"content-length" not in headers:
+            raise _RefusedError(411, "expected Content-Length")
+        if int(headers.get(b"content-length", 0)) > self._limits.body:
+            raise _RefusedError(413, f"a body of more than {self._limits.body} bytes")
+        return handler
+
+    async def _next(self) -> object:
+        """What has come next: a head, a part of a body, or an end."""
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            room = self._limits.head + 1 - len(self._http.trailing_data[0])
+            received = await self._stream.receive_some(room)
+            self._http.receive_data(bytes(received))
+            self.in_request |= bool(received)
+        return event
+
+    async def send(self, response: Response) -> bool:
+        """Send a response; whether another request may follow."""
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8",
+            "Content-Length": str(len(response.body)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            **response.headers,
+        }
+        status, reason = response.status, HTTPStatus(response.status).phrase
+        sent = self._http.send(
+            h11.Response(status_code=status, reason=reason, headers=[*headers.items()])
+        )
+        sent += self._http.send(h11.Data(data=b"" if self._head_only else response.body))
+        sent += self._http.send(h11.EndOfMessage())
+        await self._stream.send_all(sent)
+        self._head_only = self.in_request = False
+        if self._http.our_state is not h11.DONE:
+            await turn_away(self._wire)
+            return False
+        self._http.start_next_cycle()
+        self.in_request = bool(self._http.trailing_data[0])
+        return True
