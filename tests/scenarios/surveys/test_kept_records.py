@@ -490,8 +490,8 @@ def test_an_output_of_a_run_is_not_its_own_record(name: str, tmp_path: Path) -> 
 
 
 def test_a_full_disk_leaves_the_partial_record(keys: Path, held: Path, tmp_path: Path) -> None:
-    unwrapped = Unpacked((held / "transcript.svt.zst").read_bytes())
-    ends = [unwrapped.stored for _ in unwrapped]
+    unpacked = Unpacked((held / "transcript.svt.zst").read_bytes())
+    ends = [unpacked.stored for _ in unpacked]
     # Inside the first entries, after the header and its checkpoint.
     most = ends[2] + 20
     out, new = tmp_path / "out", tmp_path / "keys"

@@ -31,7 +31,7 @@ def cases() -> Iterator[Case]:
 
 DESCRIPTION = "Whole records, and the estimates and the epsilon that follow from each."
 PARAMETERS = {
-    "log": "the unwrapped log of docs/transcript-format.md, in base64",
+    "log": "a transcript as docs/transcript-format.md has it, in base64",
     "epsilon": "of the aggregator's ledger: the largest of a respondent, for whole records",
     "tables": "of the announced analysis, those that there are: raw, and under the name of its "
     "projection, if it announces one, what comes of it; steps are those of EM",

@@ -235,7 +235,7 @@ def held(asked: Survey, respondents: int, seed: int) -> Records:
 
 
 def log_of(small: Small, seed: int) -> bytes:
-    """The unwrapped log of a run."""
+    """The transcript of a run."""
     asked, parties = small.variant.survey, small.parties
     tables = [names for k in (1, 2, 3) for names in itertools.combinations(asked.names, k)]
     run = recorded(
