@@ -1,7 +1,7 @@
 """The command line ``sottovoce``.
 
-Exit 2 with one line for bad input, 1 for a failed check, 3 if it could not finish, 4 if a result could not
-be checked.
+Exit 2 with one line for bad input, 1 for a failed check, 3 if it could not finish, 4
+if a result could not be checked.
 """
 
 from __future__ import annotations

@@ -177,9 +177,9 @@ def audit(options: AuditOptions) -> int:
     """Audit TRANSCRIPT: who was counted, what was learned, and whether the result follows.
 
     Exit 0 if the record is sound, that is whole and its result follows, 1 if it is broken or
-    incomplete, 3 if the audit could not be finished, 4 if the record is intact and its result cannot be checked without
-    the aggregator's folder (--member). Privacy is a verdict of its own. It takes the file alone,
-    and optionally the keys and records that members hand to the auditor.
+    incomplete, 3 if the audit could not be finished, 4 if the record is intact and its result
+    cannot be checked without the aggregator's folder (--member). Privacy is a verdict of its own.
+    It takes the file alone, and optionally the keys and records that members hand to the auditor.
     """
     options.check()
     transcript, html, as_json = options.transcript, options.html, options.as_json

@@ -50,7 +50,8 @@ def verify(
 ) -> int:
     """Check that TRANSCRIPT is what was recorded.
 
-    Exit 0 if it is intact, 1 if it is incomplete or with every fault, 3 if verifying could not finish.
+    Exit 0 if it is intact, 1 with every fault or if it is incomplete, 3 if verifying could not
+    finish.
     """
     if evidence is not None and published.checkpoint is None:
         raise UsageError("--evidence: expected --checkpoint too")
