@@ -39,14 +39,15 @@ Chunks = Callable[[], Iterable[bytes]]
 """Opens a transcript anew: its bytes in parts, from the start."""
 
 Verdict = Literal["sound", "unchecked", "incomplete", "broken", "unfinished"]
-"""Of a record and its result: ``unchecked`` if the record is intact and its result can be neither
-confirmed nor refuted, ``unfinished`` if not all could be read or judged."""
+"""Of a record and its result: ``unchecked`` if the record is intact and nothing of its result could
+be checked, ``incomplete`` if nothing that was read is wrong and it is cut short or its run failed,
+``unfinished`` if not all could be read or judged."""
 
 Source = Literal["survey", "simulation", "trial"]
 """What a record is of."""
 
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
-"""The finding where a result can be neither confirmed nor refuted."""
+"""The finding where a result cannot be compared with what is on record."""
 
 NOTHING_PUBLISHED = "nothing was published"
 """The finding where a record has no result."""
