@@ -197,7 +197,12 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Attempt", f"{header.attempt}"),
             ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
             ("How parties got their keys", _enrolled(header)),
-            ("The variant's file", "SHA-256 " + header.code.hex() if header.code else "none bound"),
+            (
+                "The variant's file",
+                "SHA-256 " + header.code.hex()
+                if header.code
+                else "none bound: it is built in, or in no file",
+            ),
             ("What epsilon is about", header.neighbours),
             ("Carried by", cut(header.transport or "not said")),
             ("Recorded by", f"program {cut(header.program)}"),
