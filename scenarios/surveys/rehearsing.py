@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from parties.keeping.packing import Unpacked
 from parties.keeping.record_names import TRANSCRIPT, partial_path
 from parties.keeping.remembered import KEY_BYTES
 from parties.keeping.writing import make_folder, write_once
@@ -368,7 +369,7 @@ def _has_heard(folder: Path) -> bool:
 
 def _says_something(content: bytes) -> bool:
     """Whether there is an envelope of a party in a record."""
-    sent = (entry for entry in TranscriptReader(content) if isinstance(entry, Sent))
+    sent = (entry for entry in TranscriptReader(Unpacked(content)) if isinstance(entry, Sent))
     return any(decode_envelope(entry.envelope).sender != AGGREGATOR for entry in sent)
 
 
