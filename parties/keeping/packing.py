@@ -110,9 +110,16 @@ class Unpacked:
                 rest = left
                 if frame.eof:
                     self.stored = read
-                    yield b"".join(content)
-                    frame, content, held = None, [], 0
+                    frame, held = None, 0
+                    yield _taken(content)
         self.torn = frame is not None
+
+
+def _taken(parts: list[bytes]) -> bytes:
+    """All of the parts as one; none stay in the list, for a frame may hold megabytes."""
+    whole = b"".join(parts)
+    parts.clear()
+    return whole
 
 
 def start_of(secret: bytes) -> bytes:

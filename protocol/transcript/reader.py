@@ -184,7 +184,7 @@ class Records:
         while True:
             held = self._held
             if len(held) - at < _U32.size:
-                self._held, at = held[at:], 0
+                self._held, held, at = held[at:], b"", 0
                 self._fill(_U32.size)
                 held = self._held
                 if len(held) < _U32.size:
@@ -196,7 +196,7 @@ class Records:
                 self.fault = Fault("length", f"a record of {length} B, at most {self.limit}", place)
                 return
             if end > len(held):
-                self._held, end, at = held[at:], end - at, 0
+                self._held, held, end, at = held[at:], b"", end - at, 0
                 self._fill(end)
                 held = self._held
                 if end > len(held):
@@ -206,14 +206,15 @@ class Records:
                 most = FREE_ENTRIES + self.stored // STORED_PER_ENTRY
                 if self._count > most:
                     raise UnopenedError("more entries than a packed file of this length may have")
-            yield held[at + _U32.size : end]
-            place += end - at
-            at = end
+            record, place, at = held[at + _U32.size : end], place + (end - at), end
+            if at == len(held):
+                self._held, held, at = b"", b"", 0  # A part may be as long as its one record.
+            yield record
         self.torn = bool(self._held) or (self._file is not None and self._file.torn)
 
     def _fill(self, size: int) -> None:
         """Hold at least so many bytes, if there are."""
-        parts, held = [self._held], len(self._held)
+        parts, held = [self._held] if self._held else [], len(self._held)
         while held < size:
             part = next(self._parts, None)
             if part is None:

@@ -155,8 +155,9 @@ def _in_header(field: bytes, value: bytes, *, wrap: bool) -> bytes:
 def _header_with(field: str, value: bytes) -> bytes:
     """A file whose header has this in place of a field."""
     head = header("rr-joint", {}, {})
-    parts = [b"\x8c"]
-    for name in Header.__struct_fields__:
+    fields = Header.__struct_fields__
+    parts = [b"\xde" + len(fields).to_bytes(2)]
+    for name in fields:
         held = getattr(head, name)
         parts += [pack(name), value if name == field else pack(held, order="deterministic")]
     return _start(b"".join(parts))
@@ -479,7 +480,7 @@ def _texts() -> Iterator[Case]:
     )
     charter = (
         b'{"variant":"rr-joint","parameters":{"a":%s},"survey":{},"analysis":null,'
-        b'"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","members":3,'
+        b'"pin":null,"enrolled":"folder","nonce":"AAAAAAAAAAAAAAAAAAAAAA==","members":3,'
         b'"roster":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}'
     )
     for what, content in (

@@ -92,7 +92,7 @@ HEADERS: dict[str, tuple[str, Callable[[], Header]]] = {
         ),
     ),
     "members": (
-        "a header of more than 4194304 B",
+        "before the end of its header",
         lambda: header(
             "rr-joint",
             asked(1),
@@ -146,7 +146,7 @@ def test_what_a_header_asks_for_is_not_made(name: str, files: Made) -> None:
 )
 def test_no_command_makes_it(name: str, command: str, files: Made) -> None:
     more = {"query": ["SELECT count(*) FROM sent"], "prove": [PARTY]}.get(command, [])
-    assert limited(command, files[name], *more).code in (1, 2)
+    assert limited(command, files[name], *more).code in (1, 2, 3)
 
 
 BOMBS: dict[str, Callable[[], bytes]] = {
@@ -159,15 +159,18 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "questions": lambda: questions(late=True),
 }
 FINDS = {
-    "undelivered": "the file has no last entry",
+    "undelivered": "The file has no last entry",
     "late": "could not finish",
     "departures": "is not in the roster",
     "refusals": "more reasons",
-    "alike": "more entries than allowed for a file of this length",
+    "alike": "more entries than a packed file of this length may have",
     "closings": "could not finish",
     "questions": "could not finish",
 }
 
+
+UNFINISHED = {"late", "alike", "closings", "questions"}
+"""What is not read to its end: it exceeds a budget."""
 
 DEAR = {"closings", "undelivered", "departures", "refusals", "alike", "questions"}
 """What takes an audit of several seconds."""
@@ -191,7 +194,7 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Made:
 )
 def test_an_audit_keeps_to_its_memory(name: str, bombs: Made) -> None:
     said = limited("audit", bombs[name])
-    assert (said.code, said.err) == (3 if FINDS[name] == "could not finish" else 1, "")
+    assert (said.code, said.err) == (3 if name in UNFINISHED else 1, "")
     assert FINDS[name] in said.out
 
 
@@ -243,6 +246,7 @@ def test_a_charter_is_held_to_the_same(tmp_path: Path) -> None:
         "pin": None,
         "nonce": bytes(16),
         "members": 3,
+        "enrolled": "folder",
         "roster": bytes(32),
     }
     (tmp_path / "charter.json").write_bytes(msgspec.json.encode(charter))

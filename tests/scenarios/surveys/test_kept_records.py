@@ -209,7 +209,7 @@ def test_a_real_survey_that_fails_leaves_a_simulation(keys: Path, tmp_path: Path
     before = contents(tmp_path)
     assert aggregate(keys, tmp_path).code == 1
     after = contents(tmp_path)
-    assert TranscriptReader(after.pop(PARTIAL)).header.seed is None
+    assert TranscriptReader(Unpacked(after.pop(PARTIAL))).header.seed is None
     assert after == before
     assert PARTIAL in complaint(sottovoce(*QUICK, "--out", tmp_path))
 

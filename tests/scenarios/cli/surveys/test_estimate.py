@@ -274,7 +274,7 @@ def test_pairs_are_tested_for_independence(outcome: Outcome, transcript: Path) -
     rows = {(row["first"], row["second"]): row for row in said["rows"]}
     # Attributes that were randomized apart: the exact test of the reports.
     axes = outcome.estimate.survey.axes(("smokes", "clinic"))
-    reports = exact_test(outcome.estimate.counts.table(axes))
+    reports = exact_test(outcome.estimate.source.counts.table(axes))
     row = rows["smokes", "clinic"]
     assert (row["test"], row["statistic"]) == ("exact", float(reports.statistic))
     assert row["p_value"] == float(reports.p_value) <= row["p_holm"]

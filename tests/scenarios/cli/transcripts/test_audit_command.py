@@ -327,9 +327,9 @@ def test_a_file_that_is_torn_is_judged_as_far_as_it_goes(summed: Recorded, tmp_p
     asked = (*ALL, "--worst", "1", "--records", summed.records, "--html", page)
     said = sottovoce("audit", path, *asked)
     assert said.code == 1
-    assert "Record: broken. " in said.out
+    assert "Record: incomplete. " in said.out
     assert page.exists()
-    assert json.loads(sottovoce("audit", path, *asked, "--json").out)["verdict"] == "broken"
+    assert json.loads(sottovoce("audit", path, *asked, "--json").out)["verdict"] == "incomplete"
 
 
 @pytest.mark.slow
@@ -356,7 +356,7 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
     said = sottovoce("audit", other / "transcript.svt.zst", "--checkpoint", published)
     assert said.code == 1
-    assert "Record: broken. " in said.out
+    assert "Record: incomplete. " in said.out
 
 
 def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
