@@ -356,7 +356,7 @@ def test_the_published_checkpoint_is_compared(tmp_path: Path) -> None:
     sottovoce("run", "quickstart", "--set", "residents=21", "--out", other)
     said = sottovoce("audit", other / "transcript.svt.zst", "--checkpoint", published)
     assert said.code == 1
-    assert "Record: incomplete. " in said.out
+    assert "Record: broken. " in said.out
 
 
 def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
