@@ -20,7 +20,7 @@ CODE = ("protocol", "parties", "transports", "scenarios", "docs")
 def test_the_command_installs_what_an_extra_needs() -> None:
     assert (
         install_command("plots")
-        == f"{shlex.quote(sys.executable)} -m pip install 'matplotlib>=3.8'"
+        == f"{shlex.quote(sys.executable)} -m pip install 'matplotlib>=3.10'"
     )
 
 
