@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from parties.keeping import records
 from parties.keeping.attempts import Answers, Counter, OpenAnswers
+from parties.keeping.packing import whole_length
 from parties.keeping.purse import OpenPurse, Purse
 from parties.keeping.records import GrowingTranscript
 from parties.keeping.remembered import Memory
 from parties.session import LINGER
 from protocol.crypto.randomness import Stream
-from protocol.errors import WithheldError
+from protocol.errors import UnopenedError, WithheldError
 from protocol.messages import AGGREGATOR
 from protocol.session.exchange import Exchange
 from protocol.session.naming import Naming
@@ -306,6 +307,12 @@ def _unheard() -> Generator[None]:
         yield
 
 
+def _whole_or_refused(chunks: Callable[[], Iterable[bytes]]) -> int:
+    if whole_length(chunks) != (length := sum(map(len, chunks()))):
+        raise UnopenedError("the file ends inside a frame")
+    return length
+
+
 def _failing(*given: object, **named: object) -> dict[str, object]:
     raise KeyError("no such table")
 
@@ -407,7 +414,7 @@ PLANTS: dict[str, Plant] = {
     "a record that a crash has torn is refused": Plant(
         "nothing_breaks",
         "rr-independent",
-        _instead(records, "whole_length", lambda chunks: sum(map(len, chunks()))),
+        _instead(records, "whole_length", _whole_or_refused),
         _power,
     ),
     "a summary that cannot be made": Plant(
