@@ -17,7 +17,7 @@ from protocol.transcript.entries import MAGIC
 from protocol.transcript.log import LOG_SECRET_BYTES
 
 PACKED = b"\x28\xb5\x2f\xfd"
-"""What every frame begins with."""
+"""The first bytes of every frame."""
 
 MAX_WINDOW = 1 << 23
 """The largest window of a frame, in bytes."""
@@ -35,7 +35,7 @@ _U32 = struct.Struct(">I")
 _SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _LEVEL = 3
 _SLICE = 1 << 11
-"""How many bytes are unpacked at once: what they hold may be 32,768 times as much."""
+"""The bytes that are unpacked at once: what they hold may be 32,768 times as much."""
 
 
 class Packer:
@@ -53,7 +53,7 @@ class Packer:
 
 
 class Unpacked:
-    """What is in a file, whether or not it is packed: its parts in order, once.
+    """The content of a file, packed or not: its parts in order, once.
 
     Args:
         chunks: the file's bytes, or its parts in order.
@@ -78,7 +78,7 @@ class Unpacked:
         if not start:
             return
         whole = itertools.chain([start], self._chunks)
-        is_packed = _agree(start, PACKED) or _SKIPPED.match(start)
+        is_packed = agree(start, PACKED) or _SKIPPED.match(start)
         yield from self._frames(whole) if is_packed else self._plain(whole)
 
     def _plain(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -123,12 +123,12 @@ def _taken(parts: list[bytes]) -> bytes:
 
 
 def start_of(secret: bytes) -> bytes:
-    """What the file of a record begins with whose log has this secret, of 32 bytes."""
+    """The first bytes of the file of a record whose log has this secret, of 32 bytes."""
     return Packer().pack(MAGIC + secret)
 
 
 def whole_length(chunks: Callable[[], Iterable[bytes]]) -> int:
-    """How many bytes of a file, from its start, are whole frames that end with a whole record.
+    """Count the bytes, from a file's start, of whole frames that end with a whole record.
 
     What comes after them is what a crash has left of a write: the beginning of it, and perhaps
     zeros up to the end of the file in the place of the rest.
@@ -190,7 +190,7 @@ def _whole_length(chunks: Iterable[bytes]) -> int:
     return whole
 
 
-def _agree(one: bytes, other: bytes) -> bool:
+def agree(one: bytes, other: bytes) -> bool:
     """Whether one of them begins with the other."""
     return one.startswith(other) or other.startswith(one)
 

@@ -185,7 +185,7 @@ class Purse:
             raise unknown(folder / PAID, error) from error
 
     def payers(self, ids: Sequence[str] | None) -> Payers:
-        """Who pays, by marks, which do not show ids; without ids, all who pay from it as one."""
+        """Those who pay, by marks, which do not show ids; without ids, all of them as one."""
         if ids is None:
             return Payers(None)
         each = (hmac.digest(self._secret, _MARK + one.encode(), "sha256")[:8] for one in ids)
@@ -256,7 +256,7 @@ class Purse:
     def left(
         self, payers: Payers, release: Release, *, before: Mapping[bytes, float], heard: bytes
     ) -> float:
-        """What may be spent on a release, per respondent.
+        """The most that may be spent on a release, per respondent.
 
         What was spent in other surveys lets the party answer as if it had not been, or not at all:
         how much it was is not seen from outside.
@@ -344,7 +344,7 @@ class Purse:
             )
 
     def _paid_in(self, session: bytes, party: PartyId) -> list[Payment]:
-        """What a party has paid for in a session."""
+        """The lines that a party has paid for in a session."""
         what = (session, party)
         return [line for line in self.paid if (line.release.session, line.release.party) == what]
 

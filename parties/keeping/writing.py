@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from parties.keeping.packing import PACKED
+from parties.keeping.packing import PACKED, agree
+from parties.keeping.record_names import TRANSCRIPT_ENDINGS
 from protocol.errors import UsageError
 from protocol.transcript.entries import MAGIC
 
@@ -25,7 +26,6 @@ CHUNK = 1 << 17
 
 _OTHERS = 0o077
 _START = 64
-_TRANSCRIPTS = (".svt", ".svt.zst", ".svt.partial", ".svt.zst.partial")
 
 
 @contextmanager
@@ -149,14 +149,14 @@ def _begins(path: Path, own: bytes) -> bool:
 
 
 def _may_be_transcript(path: Path) -> bool:
-    if path.name.endswith(_TRANSCRIPTS):
+    if path.name.endswith(TRANSCRIPT_ENDINGS):
         return True
     with path.open("rb") as file:
         start = file.read(_START)
     if MAGIC in start:
         return True
     # As much of one as there may be after a crash.
-    short = MAGIC.startswith(start) or PACKED.startswith(start) or start.startswith(PACKED)
+    short = MAGIC.startswith(start) or agree(start, PACKED)
     return 0 < len(start) < _START and short
 
 

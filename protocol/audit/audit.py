@@ -44,7 +44,7 @@ be checked, ``incomplete`` if nothing that was read is wrong and it is cut short
 ``unfinished`` if not all could be read or judged."""
 
 Source = Literal["survey", "simulation", "trial"]
-"""What a record is of."""
+"""The kinds of event that a record may be of."""
 
 UNTOLD = "whether the result follows is unknown: it takes secrets that are not on record"
 """The finding where a result cannot be compared with what is on record."""
@@ -106,7 +106,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """Whether the record is that of a survey among people, of a simulation or of a trial."""
+        """The kind of event: a survey among people, a simulation or a trial."""
         return "trial" if self.trial else "simulation" if self.simulated else "survey"
 
     @property
@@ -281,12 +281,18 @@ def _of_closing(closing: Closing) -> list[Finding]:
     findings = []
     for what, names, evidence in about:
         if names:
-            more = len(names) - _LISTED
-            rest = f" and {more:,} more" if more > 0 else ""
-            text = f"{closing.kind!r} {what}: {', '.join(names[:_LISTED])}{rest}"
-            party = names[0] if len(names) == 1 else None
-            findings.append(Finding(text, (closing.entry, *evidence[:_LISTED]), party))
+            text = f"{closing.kind!r} {what}: {_listed(names)}"
+            findings.append(Finding(text, (closing.entry, *evidence[:_LISTED]), _only(names)))
     return findings
+
+
+def _listed(names: Sequence[PartyId]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _only(names: Sequence[PartyId]) -> PartyId | None:
+    return names[0] if len(names) == 1 else None
 
 
 def _of_replay(replay: Replay) -> list[Finding]:
@@ -361,17 +367,16 @@ class _Reading(Fold):
             self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
 
     def _note_accused(self, opening: Opening) -> None:
-        parties = self._charter.roster.parties[max(0, opening.round) * OPENED :]
+        first = max(0, opening.round) * OPENED
+        parties = self._charter.roster.parties[first : first + OPENED]
         flags = opening.accused.tolist()
         names = [name for name, accused in zip(parties, flags, strict=False) if accused]
         if names and len(self.accusations) < _LISTED:
-            more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
             text = (
-                f"the aggregator found boxes or shares of {', '.join(names[:_LISTED])}{more} "
-                "invalid; no check looked at that, for it takes the aggregator's key"
+                f"the aggregator found boxes or shares of {_listed(names)} invalid; no check "
+                "looked at that, for it takes the aggregator's key"
             )
-            party = names[0] if len(names) == 1 else None
-            self.accusations.append(Finding(text, (self.last_entry,), party))
+            self.accusations.append(Finding(text, (self.last_entry,), _only(names)))
 
     def published(self) -> Message | None:
         """The aggregator's last message, if it is a published result."""

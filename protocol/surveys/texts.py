@@ -56,10 +56,10 @@ class Texts(
     questions: tuple[Wording, ...] = ()
 
     @property
-    def about(self) -> tuple[str, ...]:
-        """Title, who asks, consent and contact, those that there are."""
-        given = (self.title, self.asks, self.consent, self.contact)
-        return tuple(words for words in given if words)
+    def about(self) -> Mapping[str, str]:
+        """The words that are of no question, by field: those that there are."""
+        fields = ("title", "asks", "consent", "contact")
+        return {field: words for field in fields if (words := getattr(self, field))}
 
 
 def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
@@ -74,17 +74,19 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
             asked or for one twice, no question, another number of labels than categories, a label
             twice, or characters that do not show.
     """
-    languages = [each.language for each in texts]
+    languages = set[str]()
     for each in texts:
         where = f"texts in {each.language!r:.20}"
-        if not _LANGUAGE.fullmatch(each.language) or languages.count(each.language) > 1:
+        if not _LANGUAGE.fullmatch(each.language) or each.language in languages:
             raise SurveyError(f"{where}: expected a tag such as 'en', each once")
-        named = [wording.attribute for wording in each.questions]
+        languages.add(each.language)
+        named = set[str]()
         for wording in each.questions:
             name, size = wording.attribute, sizes.get(wording.attribute)
-            if size is None or named.count(name) > 1:
+            if size is None or name in named:
                 why = "no attribute" if size is None else "more than one question for"
                 raise SurveyError(f"{where}: {why} {name!r:.60}")
+            named.add(name)
             if not wording.ask.strip():
                 raise SurveyError(f"{where}: the question is empty", column=name)
             if len(set(wording.labels)) != len(wording.labels) or len(wording.labels) not in (
@@ -94,7 +96,7 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
                 raise SurveyError(f"{where}: expected {size} different labels", column=name)
         words = [word for wording in each.questions for word in (wording.ask, wording.help)]
         labels = [label for wording in each.questions for label in wording.labels]
-        if any(map(_hides, (*each.about, *words, *labels))):
+        if any(map(_hides, (*each.about.values(), *words, *labels))):
             raise SurveyError(f"{where}: a character that does not show")
 
 

@@ -371,7 +371,7 @@ def receipt_for(
     ]
     # Each once: one that is named twice is not a problem less.
     known = {named.seq for named, _ in shown}
-    levels = levels_of([*map(leaf_hash, said)])
+    levels = levels_of([*map(leaf_hash, said)]) if known else ()
     paths = {seq: joint_path(levels, [seq]) for seq in known}
     sent = encode_item(Sent(at=given.at, envelope=encode_envelope(envelope)))
     receipt = Receipt(

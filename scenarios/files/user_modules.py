@@ -61,7 +61,7 @@ def run_module(wanted: UserModule, *, alone: bool = False) -> ModuleType:
         sys.modules.pop(name, None)
         where = _line_in(error, path)
         raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from error
-    _mark(module, source)
+    _mark(module, wanted)
     return module
 
 
@@ -71,11 +71,11 @@ def loaded_user_module(name: str) -> UserModule | None:
     return found
 
 
-def _mark(module: ModuleType, source: bytes) -> None:
+def _mark(module: ModuleType, wanted: UserModule) -> None:
     """Tell the variants in a file, and those that it imports from beside it, what file that is."""
     from protocol.session.variant import Variant
 
-    folder = os.path.dirname(os.path.abspath(module.__file__ or ""))
+    code = hashlib.sha256(wanted.source).digest()
     for found in vars(module).values():
         if not (isinstance(found, type) and issubclass(found, Variant)):
             continue
@@ -83,8 +83,8 @@ def _mark(module: ModuleType, source: bytes) -> None:
         home = sys.modules.get(variant.__module__)
         file = getattr(home, "__file__", None) or ""
         if home is module or getattr(home, variant.__name__, None) is not variant:
-            variant.code = hashlib.sha256(source).digest()
-        elif os.path.dirname(os.path.abspath(file)) == folder and os.path.isfile(file):
+            variant.code = code
+        elif os.path.dirname(os.path.abspath(file)) == wanted.folder and os.path.isfile(file):
             with open(file, "rb") as beside:
                 variant.code = hashlib.sha256(beside.read()).digest()
 

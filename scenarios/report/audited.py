@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
+from parties.keeping.record_names import TRANSCRIPT
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
@@ -89,7 +90,7 @@ class AuditedRun:
                 intervals=intervals,
                 rounds=True,
             ),
-            file="transcript.svt.zst",
+            file=TRANSCRIPT,
         )
         said = statement(judged)
         makes: dict[str, Callable[[], str]] = {

@@ -19,6 +19,7 @@ from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some,
 from scenarios.wording.withstanding import conspiracy_sentences
 
 if TYPE_CHECKING:
+    from protocol.audit.audit import Source
     from protocol.audit.claims import ClaimCheck
     from protocol.audit.coalition.coalition import Coalition
     from protocol.audit.coalition.finding import CoalitionFinding
@@ -69,13 +70,14 @@ _LEADS: Mapping[Protection, str] = MappingProxyType(
 _STATES: Mapping[Protection, State] = MappingProxyType(
     {"none": "bad", "weak": "care", "moderate": "note", "strong": "good", "unknown": "open"}
 )
-SIMULATED = (
-    "A simulation: whoever has this file can undo its protection. The verdict is on a real survey "
-    "that is run like it."
-)
-TRIED = (
-    "A trial: one program held all answers. The verdict is on a survey that is run like it among "
-    "real parties."
+CAVEATS: Mapping[Source, str] = MappingProxyType(
+    {
+        "survey": "",
+        "simulation": "A simulation: whoever has this file can undo its protection. The verdict is "
+        "on a real survey that is run like it.",
+        "trial": "A trial: one program held all answers. The verdict is on a survey that is run "
+        "like it among real parties.",
+    }
 )
 """Why a verdict on privacy is of the design alone."""
 
@@ -154,8 +156,7 @@ def on_privacy(
     conspiring: Sequence[CoalitionFinding] = (),
     withstands: Withstood | None = None,
     doubt: str = "",
-    simulated: bool = False,
-    trial: bool = False,
+    source: Source = "survey",
 ) -> PrivacyVerdict:
     """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
 
@@ -172,8 +173,7 @@ def on_privacy(
         conspiring: what the coalitions know that were asked about.
         withstands: how many may conspire with the aggregator in the secure sum.
         doubt: why the ledger may lack something; empty if it does not.
-        simulated: the record holds its seed.
-        trial: one program had all answers.
+        source: the kind of event that the record is of.
     """
     told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
@@ -214,7 +214,7 @@ def on_privacy(
             *reasons,
             *((partly,) if partly else ()),
         ),
-        caveat=SIMULATED if simulated else TRIED if trial else "",
+        caveat=CAVEATS[source],
         observer=observer,
         epsilon=told.record,
         crowd=crowd,

@@ -84,8 +84,7 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
         alone=outcome.alone,
         checks=check_claims(outcome.variant, outcome.ledger),
         withstands=withstood_in(outcome.variant, len(outcome.charter.roster.parties)),
-        simulated=outcome.seed is not None and not outcome.withheld,
-        trial=outcome.withheld,
+        source="trial" if outcome.withheld else "survey" if outcome.seed is None else "simulation",
     )
 
 

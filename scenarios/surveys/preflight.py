@@ -134,7 +134,7 @@ def what_is_asked(
     named = some(each, len(survey.attributes), _LISTED)
     yield Known("asked", f"{survey.title}: {named}; in parentheses, how many categories.")
     for texts in survey.texts:
-        for words in texts.about:
+        for words in texts.about.values():
             yield Known("wording", f'{texts.language}: "{words}"')
         for asked in texts.questions:
             explained = f' "{asked.help}"' if asked.help else ""

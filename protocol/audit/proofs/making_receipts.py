@@ -11,7 +11,6 @@ from protocol.audit.hearing import Hearing
 from protocol.audit.proofs.logged import Logged
 from protocol.audit.walk import Step, steps
 from protocol.crypto.merkle import (
-    inclusion_path,
     joint_path,
     leaf_hash,
     levels_of,
@@ -232,7 +231,7 @@ class _Reading:
             key=roster.key(self._party),
             place=place,
             members=len(roster),
-            roster=inclusion_path(roster.leaves, place),
+            roster=roster.path_of(place),
             terms=terms,
             attempt=self._charter.attempt,
             counted=tuple(
@@ -257,7 +256,7 @@ class _Reading:
         )
 
     def _path(self, seq: int) -> tuple[bytes, ...]:
-        """What proves an envelope in the tree that the party's head signs, if there is one."""
+        """The path of an envelope in the tree that the party's head signs, if there is one."""
         return () if self._head is None else joint_path(self._levels, [seq])
 
     @functools.cached_property

@@ -67,7 +67,8 @@ class AttackOptions:
         "--trials",
         type=click.IntRange(2, 10**8),
         help="Number of respondents for each pair of inputs.  [default: 100,000 if one party can "
-        "hold many records, else 1,000 or as many as it takes to exceed the ledger]",
+        "hold many records, else 1,000 or as many as it takes to exceed the ledger]  With "
+        "--active: how often a script that seems to tell too much is played.  [default: 8,000]",
     )
     runs: int | None = option(
         "--runs",
@@ -115,8 +116,8 @@ class AttackOptions:
     out: Path | None = option(
         "--out",
         type=WrittenFolder(ATTACK, ACTIVE, PIECES),
-        help=f"The folder for {ATTACK}. If the attack is ended midway, the same command does the "
-        "rest.",
+        help=f"The folder for {ATTACK}; with --active, for {ACTIVE} and the scripts of findings. "
+        "If the attack is ended midway, the same command does the rest.",
     )
     engine: EngineChoice = part(EngineChoice)
     as_json: bool = shared(json_option)

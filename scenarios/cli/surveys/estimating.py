@@ -138,8 +138,8 @@ class EstimateOptions:
 def estimate(options: EstimateOptions) -> int:
     """Estimate tables from TRANSCRIPT, with intervals: as a file, or to read.
 
-    The record is audited first. With no table, exit 1 if it is broken, 3 if its audit is
-    unfinished, 4 if its result cannot be checked.
+    The record is audited first. With no table, exit 1 if it is broken or incomplete, 3 if its
+    audit is unfinished, 4 if its result cannot be checked.
     """
     options.check()
     transcript, calibration = options.transcript, options.calibration

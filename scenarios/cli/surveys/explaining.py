@@ -102,9 +102,9 @@ def explain(
 ) -> int:
     """Draw what a respondent of PARTY sent, what that tells about her, and what all reports tell.
 
-    The record is audited first. With no picture, exit 1 if it is broken, 3 if its audit is
-    unfinished, 4 if its result cannot be checked. Variants that ask once, block by block, are
-    explained, such as rr-independent and rr-joint.
+    The record is audited first. With no picture, exit 1 if it is broken or incomplete, 3 if its
+    audit is unfinished, 4 if its result cannot be checked. Variants that ask once, block by block,
+    are explained, such as rr-independent and rr-joint.
     """
     with reading(transcript, times=2) as opened, ChecksMeanwhile() as checks:
         reader = reader_of(opened, transcript)

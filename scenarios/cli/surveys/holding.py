@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from parties.keeping.members import Member
-from parties.keeping.record_names import RECORD_FILES, RESULT, TRANSCRIPT, checkpoint_path
+from parties.keeping.record_names import (
+    PARTIAL,
+    RECORD_FILES,
+    RESULT,
+    TRANSCRIPT,
+    checkpoint_path,
+)
 from parties.keeping.writing import write_whole
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.inference.intervals import Intervals
@@ -124,8 +130,8 @@ class AggregateOptions:
     )
     out: Path = shared(
         out_option(
-            "The folder for transcript.svt.zst, its checkpoint and result.json; a run that fails "
-            "leaves transcript.svt.zst.partial.",
+            f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; a run that fails "
+            f"leaves {TRANSCRIPT}{PARTIAL}.",
             *RECORD_FILES,
         )
     )
@@ -263,7 +269,7 @@ def close(folder: Path) -> None:
     "--out",
     type=READ_FOLDER,
     required=True,
-    help="The folder with the record of the attempt, transcript.svt.zst.partial.",
+    help=f"The folder with the record of the attempt, {TRANSCRIPT}{PARTIAL}.",
 )
 @click.option(
     "--lost",

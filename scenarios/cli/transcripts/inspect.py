@@ -184,7 +184,7 @@ def refused(audited: Audit, path: Path) -> int:
         ),
         err=True,
     )
-    # A sound record without a result that can be read is no more of use.
+    # Its result cannot be read, so even a sound record fails.
     return code or 1
 
 

@@ -9,7 +9,6 @@ from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.replay import Replay
 from protocol.surveys.survey import Survey
-from protocol.surveys.texts import Texts
 from protocol.transcript.entries import Header
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import changed
@@ -225,19 +224,14 @@ def _enrolled(header: Header) -> str:
     return f"by the organiser's word, {'; '.join(ways)}"
 
 
-def _about(texts: Texts) -> Iterator[tuple[str, str]]:
-    yield "Title", texts.title
-    yield "Who asks", texts.asks
-    yield "Consent", texts.consent
-    yield "Contact", texts.contact
+_ABOUT = {"title": "Title", "asks": "Who asks", "consent": "Consent", "contact": "Contact"}
 
 
 def _wording(survey: Survey) -> Grid:
     rows = [
-        (texts.language, about, words, NONE)
+        (texts.language, _ABOUT[field], words, NONE)
         for texts in survey.texts
-        for about, words in _about(texts)
-        if words
+        for field, words in texts.about.items()
     ]
     rows += [
         (texts.language, asked.attribute, f"{asked.ask} {asked.help}", ", ".join(asked.labels))

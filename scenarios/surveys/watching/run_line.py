@@ -66,18 +66,17 @@ def following(
         runs = _Runs(bar)
 
         def watch(charter: Charter) -> Callable[[Entry], object]:
-            counted = runs.watch(charter)
             if not watched:
-                return counted
+                tally = Tally(charter.roster)
+                return runs.watch(tally, tally.take)
             steps = StandingWriter(charter, intervals)
 
-            def add(entry: Entry) -> None:
-                counted(entry)
+            def take(entry: Entry) -> None:
                 standing = steps.take(entry)
                 if standing is not None:
                     newest[:] = [standing]
 
-            return add
+            return runs.watch(steps.tally, take)
 
         yield watch, runs.done
 
@@ -137,15 +136,20 @@ class _Runs:
         self._done, self._total = done, total
         self._bar(done, total)
 
-    def watch(self, charter: Charter) -> Callable[[Entry], object]:
-        """Follow one run by its parties: who has been heard, and who has ended or is gone."""
-        tally, heard = Tally(charter.roster), set[str]()
+    def watch(self, tally: Tally, take: Callable[[Entry], object]) -> Callable[[Entry], object]:
+        """Follow one run by its parties: who has been heard, and who has ended or is gone.
+
+        Args:
+            tally: of the run.
+            take: adds an entry to it.
+        """
+        heard = set[str]()
         parties = len(tally.parties)
         part = max(1, 2 * parties // _TOLD)
 
         def add(entry: Entry) -> None:
             before = len(heard) + tally.ended
-            tally.take(entry)
+            take(entry)
             if isinstance(entry, Delivered) and entry.recipient == AGGREGATOR:
                 heard.add(entry.sender)
             now = len(heard) + tally.ended

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from protocol.crypto.merkle import root_of
-from protocol.messages import AGGREGATOR, PartyId
-from protocol.session.heads import SaidHead
+from protocol.crypto.merkle import Tree, root_of
+from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.session.heads import SaidHead, head_statement
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.entries import Delivered, Sent
 from protocol.transcript.header import header_of
@@ -25,7 +25,7 @@ from protocol.transcript.receipts import (
 )
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.verification import verify
-from protocol.wire.codec import decode_envelope
+from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.recorded.checkpointed import checkpoints_of
 from tests.recorded.forgeries import Forgery
 from tests.recorded.receipts import receipt_of
@@ -119,6 +119,30 @@ def test_every_party_makes_a_receipt_that_holds(every: int) -> None:
         assert checkpoint.size == record.after[party]
         assert checkpoint in checkpoints_of(record.content)
         assert verify((record.content,), checkpoint=checkpoint).extends
+
+
+def test_a_party_that_said_nothing_has_a_receipt_of_its_head() -> None:
+    charter, signer = setting().charter, setting().identities[ONE]
+    nothing = Tree().root()
+    statement = head_statement(
+        session=charter.session, sender=ONE, count=0, said=nothing, heard=nothing
+    )
+    signature = signer.sign(statement)
+    body = msgspec.msgpack.encode([[], signature])
+    envelope = Envelope(charter.session, ONE, RECORD, 0, "Head", body)
+    recorder = Recorder(
+        lambda part: None,
+        header_of(charter),
+        signer=setting().identities[AGGREGATOR],
+        secret=SECRET,
+        acknowledging=True,
+    )
+    recorder.sent(envelope, now=0.0, encoded=encode_envelope(envelope))
+    head = SaidHead(envelope, signature, nothing, nothing)
+    given = recorder.acknowledge()[ONE]
+    made, checkpoint = receipt_for(charter, head, given, said=(), reports=())
+    assert problems_of(made, checkpoint) == ()
+    assert (made.counted, made.late, made.waiting) == ((), (), 0)
 
 
 def test_the_paths_are_what_the_format_says() -> None:

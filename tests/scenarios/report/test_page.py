@@ -26,7 +26,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
 from protocol.variants import RRIndependent
 from scenarios.data.town import town
-from scenarios.statement.privacy_verdict import SIMULATED
+from scenarios.statement.privacy_verdict import CAVEATS
 from scenarios.surveys.watching.rounds import Flow, Round
 from scenarios.wording.decimals import legend_text
 from scenarios.wording.formatting import cut, epsilon, odds, percent, signed
@@ -140,8 +140,8 @@ def test_accepted() -> None:
     assert "Record: sound" in read.texts["span"]
     assert read.texts["title"][0] == "Record sound, privacy of the design weak: audit of Town"
     assert "Privacy of the design: weak" in read.texts["span"]
-    assert SIMULATED in read.texts["bdi"]
-    assert f"People are hardly protected. {SIMULATED}" in read.said
+    assert CAVEATS["simulation"] in read.texts["bdi"]
+    assert f"People are hardly protected. {CAVEATS['simulation']}" in read.said
     assert read.texts["p"][0].startswith("A simulation")
     found = audited(independent())
     loss = found.ledger.record_epsilon

@@ -10,17 +10,21 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from protocol.session.charter import Charter
 from protocol.surveys.survey import Attribute, Survey
+from protocol.transcript.entries import Entry
 from protocol.variants import RRIndependent, SecureSumVariant
 from scenarios import Fault, crash, simulate
 from scenarios.surveys.watching.bars import Ongoing
 from scenarios.surveys.watching.run_line import Drawing, _Runs, following, whiskers
 from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
+from scenarios.surveys.watching.tally import Tally
 from scenarios.surveys.watching.words import sentence
 from tests.protocol.sessions import answers
 from tests.scenarios.command import ROOT, complaint, environment, sottovoce
@@ -138,10 +142,15 @@ def test_whiskers(line: Line, shown: str) -> None:
 def test_a_bar_follows_the_parties_of_all_runs(rules: tuple[Fault, ...]) -> None:
     told: list[tuple[float, float, str]] = []
     runs = _Runs(Ongoing(lambda *said: told.append(said)))
+
+    def watch(charter: Charter) -> Callable[[Entry], object]:
+        tally = Tally(charter.roster)
+        return runs.watch(tally, tally.take)
+
     variant, records = RRIndependent.with_keep(SURVEY, 0.6), answers(SURVEY, 40)
     for number in range(2):
         runs.done(number, 2)
-        outcome = simulate(variant, records, watch=runs.watch, rules=rules)
+        outcome = simulate(variant, records, watch=watch, rules=rules)
         done, total, said = told[-1]
         # Whoever is gone without an answer leaves a part undone.
         missing = 40 - outcome.counted
