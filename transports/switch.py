@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 
 import trio
@@ -23,10 +24,17 @@ class Switch:
         exchange: the rules, the record and the fates.
         limits: what members may do to each other.
         passed: how many seconds of the run have passed.
+        grain: times are rounded up to multiples of so many seconds, if it is not 0: whoever knows
+            when somebody has connected cannot tell by the record which entries are theirs.
     """
 
     def __init__(
-        self, exchange: Exchange, limits: Limits | None = None, *, passed: float = 0.0
+        self,
+        exchange: Exchange,
+        limits: Limits | None = None,
+        *,
+        passed: float = 0.0,
+        grain: float = 0.0,
     ) -> None:
         self.exchange = exchange
         self.limits = limits or Limits()
@@ -34,6 +42,7 @@ class Switch:
         self._expected: dict[PartyId, Mailbox[Delivery]] = {}
         self._clock = trio.lowlevel.current_clock().current_time
         self._start = self._clock() - passed
+        self._grain = grain
         self._delayed: list[tuple[float, int, Delivery]] = []
         self._order = 0
         self._wake = trio.Event()
@@ -45,7 +54,8 @@ class Switch:
     @property
     def now(self) -> float:
         """Seconds since the run has begun."""
-        return self._clock() - self._start
+        passed = self._clock() - self._start
+        return passed if not self._grain else math.ceil(passed / self._grain) * self._grain
 
     @property
     def connected(self) -> int:
@@ -144,7 +154,7 @@ class Switch:
             space = self.limits.mailbox if port is None else port.space
             if space <= 0:
                 break
-            now = self._clock() - self._start
+            now = self.now
             try:
                 if member != AGGREGATOR:
                     # What is taken at once has consecutive numbers.

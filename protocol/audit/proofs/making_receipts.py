@@ -1,8 +1,9 @@
-"""From a transcript to a receipt: shows what became of a party's reports."""
+"""From a transcript to receipts: they show what became of parties' reports."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from protocol.accounting.events import Derived, Public
@@ -20,8 +21,10 @@ from protocol.crypto.merkle import (
 from protocol.errors import ProtocolError, SurveyError
 from protocol.messages import (
     AGGREGATOR,
+    CLOSING_MEMBERS,
     LINK_CLOSED,
     NO_ROUND,
+    Closed,
     Declined,
     Envelope,
     Head,
@@ -84,24 +87,51 @@ def prove(
         SurveyError: no readable header, one of another variant, or no such party.
         TooMuchError: what the party was told takes more than a file of this length may.
     """
+    [(_, found)], covering = prove_each(chunks, variant, [party], checkpoint)
+    if isinstance(found, NotCountedError):
+        raise found
+    return found, covering
+
+
+Proved = tuple[PartyId, Receipt | NotCountedError]
+"""A party, and its receipt, or why it has none."""
+
+
+def prove_each(
+    chunks: Chunks,
+    variant: type[Variant],
+    parties: Iterable[PartyId] | None = None,
+    checkpoint: SignedCheckpoint | None = None,
+) -> tuple[Iterator[Proved], SignedCheckpoint]:
+    """Receipts of many parties, of one reading.
+
+    Args:
+        parties: whose; by default all.
+
+    The other arguments and the errors are those of ``prove``. A party without a receipt comes with
+    the reason instead.
+    """
     verification = verify(chunks(), checkpoint=checkpoint)
     header = verification.checked_header()
     charter = charter_of(header, variant)
-    if party not in charter.roster or party == AGGREGATOR:
-        parties = len(charter.roster.parties)
-        raise SurveyError(f"{party!r:.80} is not on the roster of {parties} parties")
-    covering = _checked(verification, party, checkpoint)
+    roster = charter.roster
+    asked = roster.parties if parties is None else tuple(parties)
+    for party in asked:
+        if party not in roster or party == AGGREGATOR:
+            number = len(roster.parties)
+            raise SurveyError(f"{party!r:.80} is not on the roster of {number} parties")
+    covering = _checked(verification, asked[0], checkpoint)
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)
     logged = Logged(reader)
-    reading = _Reading(charter, logged, party, covering.size, held)
+    reading = _Reading(charter, logged, asked, covering.size, held)
     # Of a record that grows, no more than what has been verified.
     entries = islice(reader, verification.entries)
     for step in steps(charter.codec, entries, held, handed=verification.handed):
         reading.add(step)
     if verification.ending is not None:
         logged.add(verification.ending)
-    return reading.receipt(header.terms), covering
+    return reading.receipts(header.terms), covering
 
 
 def _checked(
@@ -121,17 +151,70 @@ def _checked(
 
 
 class _Reading:
-    """What one pass over the entries collects; of entries, their indices and contents."""
+    """Collects, in one pass over the entries, what receipts of some parties show."""
 
     def __init__(
-        self, charter: Charter, logged: Logged, party: PartyId, size: int, held: Held
+        self,
+        charter: Charter,
+        logged: Logged,
+        parties: Iterable[PartyId],
+        size: int,
+        held: Held,
+    ) -> None:
+        self._logged = logged
+        self._members = charter.roster.members
+        self._hearing = Hearing(charter, {}, held)
+        self._words = {
+            party: _Words(charter, logged, self._hearing, party, size) for party in parties
+        }
+
+    def add(self, step: Step) -> None:
+        entry, envelope = step.entry, step.envelope
+        at = self._logged.add(entry)
+        match entry:
+            case Sent() if envelope is not None:
+                own = self._words.get(envelope.sender)
+                if own is not None:
+                    own.take(envelope, step.message, entry.envelope, at)
+                closed = closed_of(envelope)
+                if closed is not None:
+                    for name, _ in self._members[closed.first : closed.first + CLOSING_MEMBERS]:
+                        if name in self._words:
+                            self._words[name].close(closed, at)
+                if envelope.recipient in self._words:
+                    self._words[envelope.recipient].tell(envelope, entry.envelope)
+            case Delivered() if entry.sender in self._words:
+                self._words[entry.sender].deliver(entry.seq)
+            case Departed() if entry.party in self._words:
+                self._words[entry.party].departed = entry.reason
+        if envelope is not None and envelope.recipient in self._words:
+            self._hearing.add(step)
+
+    def receipts(self, terms: bytes) -> Iterator[Proved]:
+        """The receipt of each party, or why it has none.
+
+        Args:
+            terms: the hash of the session's.
+        """
+        for party, words in self._words.items():
+            try:
+                yield party, words.receipt(terms)
+            except NotCountedError as error:
+                yield party, error
+
+
+class _Words:
+    """What is on record of one party; of entries, their indices and contents."""
+
+    def __init__(
+        self, charter: Charter, logged: Logged, hearing: Hearing, party: PartyId, size: int
     ) -> None:
         self._charter = charter
         self._logged = logged
         self._party = party
         self._place = charter.roster.position[party]
         self._size = size
-        self._hearing = Hearing(charter, {}, held)
+        self._hearing = hearing
         self._said: list[bytes] = []
         # By place of the sender and seq: the leaf hashes of what was sent to the party.
         self._told: dict[tuple[int, int], bytes] = {}
@@ -145,34 +228,24 @@ class _Reading:
         self._reported = False
         self._head: SignedHead | None = None
         self._declined: str | None = None
-        self._departed: str | None = None
+        self.departed: str | None = None
 
-    def add(self, step: Step) -> None:
-        entry, envelope = step.entry, step.envelope
-        at = self._logged.add(entry)
-        match entry:
-            case Sent() if envelope is not None:
-                if envelope.sender == self._party:
-                    self._take(envelope, step.message, entry.envelope, at)
-                else:
-                    self._close(envelope, at)
-                if envelope.recipient == self._party:
-                    place = self._charter.roster.position[envelope.sender]
-                    self._told[place, envelope.seq] = leaf_hash(entry.envelope)
-            case Delivered() if entry.sender == self._party:
-                report = self._sent.pop(entry.seq, None)
-                # Of one kind and round a machine counts the first that comes.
-                if report is not None:
-                    self._came.setdefault(report[0], (entry.seq, *report[1:]))
-            case Departed():
-                if entry.party == self._party:
-                    self._departed = entry.reason
-        if envelope is not None and envelope.recipient == self._party:
-            self._hearing.add(step)
+    def tell(self, envelope: Envelope, encoded: bytes) -> None:
+        """Note what was sent to the party."""
+        place = self._charter.roster.position[envelope.sender]
+        self._told[place, envelope.seq] = leaf_hash(encoded)
 
-    def _take(
+    def deliver(self, seq: int) -> None:
+        """Note that what the party has sent was handed over."""
+        report = self._sent.pop(seq, None)
+        # Of one kind and round a machine counts the first that comes.
+        if report is not None:
+            self._came.setdefault(report[0], (seq, *report[1:]))
+
+    def take(
         self, envelope: Envelope, message: Message | None, encoded: bytes, at: tuple[int, bytes]
     ) -> None:
+        """Note what the party has said."""
         if isinstance(message, Head):
             heard = root_of(
                 heard_leaf(w.said, w.kind, w.round, [(*slot, self._told[slot]) for slot in w.heard])
@@ -193,10 +266,8 @@ class _Reading:
                 self._reported = True
                 self._sent[envelope.seq] = topic, *at
 
-    def _close(self, envelope: Envelope, at: tuple[int, bytes]) -> None:
-        closed = closed_of(envelope)
-        if closed is None:
-            return
+    def close(self, closed: Closed, at: tuple[int, bytes]) -> None:
+        """Note a closing that may name the party."""
         topic, members = (closed.of, closed.round), len(self._charter.roster)
         if leaves_out(closed, self._place, members=members):
             self._missed.setdefault(topic, at)
@@ -283,6 +354,6 @@ class _Reading:
             return f"it declined: {self._declined}"
         if self._reported:
             return "its report came too late to be counted, or never arrived"
-        if self._departed not in (None, LINK_CLOSED):
-            return f"it reported nothing: {self._departed}"
+        if self.departed not in (None, LINK_CLOSED):
+            return f"it reported nothing: {self.departed}"
         return "it reported nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.audit.proofs.making_receipts import NotCountedError, prove
+from parties.keeping.packing import Unpacked
+from protocol.audit.proofs.making_receipts import NotCountedError, prove, prove_each
 from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import RECORD, Envelope, PartyId
 from protocol.session.fates import PASS, Fate, Verdict
@@ -74,6 +76,22 @@ def test_every_party_gets_a_receipt_that_holds() -> None:
         assert not is_about(receipt, head)
         assert receipt.session == setting().charter.session
         assert decode_receipt(encode_receipt(receipt)) == receipt
+
+
+def test_the_receipts_of_all_parties_are_those_of_each() -> None:
+    slow = Fault(verdict=Verdict.PASS, delay=1000.0, sender=ONE, kind="Report")
+    for run in (signed_run(), run_of(setting(), (slow,))):
+        chunks = functools.partial(Unpacked, run.content)
+        each, covering = prove_each(chunks, RRIndependent)
+        found = dict(each)
+        assert tuple(found) == setting().charter.roster.parties
+        for party, receipt in found.items():
+            if isinstance(receipt, Receipt):
+                assert (receipt, covering) == prove(chunks, RRIndependent, party)
+                continue
+            with pytest.raises(NotCountedError) as refused:
+                prove(chunks, RRIndependent, party)
+            assert str(refused.value) == str(receipt)
 
 
 def test_a_receipt_is_what_the_format_says() -> None:
