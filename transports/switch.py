@@ -218,6 +218,11 @@ class Switch:
             if waited is not None:
                 waited.pass_on()
 
+    def has_room(self, member: PartyId) -> bool:
+        """Whether a member's mailbox takes an envelope now; that of who is gone drops it."""
+        port = self._port_of(member)
+        return port is None or not port.full
+
     def taken(self, deliveries: Iterable[Delivery]) -> None:
         """Record that these have been handed to their recipient's link."""
         self.exchange.delivered(deliveries, now=self.now)

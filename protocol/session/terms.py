@@ -60,7 +60,15 @@ class Terms(NamedTuple):
             TypeError, ValueError, OverflowError, RecursionError, MsgspecError: a value that
                 msgpack cannot carry.
         """
-        return hashlib.sha256(_encode(tuple(self))).digest()
+        return hashlib.sha256(self.encoded()).digest()
+
+    def encoded(self) -> bytes:
+        """The bytes that are hashed.
+
+        Raises:
+            TypeError, ValueError, OverflowError, RecursionError, MsgspecError: as ``digest``.
+        """
+        return _encode(tuple(self))
 
 
 def session_of(*, terms: bytes, roster: bytes, members: int, attempt: int = 1) -> bytes:

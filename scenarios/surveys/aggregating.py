@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 import trio
 
@@ -105,11 +105,11 @@ def aggregate_survey(
         resume=resume,
         operation=operation,
     )
+    carry = functools.partial(
+        _carry_by_links, host=host, port=port, joining=joining, listening=listening
+    )
     with opened as attempt:
-        held = functools.partial(
-            hold, attempt, host=host, port=port, joining=joining, listening=listening
-        )
-        outcome = trio.run(held)
+        outcome = trio.run(hold, attempt, carry)
         if publish is not None:
             publish(outcome)
     return outcome
@@ -305,17 +305,36 @@ def _read_back(
         )
 
 
-async def hold(
-    attempt: Attempt,
-    *,
-    host: str,
-    port: int,
-    joining: float,
-    listening: Callable[[str], object],
-) -> Outcome[Variant]:
-    """Hold an attempt at a survey: the part of ``aggregate_survey`` that takes time.
+class Carry(Protocol):
+    """How the members of an attempt reach each other."""
 
-    The arguments and errors are those of ``aggregate_survey``.
+    async def __call__(
+        self,
+        attempt: Attempt,
+        machine: Machine,
+        unsaid: Sequence[Envelope] | None,
+        commits: Commits,
+    ) -> Mapping[PartyId, str]:
+        """Carry the aggregator's machine to its end.
+
+        Args:
+            unsaid: of a machine that was started before, what it has said and nobody has sent yet.
+            commits: of the record.
+
+        Returns:
+            Who has left before its last words, and why.
+        """
+
+
+async def hold(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
+    """Hold an attempt at a survey: the part that takes time.
+
+    Args:
+        attempt: that is about to begin, or to go on.
+        carry: how its members reach each other.
+
+    Raises:
+        OSError, ProtocolError, StoppedError: as ``aggregate_survey``.
     """
     charter, record, recorder = attempt.charter, attempt.record, attempt.recorder
     exchange, past = attempt.exchange, attempt.past
@@ -328,12 +347,12 @@ async def hold(
     attempt.take_up()
     if past is not None and unsaid is not None:
         unsaid = past.close(unsaid)
-    lost: dict[PartyId, str] = {}
+    lost: Mapping[PartyId, str] = {}
     if past is None or past.ending is None:
         commits = Commits(recorder, record.sync)
         # With any other error the attempt is interrupted, and may go on.
         async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
-            lost = await _carried(attempt, machine, unsaid, commits, host, port, joining, listening)
+            lost = await carry(attempt, machine, unsaid, commits)
             outcome_of(machine)
     else:
         record.keep(attempt.first)
@@ -356,21 +375,18 @@ async def hold(
     )
 
 
-async def _carried(
+async def _carry_by_links(
     attempt: Attempt,
     machine: Machine,
     unsaid: Sequence[Envelope] | None,
     commits: Commits,
+    *,
     host: str,
     port: int,
     joining: float,
     listening: Callable[[str], object],
-) -> dict[PartyId, str]:
-    """Have the parties join, or come back, and carry the aggregator to its end.
-
-    Returns:
-        Who has left before its last words, and why.
-    """
+) -> Mapping[PartyId, str]:
+    """Have the parties join, or come back, and carry the aggregator to its end; as ``Carry``."""
     charter, exchange, past = attempt.charter, attempt.exchange, attempt.past
     operation = attempt.operation
     parties = charter.roster.parties
@@ -410,6 +426,11 @@ async def _carried(
             with operation.lingering(LINGER):
                 await hub.emptied()
             hub.give_up()
+    return lost_in(exchange)
+
+
+def lost_in(exchange: Exchange) -> Mapping[PartyId, str]:
+    """Who has left before its last words, and why."""
     left = exchange.departed.items()
     return {name: why for name, why in left if not exchange.has_ended(name)}
 

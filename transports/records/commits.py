@@ -44,9 +44,9 @@ class Commits:
         """How many entries have been recorded, the header included."""
         return self._recorder.size
 
-    async def caught_up(self) -> None:
-        """Wait until all that has been recorded by now is durable."""
-        size = self.size
+    async def caught_up(self, size: int | None = None) -> None:
+        """Wait until so many entries are durable; by default all that are recorded by now."""
+        size = self.size if size is None else size
         while self.durable < size:
             self._wanted.set()
             await self._waiting.park()

@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     headers: Mapping[bytes, bytes]
-    body: bytes
+    body: bytes = b""
     address: str
 
 
@@ -65,12 +65,19 @@ Handler = Callable[[Request], Awaitable[Response]]
 Paths = Mapping[str, Mapping[str, Handler]]
 """Handlers by path and method. A path such as ``/place/`` stands for all that begin with it."""
 
+Early = Callable[[Request], Response | None]
+"""Answers a request by its head alone, whose body is not read then; or leaves it to a handler."""
+
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, reason: str, **headers: str) -> None:
-        super().__init__(reason)
-        fields = {**headers, "Connection": "close"}
-        self.response = Response(status, f"{reason}\n".encode(), fields)
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.body.decode().strip())
+        closing = {**response.headers, "Connection": "close"}
+        self.response = msgspec.structs.replace(response, headers=closing)
+
+
+def _refused(status: int, reason: str, **headers: str) -> _RefusedError:
+    return _RefusedError(Response(status, f"{reason}\n".encode(), headers))
 
 
 async def serve(
@@ -79,6 +86,7 @@ async def serve(
     limits: Limits,
     *,
     tls: ssl.SSLContext | None = None,
+    early: Early = lambda request: None,
     refused: Callable[[str, int, str], object] = lambda *_: None,
 ) -> None:
     """Answer requests until cancelled. HEAD is answered where GET is.
@@ -88,6 +96,7 @@ async def serve(
         paths: what can be asked for.
         limits: what a client may take.
         tls: for HTTPS.
+        early: is asked once a head has come that is in the table.
         refused: called with the client's address, status and reason, if no handler gets a request.
 
     Raises:
@@ -124,7 +133,7 @@ async def serve(
     async def answer(connection: _Connection) -> bool:
         """Answer a request; whether another may follow."""
         try:
-            handler, request = await connection.receive(paths)
+            handler, request = await connection.receive(paths, early)
         except _RefusedError as error:
             refused(connection.address, error.response.status, str(error))
             return await connection.send(error.response)
@@ -156,7 +165,7 @@ class _Connection:
         except OSError:
             self.address = ""
 
-    async def receive(self, paths: Paths) -> tuple[Handler, Request]:
+    async def receive(self, paths: Paths, early: Early) -> tuple[Handler, Request]:
         """The next request, and what answers it.
 
         Raises:
@@ -169,6 +178,12 @@ class _Connection:
                 raise trio.EndOfChannel
             self._head_only = head.method == b"HEAD"
             handler = self._check(head, paths)
+            request = Request(
+                path=head.target.decode(), headers=dict(head.headers), address=self.address
+            )
+            response = early(request)
+            if response is not None:
+                raise _RefusedError(response)
             if self._http.they_are_waiting_for_100_continue:
                 go_on = h11.InformationalResponse(status_code=100, reason="Continue", headers=[])
                 await self._stream.send_all(self._http.send(go_on))
@@ -179,27 +194,25 @@ class _Connection:
             status, reason = error.error_status_hint, "malformed request"
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 reason = f"headers of more than {self._limits.head} bytes"
-            raise _RefusedError(status, reason) from error
-        return handler, Request(
-            path=head.target.decode(), headers=dict(head.headers), body=body, address=self.address
-        )
+            raise _refused(status, reason) from error
+        return handler, msgspec.structs.replace(request, body=body)
 
     def _check(self, head: h11.Request, paths: Paths) -> Handler:
         method, path, headers = head.method.decode(), head.target.decode(), dict(head.headers)
         methods = paths.get(path) or paths.get(path[: path.find("/", 1) + 1])
         if not head.http_version.startswith(b"1."):
-            raise _RefusedError(400, "expected HTTP/1.1")
+            raise _refused(400, "expected HTTP/1.1")
         if methods is None:
-            raise _RefusedError(404, f"expected {' or '.join(paths)}")
+            raise _refused(404, f"expected {' or '.join(paths)}")
         handler = methods.get("GET" if self._head_only else method)
         if handler is None:
-            raise _RefusedError(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
+            raise _refused(405, f"expected {' or '.join(methods)}", Allow=", ".join(methods))
         if b"transfer-encoding" in headers:
-            raise _RefusedError(501, "expected Content-Length, not a transfer encoding")
+            raise _refused(501, "expected Content-Length, not a transfer encoding")
         if method == "POST" and b"content-length" not in headers:
-            raise _RefusedError(411, "expected Content-Length")
+            raise _refused(411, "expected Content-Length")
         if int(headers.get(b"content-length", 0)) > self._limits.body:
-            raise _RefusedError(413, f"a body of more than {self._limits.body} bytes")
+            raise _refused(413, f"a body of more than {self._limits.body} bytes")
         return handler
 
     async def _next(self) -> object:

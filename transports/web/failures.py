@@ -1,0 +1,51 @@
+"""Failures by address: whoever fails often has to wait. Nothing of it is written down."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+
+import trio
+
+MOST = 30
+"""How many failures of an address are free; a school or an office has one address."""
+
+EVERY = 1.0
+"""The seconds after which one failure is forgotten."""
+
+REMEMBERED = 4096
+"""The most addresses that are remembered at once; those that failed longest ago are forgotten."""
+
+
+class Failures:
+    """How often each address has failed lately; successes do not count."""
+
+    def __init__(self) -> None:
+        # By address, when its failures are all forgotten.
+        self._until: OrderedDict[str, float] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"Failures({len(self._until)} addresses)"
+
+    def add(self, address: str) -> None:
+        """Note a failure."""
+        who, now = _network_of(address), trio.current_time()
+        self._until[who] = max(self._until.pop(who, now), now) + EVERY
+        while len(self._until) > REMEMBERED:
+            self._until.popitem(last=False)
+
+    def wait(self, address: str) -> float:
+        """How many seconds an address has to wait; 0 if it need not."""
+        until = self._until.get(_network_of(address), 0.0)
+        return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
+
+
+def _network_of(address: str) -> str:
+    """What counts as one address: of IPv6 the first 64 bits, which one customer has."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)

@@ -1,0 +1,385 @@
+"""Places that answer over HTTP: a request has all that a party of one report says.
+
+A place is a party whose key is in a link. What it posts is relayed as that party's own words, once
+its head has been checked: a stranger can make no entry of the record, and who has a link none but
+one report and its head. The record is as if the party had come by a link of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.crypto.merkle import Tree, leaf_hash
+from protocol.errors import ProtocolError
+from protocol.messages import (
+    AGGREGATOR,
+    LINK_CLOSED,
+    NO_ROUND,
+    RECORD,
+    Declined,
+    Envelope,
+    Head,
+    PartyId,
+)
+from protocol.session.charter import Charter
+from protocol.session.heads import Heard, head_of, head_statement
+from protocol.session.roles import Seen, topic_of
+from protocol.session.roster import is_signature
+from protocol.session.variant import bound_of, event_of
+from protocol.transcript.entries import Entry, Sent
+from protocol.transcript.receipts import Acknowledgement
+from protocol.wire.codec import decode_envelope, encode_envelope
+from transports.records.commits import Commits
+from transports.switch import Switch
+from transports.web.failures import Failures
+from transports.web.http import Limits, Paths, Request, Response
+
+LIMITS = Limits(head=1 << 13, body=1 << 17, seconds=15.0, connections=1024)
+"""What a client may take."""
+
+STATE_PURPOSE = b"sottovoce state 1\0"
+"""What a place signs begins with it, to be told whether it has answered."""
+
+_ANSWER, _PLACE = "/answer/", "/place/"
+_MSGPACK = "application/msgpack"
+_HEAD, _DECLINED = Head.kind(), Declined.kind()
+_HEADERS = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Strict-Transport-Security": "max-age=31536000",
+}
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_bodies = msgspec.msgpack.Decoder(tuple[bytes, bytes])
+_states = msgspec.msgpack.Decoder(tuple[PartyId, bytes])
+
+
+class Page(NamedTuple):
+    """The page that is served.
+
+    Args:
+        content: HTML.
+        policy: its content security policy.
+    """
+
+    content: bytes
+    policy: str
+
+
+class Said:
+    """What is on record of places, entry by entry, whether it happens now or is read back.
+
+    Args:
+        places: the parties that answer over HTTP.
+
+    Attributes:
+        questions: what each was asked, an encoded envelope.
+        asked: how many entries the record had, its header included, once all were asked.
+        answers: of each whose head has not come, its report, an encoded envelope.
+        digests: of each that has answered, the SHA-256 of what it would post again.
+    """
+
+    def __init__(self, places: Collection[PartyId]) -> None:
+        self.places = frozenset(places)
+        self.questions: dict[PartyId, bytes] = {}
+        self.asked = 0
+        self.answers: dict[PartyId, bytes] = {}
+        self.digests: dict[PartyId, bytes] = {}
+        self._size = 1
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        self._size += 1
+        if not isinstance(entry, Sent):
+            return
+        envelope = decode_envelope(entry.envelope)
+        party = envelope.sender
+        if party == AGGREGATOR:
+            if envelope.recipient in self.places:
+                self.questions.setdefault(envelope.recipient, entry.envelope)
+                self.asked = self._size
+        elif party in self.places:
+            if envelope.kind != _HEAD:
+                self.answers[party] = entry.envelope
+            elif party in self.answers:
+                self.digests[party] = digest_of(self.answers.pop(party), entry.envelope)
+
+
+def digest_of(answer: bytes, head: bytes) -> bytes:
+    """The SHA-256 of what a place posts: two encoded envelopes."""
+    return hashlib.sha256(_encode((answer, head))).digest()
+
+
+class Gateway:
+    """Serves the page and what every place may know, and takes one answer of each.
+
+    Before ``open`` and after ``close`` it takes none.
+
+    Args:
+        charter: of the attempt.
+        said: what is on record of the places; it is kept up to date.
+        page: what is served to browsers.
+        proxied: whether requests come by a proxy, which says whose each is (X-Forwarded-For).
+
+    Attributes:
+        receipts: of each place whose report was counted, the encoded receipt and its checkpoint's
+            note, once the survey is over.
+        refused: how many requests were refused, by status.
+    """
+
+    def __init__(self, charter: Charter, said: Said, page: Page, *, proxied: bool = False) -> None:
+        self.receipts: Mapping[PartyId, tuple[bytes, str]] = {}
+        self.refused: dict[int, int] = {}
+        self._charter = charter
+        self._said = said
+        self._proxied = proxied
+        self._failures = Failures()
+        self._switch: Switch | None = None
+        self._commits: Commits | None = None
+        self._over = False
+        self._note: str | None = None
+        self._terms = charter.agreed.encoded()
+        # Both are sums of the same floats, perhaps in another order.
+        self._bound = bound_of(charter.variant).record * (1 + 1e-9)
+        etag = f'"{hashlib.sha256(page.content).hexdigest()}"'
+        self._page = Response(
+            200,
+            page.content,
+            {
+                **_HEADERS,
+                "Content-Type": "text/html; charset=utf-8",
+                "Content-Security-Policy": page.policy,
+                "Cache-Control": "no-cache",
+                "ETag": etag,
+            },
+        )
+        self._unchanged = Response(304, headers={**_HEADERS, "ETag": etag})
+
+    @property
+    def paths(self) -> Paths:
+        """What can be asked for."""
+        return {
+            "/": {"GET": self._get_page},
+            "/terms": {"GET": self._get_terms},
+            _PLACE: {"GET": self._get_place},
+            "/state": {"POST": self._post_state},
+            _ANSWER: {"POST": self._post_answer},
+        }
+
+    def open(self, switch: Switch, commits: Commits, note: str | None) -> None:
+        """Take answers from now on.
+
+        Args:
+            switch: relays them.
+            commits: of the record; nothing is acknowledged that is not durable.
+            note: a checkpoint of this attempt that is on disk.
+        """
+        self._switch, self._commits, self._note = switch, commits, note
+
+    def close(self, note: str | None = None) -> None:
+        """Take no answer any more: the survey is over.
+
+        Args:
+            note: a checkpoint of this attempt, if there was none before.
+        """
+        self._over, self._note = True, self._note or note
+
+    def early(self, request: Request) -> Response | None:
+        """Refuse by its head alone who has failed too often, and another answer than the first.
+
+        The second is not read: nobody can judge a report that is not on record, and so it is not.
+        """
+        wait = self._failures.wait(self._address_of(request))
+        if wait:
+            return _text(429, "too many requests that failed", wait=wait)
+        if request.path.startswith(_ANSWER):
+            party, digest = _named(request.path)
+            known = self._said.digests.get(party)
+            if known is not None and known.hex() != digest:
+                return _text(409, "this place has answered otherwise")
+        return None
+
+    def fail(self, address: str, status: int, reason: str) -> None:
+        """Note that a request was refused before a handler got it."""
+        self.refused[status] = self.refused.get(status, 0) + 1
+        if status != 429 and not self._proxied:
+            self._failures.add(address)
+
+    async def _get_page(self, request: Request) -> Response:
+        asked = request.headers.get(b"if-none-match", b"").decode("latin-1")
+        return self._unchanged if asked == self._page.headers["ETag"] else self._page
+
+    async def _get_terms(self, request: Request) -> Response:
+        charter = self._charter
+        members = len(charter.roster)
+        return _packed((self._terms, charter.attempt, charter.roster.root, members, self._note))
+
+    async def _get_place(self, request: Request) -> Response:
+        party, roster = PartyId(request.path.removeprefix(_PLACE)), self._charter.roster
+        if party not in self._said.places:
+            return self._refuse(request, 404, "no such place")
+        if self._is_gone(party):
+            return _text(410, "this place is not asked any more")
+        question = self._said.questions.get(party)
+        if question is None:
+            return _text(503, "nobody is asked yet", wait=1.0)
+        if self._commits is not None and not self._over:
+            await self._commits.caught_up(self._said.asked)
+        place = roster.position[party]
+        return _packed(
+            (place, roster.path_of(place), roster.key(AGGREGATOR), roster.path_of(0), question)
+        )
+
+    async def _post_state(self, request: Request) -> Response:
+        """Tell who has a place's key whether it has answered, and was counted."""
+        try:
+            party, signature = _states.decode(request.body)
+        except msgspec.MsgspecError:
+            return self._refuse(request, 400, "expected a place and a signature")
+        statement = STATE_PURPOSE + _encode((self._charter.session, party))
+        roster, places = self._charter.roster, self._said.places
+        if party not in places or not is_signature(signature, statement, key=roster.key(party)):
+            return self._refuse(request, 403, "not signed by the place's key")
+        receipt, note = self.receipts.get(party, (None, None))
+        return _packed((party in self._said.digests, receipt, note))
+
+    async def _post_answer(self, request: Request) -> Response:
+        party, digest = _named(request.path)
+        known = self._said.digests.get(party)
+        if known is not None and known.hex() != digest:
+            return _text(409, "this place has answered otherwise")
+        if known is None:
+            refusal = self._take(request, party, digest)
+            if refusal is not None:
+                return refusal
+        return await self._acknowledge(party)
+
+    def _take(self, request: Request, party: PartyId, digest: str) -> Response | None:
+        """Take a place's answer, and end its part; a response if that cannot be."""
+        switch = self._switch
+        if party not in self._said.places:
+            return self._refuse(request, 404, "no such place")
+        if self._is_gone(party) or self._over:
+            return _text(410, "the survey is closed for this place")
+        if switch is None or not switch.has_room(AGGREGATOR):
+            return _text(503, "not now", wait=1.0)
+        if hashlib.sha256(request.body).hexdigest() != digest:
+            return self._refuse(request, 400, "another body than the path says")
+        try:
+            said = self._check(party, request.body)
+        except (ProtocolError, msgspec.MsgspecError, ValueError) as error:
+            return self._refuse(request, 400, str(error))
+        # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
+        switch.taken(switch.attach(party).take_nowait())
+        switch.relay_nowait(party, said[switch.exchange.accepted(party) :])
+        switch.detach(party, LINK_CLOSED)
+        return None
+
+    def _check(self, party: PartyId, body: bytes) -> list[Envelope]:
+        """The answer and the head that a place posts.
+
+        Raises:
+            ProtocolError, MsgspecError, ValueError: they are not those of one report, or a
+                refusal, to the question, signed by the place.
+        """
+        encoded = _bodies.decode(body)
+        answer, head = said = [*map(decode_envelope, encoded)]
+        if (_encode(encoded), [*map(encode_envelope, said)]) != (body, [*encoded]):
+            raise ValueError("not the one encoding of what it says")
+        charter, question = self._charter, self._said.questions.get(party)
+        if question is None:
+            raise ValueError("nobody is asked yet")
+        if self._said.answers.get(party, encoded[0]) != encoded[0]:
+            raise ValueError("another report than the one on record")
+        if [(e.session, e.sender, e.seq) for e in said] != [
+            (charter.session, party, seq) for seq in (0, 1)
+        ]:
+            raise ValueError("of another session or sender, or out of order")
+        if (answer.recipient, head.recipient, head.kind) != (AGGREGATOR, RECORD, _HEAD):
+            raise ValueError("expected an answer to the aggregator, and a head")
+        self._check_answer(answer, decode_envelope(question))
+        said_tree, heard = Tree(), Heard()
+        said_tree.append(encoded[0])
+        asked = decode_envelope(question)
+        heard.add(0, asked.kind, NO_ROUND, [(0, asked.seq, leaf_hash(question))])
+        statement = head_statement(
+            session=charter.session,
+            sender=party,
+            count=1,
+            said=said_tree.root(),
+            heard=heard.tree.root(),
+        )
+        signed = head_of(head)
+        if (
+            signed is None
+            or signed.waits != heard.waits()
+            or not is_signature(signed.signature, statement, key=charter.roster.key(party))
+        ):
+            raise ValueError("its head does not sign this answer to this question")
+        return said
+
+    def _check_answer(self, answer: Envelope, question: Envelope) -> None:
+        """Refuse what is not an answer to the question, or tells more than was agreed.
+
+        Raises:
+            ProtocolError, ValueError: says what it is.
+        """
+        codec, variant = self._charter.codec, self._charter.variant
+        expected = variant.contribution
+        if expected is None or answer.kind not in (expected.kind(), _DECLINED):
+            raise ValueError(f"a {answer.kind!r:.80} is not an answer")
+        message = codec.open(answer)
+        if topic_of(message)[1] not in (NO_ROUND, 0):
+            raise ValueError("an answer of another round")
+        seen = Seen()
+        seen.add(AGGREGATOR, codec.open(question))
+        told = self._charter.accountant.judge(event_of(variant, message, seen)).record
+        if told > self._bound:
+            raise ValueError("a report that tells more than was agreed")
+
+    async def _acknowledge(self, party: PartyId) -> Response:
+        """The acknowledgement of a place that has answered, once that is durable."""
+        if self._commits is None:
+            return _text(410, "the survey is closed")
+        if not self._over:
+            await self._commits.caught_up()
+        given: Acknowledgement = self._commits.acknowledged[party]
+        return _packed(given)
+
+    def _is_gone(self, party: PartyId) -> bool:
+        """Whether a place has gone, or the survey is over, without an answer of it."""
+        if party in self._said.digests:
+            return False
+        return self._over or (self._switch is not None and party in self._switch.exchange.departed)
+
+    def _refuse(self, request: Request, status: int, reason: str) -> Response:
+        self.refused[status] = self.refused.get(status, 0) + 1
+        self._failures.add(self._address_of(request))
+        return _text(status, reason)
+
+    def _address_of(self, request: Request) -> str:
+        """Whose request it is; a proxy adds that to what others have said."""
+        if not self._proxied:
+            return request.address
+        forwarded = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")
+        return forwarded.rpartition(",")[2].strip()
+
+
+def _named(path: str) -> tuple[PartyId, str]:
+    """The place and the digest in a path."""
+    party, _, digest = path.removeprefix(_ANSWER).partition("/")
+    return PartyId(party), digest
+
+
+def _packed(value: object) -> Response:
+    return Response(200, _encode(value), {**_HEADERS, "Content-Type": _MSGPACK})
+
+
+def _text(status: int, reason: str, *, wait: float = 0.0) -> Response:
+    headers = {**_HEADERS, "Retry-After": str(math.ceil(wait))} if wait else _HEADERS
+    return Response(status, f"{reason}\n".encode(), headers)
