@@ -213,6 +213,7 @@ def integrity(judged: Judged, lead: str) -> Section:
 _KEYS = {
     "request": "made them and asked with an invitation",
     "folder": "were given folders with keys in them, by whoever could speak as any of them",
+    "link": "were given links with keys in them, by whoever could have answered in anybody's place",
     "seed": "have keys that follow from the simulation's seed",
 }
 
