@@ -21,6 +21,9 @@ RECORD = PartyId("record")
 SWITCH = PartyId("switch")
 """The sender of notices about links; never a member of a roster."""
 
+WITHDRAWN = "withdrawn"
+"""The first word of the reason for which a party departed whose place the organiser withdrew."""
+
 SESSION_BYTES = 32
 """The length of a session's id: a hash of its terms and its roster."""
 

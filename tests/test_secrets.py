@@ -168,7 +168,7 @@ def member_named(name: PartyId) -> Member:
 
 def invitation() -> Invitation:
     nothing: dict[str, object] = {}
-    agreed = Agreed("x", None, nothing, nothing, None, bytes(16), "request")
+    agreed = Agreed("x", None, nothing, nothing, None, bytes(16))
     return Invitation(ANNA, bytes(32), SECRET, agreed)
 
 

@@ -104,6 +104,15 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The session's id, 32 bytes: it is that of no other survey and no other attempt."""
         return attempt_at(self.survey_id, self.attempt)
 
+    def places_enrolled(self, way: str) -> tuple[int, ...]:
+        """The places on the roster, from 1, of the parties that came by their keys in this way."""
+        places, first = list[int](), 1
+        for how, number in self.enrolled or ():
+            if how == way:
+                places += range(first, first + number)
+            first += number
+        return tuple(places)
+
     def again(self, attempt: int) -> Charter:
         """The charter of another attempt at this survey.
 

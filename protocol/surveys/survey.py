@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
 import re
@@ -20,6 +21,7 @@ MAX_CATEGORIES = 2**32
 """Codes are unsigned integers of at most four bytes."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 _SHOWN_CATEGORIES = 8
 _SHOWN_NAMES = 20
 _SHOWN_CHARACTERS = 60
@@ -51,6 +53,48 @@ def _check_text(what: str, text: object, column: str | None = None) -> None:
         raise SurveyError(f"{what} {shown(text)} begins or ends with a blank", column=column)
     if _UNFIT.search(text):
         raise SurveyError(f"{what} {shown(text)} has an unprintable character", column=column)
+
+
+def moment_text(moment: datetime.datetime) -> str:
+    """A moment as a survey states it, ``YYYY-MM-DDTHH:MM:SSZ``.
+
+    Args:
+        moment: with its offset from UTC.
+
+    Raises:
+        SurveyError: no offset, a part of a second, or a year that is not from 1 to 9999 in UTC.
+    """
+    if moment.tzinfo is None:
+        raise SurveyError(
+            f"closes {moment.isoformat()}: expected an offset from UTC, such as "
+            f"{moment.isoformat()}Z"
+        )
+    try:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise SurveyError(f"closes {moment.isoformat()}: expected a year from 1 to 9999") from None
+    if moment.microsecond:
+        raise SurveyError(f"closes {moment.isoformat()}Z: expected whole seconds")
+    return f"{moment.isoformat()}Z"
+
+
+def _moment(text: object) -> datetime.datetime:
+    """The moment that a text states, in UTC.
+
+    Raises:
+        SurveyError: not of the form ``YYYY-MM-DDTHH:MM:SSZ``, or no such day or time.
+    """
+    wrong = SurveyError(f"closes {shown(text)}: expected a moment such as '2026-12-15T18:00:00Z'")
+    if not isinstance(text, str):
+        raise wrong
+    try:
+        moment = datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
+    except ValueError:
+        raise wrong from None
+    # Digits of other scripts, or fewer of them, are another text for the same moment.
+    if moment_text(moment) != text:
+        raise wrong
+    return moment
 
 
 def plain_text(text: str) -> str:
@@ -171,14 +215,17 @@ class Survey(
         title: of the survey.
         attributes: what is asked.
         texts: how it is worded, in each language.
+        closes: until when answers are taken, ``YYYY-MM-DDTHH:MM:SSZ``; empty if nothing is agreed.
 
     Raises:
-        SurveyError: no attribute, a repeated name, an unfit title, or texts of another survey.
+        SurveyError: no attribute, a repeated name, an unfit title, texts of another survey, or a
+            moment that is not one.
     """
 
     title: str
     attributes: tuple[Attribute, ...]
     texts: tuple[Texts, ...] = ()
+    closes: str = ""
 
     def __post_init__(self) -> None:
         _check_text("the title of a survey", self.title)
@@ -192,6 +239,8 @@ class Survey(
         if (repeat := _first_repeat(self.names)) is not None:
             raise SurveyError("the name of this attribute is repeated", column=repeat)
         check_texts(self.texts, dict(zip(self.names, self.sizes, strict=True)))
+        if self.closes != "":
+            _moment(self.closes)
         force_setattr(self, "title", plain_text(self.title))
 
     def __repr__(self) -> str:
@@ -208,6 +257,11 @@ class Survey(
     def sizes(self) -> tuple[int, ...]:
         """The number of categories of each attribute: the shape of a joint table."""
         return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def closing(self) -> datetime.datetime | None:
+        """The moment until which answers are taken, in UTC; None if nothing is agreed."""
+        return _moment(self.closes) if self.closes else None
 
     @cached_property
     def cells(self) -> int:

@@ -24,7 +24,7 @@ from scenarios.surveys.members import CERTIFICATE, read_member, tls_context
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
-from scenarios.wording.formatting import count, epsilon, some
+from scenarios.wording.formatting import count, epsilon, moment, some
 from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
 
@@ -106,6 +106,10 @@ def preflight(
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
     yield from what_is_asked(asked, analysis, parties)
+    closing, now = asked.survey.closing, datetime.datetime.now(datetime.UTC)
+    if closing is not None and closing <= now:
+        says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
+        yield Known("closes", says, ready=False)
     people: Respondents | None = None
     if records is not None:
         try:
@@ -124,7 +128,7 @@ def preflight(
 def what_is_asked(
     variant: Variant, analysis: Analysis | None, parties: int | None = None
 ) -> Iterator[Known]:
-    """Facts on a survey: its questions and their wording, variant, cost, sum, announced analysis.
+    """Facts on a survey: its questions, wording, end, variant, cost, sum, announced analysis.
 
     Args:
         parties: how many take part; None while that is not known.
@@ -141,6 +145,8 @@ def what_is_asked(
             choices = f" Answers: {', '.join(asked.labels)}." if asked.labels else ""
             said = f'{texts.language}, {asked.attribute}: "{asked.ask}"{explained}{choices}'
             yield Known("wording", said)
+    if survey.closing is not None:
+        yield Known("closes", f"answers are taken until {moment(int(survey.closing.timestamp()))}.")
     scalars = [
         f"{name} {value}"
         for name, value in parameters_of(variant).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
-from protocol.surveys.survey import Survey
+from protocol.surveys.survey import Survey, moment_text
 from protocol.surveys.texts import Texts
 from protocol.variants import RRIndependent
 from protocol.variants.keyvalue.records import key_survey
@@ -44,7 +45,7 @@ _ABOUT = (
     (r"(?:no )?parameter '([\w-]+)'", ""),
     (r"at `\$\.([\w-]+)", ""),
     (r"no (variant) ", ""),
-    (r"^(quorum|max_records|title)\b", ""),
+    (r"^(quorum|max_records|title|closes|patience)\b", ""),
 )
 """How errors name a field, and in which table it is, if in any."""
 
@@ -57,12 +58,21 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan asks: attributes, or keys with values; and in what words."""
+    """What a plan asks: attributes, or keys with values; in what words, and until when.
+
+    Args:
+        title: of the survey.
+        attributes: what is asked.
+        keys: what is asked instead.
+        texts: how it is worded, in each language.
+        closes: until when answers are taken: a date and time with an offset, or text.
+    """
 
     title: str
     attributes: tuple[Question, ...] = ()
     keys: tuple[Key, ...] = ()
     texts: tuple[Texts, ...] = ()
+    closes: Any = ""
 
     def survey(self) -> Survey:
         """The survey.
@@ -73,12 +83,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """
         if bool(self.attributes) == bool(self.keys):
             raise UsageError("expected either [[attributes]] or [[keys]]")
+        moment = self.closes
+        closes = moment_text(moment) if isinstance(moment, datetime.datetime) else str(moment)
         if self.attributes:
             attributes = tuple(each.attribute() for each in self.attributes)
-            return Survey(self.title, attributes, self.texts)
+            return Survey(self.title, attributes, self.texts, closes)
         names = [key.name for key in self.keys]
         asked = key_survey(self.title, names, [key.values for key in self.keys])
-        return Survey(asked.title, asked.attributes, self.texts)
+        return Survey(asked.title, asked.attributes, self.texts, closes)
 
 
 class _Planned(Asked, frozen=True, kw_only=True):
@@ -160,6 +172,7 @@ def read_questions(path: Path | str) -> Questions:
         raise misplaced(path, error) from error
     with _said_of(path):
         survey = _survey(path, planned)
+        _set_patience(content, survey)
         coding = Coding.of(survey, planned.attributes, planned.records)
         if planned.analysis is not None:
             planned.analysis.check(survey)
@@ -218,6 +231,19 @@ def _survey(path: Path, planned: Asked) -> Survey:
             place = where(path, "attributes", number, field)
             raise UsageError(f"{place}attribute {question.name!r}: {said}") from error
     return planned.survey()
+
+
+def _set_patience(parameters: dict[str, Any], survey: Survey) -> None:
+    """Make the aggregator wait until the survey closes, where it does.
+
+    Raises:
+        UsageError: the plan has a patience, too.
+    """
+    if not survey.closes:
+        return
+    if "patience" in parameters:
+        raise UsageError("patience: expected none in a plan with closes, which is how long to wait")
+    parameters["patience"] = None
 
 
 def _where(path: Path, said: str) -> str:

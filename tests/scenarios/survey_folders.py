@@ -68,6 +68,11 @@ def plan_file(folder: Path, text: str = PLAN) -> Path:
     return path
 
 
+def closing_plan(closes: str, name: str = "rr-joint") -> str:
+    """A plan of a built-in variant that says until when answers are taken."""
+    return PLANS[name].replace("patience = 20.0", f"closes = {closes}")
+
+
 def make_folders(folder: Path, plan: str = PLAN) -> Path:
     """Folders for the aggregator, anna, bert and carl."""
     out = folder / "keys"

@@ -17,7 +17,7 @@ from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.sampling import design_sentences, response_sentences
 from scenarios.statement.statement import SO_FAR, Grid, Section
 from scenarios.surveys.watching.rounds import waits_of
-from scenarios.wording.formatting import NONE, count, cut, rest, some, upper
+from scenarios.wording.formatting import NONE, count, cut, moment, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 FAULTS, MEMBERS, WORDED = 30, 12, 400
@@ -194,6 +194,7 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Checkpoints", f"{verification.checkpoints:,}"),
             ("Session", header.session.hex()),
             ("Attempt", f"{header.attempt}"),
+            *_closes(judged.audit.charter.variant.survey),
             ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
             ("How parties got their keys", _enrolled(header)),
             (
@@ -210,9 +211,16 @@ def integrity(judged: Judged, lead: str) -> Section:
     )
 
 
+def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
+    """Until when answers were taken, if that was agreed."""
+    if survey.closing is not None:
+        yield "Answers taken until", moment(int(survey.closing.timestamp()))
+
+
 _KEYS = {
     "request": "made them and asked with an invitation",
     "folder": "were given folders with keys in them, by whoever could speak as any of them",
+    "link": "were given links with keys in them, by whoever could have answered in anybody's place",
     "seed": "have keys that follow from the simulation's seed",
 }
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,9 @@ Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 Hash = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 PublicKey = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
+Way: TypeAlias = Literal["request", "folder", "link"]
+"""How a party came by its key: it made it and asked, or was handed a folder or a link."""
+
 
 class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is agreed before anybody is enrolled.
@@ -43,8 +46,6 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         survey: what is asked.
         analysis: what was announced of it; None if nothing was.
         nonce: sets the survey apart from others of the same plan.
-        enrolled: how parties come by their keys: ``request`` if they make them, ``folder`` if
-            whoever prepares the survey does.
     """
 
     variant: str
@@ -53,10 +54,9 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     survey: dict[str, Any]
     analysis: Analysis | None
     nonce: Nonce
-    enrolled: Literal["request", "folder"]
 
     @classmethod
-    def planned(cls, plan: Plan, enrolled: Literal["request", "folder"]) -> Agreed:
+    def planned(cls, plan: Plan) -> Agreed:
         """What a plan says, with a nonce that is drawn."""
         return cls(
             plan.variant.name,
@@ -65,7 +65,6 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             msgspec.to_builtins(plan.variant.survey),
             plan.analysis,
             os.urandom(NONCE_BYTES),
-            enrolled,
         )
 
     def digest(self) -> bytes:
@@ -87,21 +86,6 @@ class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             SurveyError: the parameters are not those of the variant.
         """
         return build(self._class(own, path), parameters=self.parameters, survey=self.survey)
-
-    def charter(self, variant: Variant, roster: Roster) -> Charter:
-        """The charter of this variant and roster.
-
-        Raises:
-            ValueError: a roster or an analysis that cannot be.
-        """
-        return Charter(
-            variant=variant,
-            roster=roster,
-            nonce=self.nonce,
-            analysis=self.analysis,
-            code=None if self.pin is None else bytes.fromhex(self.pin.digest),
-            enrolled=((self.enrolled, len(roster) - 1),),
-        )
 
     def _class(self, own: str | None, path: Path) -> type[Variant]:
         if self.pin is None:
@@ -125,16 +109,53 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
     Args:
         members: how many the roster has, the aggregator included.
         roster: its root.
+        enrolled: how the parties came by their keys, in the roster's order: so many in this way,
+            then so many in that.
+
+    Raises:
+        ValueError: it says of another number of parties how they came by their keys.
     """
 
     members: Annotated[int, Meta(ge=2, le=MOST_PARTIES + 1)]
     roster: Hash
+    enrolled: tuple[tuple[Way, Annotated[int, Meta(ge=1)]], ...]
+
+    def __post_init__(self) -> None:
+        parties = sum(number for _, number in self.enrolled)
+        if parties != self.members - 1:
+            raise ValueError(
+                f"it says of {parties:,} parties how they came by their keys; expected "
+                f"{self.members - 1:,}"
+            )
 
     @classmethod
-    def of(cls, agreed: Agreed, roster: Roster) -> CharterFile:
-        """What is agreed, by a roster."""
+    def of(cls, agreed: Agreed, roster: Roster, *enrolled: tuple[Way, int]) -> CharterFile:
+        """What is agreed, by a roster.
+
+        Args:
+            agreed: what is asked, and how.
+            roster: all members.
+            enrolled: how many parties came by their keys in which way, in the roster's order; a
+                way without parties is left out.
+        """
         fields = {name: getattr(agreed, name) for name in Agreed.__struct_fields__}
-        return cls(**fields, members=len(roster), roster=roster.root)
+        ways = tuple((way, number) for way, number in enrolled if number)
+        return cls(**fields, members=len(roster), roster=roster.root, enrolled=ways)
+
+    def charter(self, variant: Variant, roster: Roster) -> Charter:
+        """The charter of this variant and roster.
+
+        Raises:
+            ValueError: a roster or an analysis that cannot be.
+        """
+        return Charter(
+            variant=variant,
+            roster=roster,
+            nonce=self.nonce,
+            analysis=self.analysis,
+            code=None if self.pin is None else bytes.fromhex(self.pin.digest),
+            enrolled=self.enrolled,
+        )
 
     def agreed(self) -> Agreed:
         """What is agreed, whoever takes part."""

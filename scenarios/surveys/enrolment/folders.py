@@ -6,7 +6,7 @@ import datetime
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,20 +50,28 @@ def names_of(parties: Sequence[str]) -> list[PartyId]:
 
 
 def files_of(
-    agreed: Agreed, roster: Roster, authority: Authority, *, whole_roster: bool
+    charter: CharterFile,
+    roster: Roster,
+    authority: Authority,
+    *,
+    whole_roster: bool,
+    without: Collection[PartyId] = (),
 ) -> Iterator[tuple[PartyId, dict[str, bytes]]]:
     """Every member, and the files of its folder but its key, in the order of the roster.
 
     Args:
-        agreed: what is asked, and how.
+        charter: what is agreed, by this roster.
         roster: all members.
         authority: issues the certificates.
         whole_roster: whether parties need all members.
+        without: parties that get no folder.
     """
-    charter = _json(CharterFile.of(agreed, roster))
-    everybody = _json(RosterFile(roster.members))
+    agreed = as_json(charter)
+    everybody = as_json(RosterFile(roster.members))
     certifying = authority.pem
     for place, (name, key) in enumerate(roster.members):
+        if name in without:
+            continue
         files = {
             AUTHORITY: certifying,
             CERTIFICATE: authority.issue(name, key),
@@ -72,8 +80,8 @@ def files_of(
             files[ROSTER] = everybody
         else:
             aggregator = roster.members[0][1]
-            files[PLACE] = _json(PlaceFile(name, place, aggregator, roster.proof_of(place)))
-        yield name, {**files, CHARTER: charter}
+            files[PLACE] = as_json(PlaceFile(name, place, aggregator, roster.proof_of(place)))
+        yield name, {**files, CHARTER: agreed}
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -176,15 +184,16 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
     identities = {name: Identity(name, os.urandom(SECRET_BYTES)) for name in (AGGREGATOR, *names)}
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
-    agreed, authority = Agreed.planned(plan, "folder"), new_authority(days)
+    charter = CharterFile.of(Agreed.planned(plan), roster, ("folder", len(names)))
     with appearing_in(out) as new:
         for name, files in files_of(
-            agreed, roster, authority, whole_roster=plan.variant.whole_roster
+            charter, roster, new_authority(days), whole_roster=plan.variant.whole_roster
         ):
             key = private_pem(identities[name].private_key)
             write_folder(new / name, {KEY: key, **files})
-    return agreed.charter(plan.variant, roster)
+    return charter.charter(plan.variant, roster)
 
 
-def _json(value: object) -> bytes:
+def as_json(value: object) -> bytes:
+    """A value as a file that people can read, too."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1)

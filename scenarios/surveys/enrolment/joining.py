@@ -202,11 +202,13 @@ def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Mem
 def _check_member(new: Path, admission: Admission, folder: Path, own: str | None) -> None:
     """Make sure that new files make a member together with the key in its folder."""
     member = read_member(new, own, key=folder / KEY)
-    invited = _invitation_in(folder)
+    invited, charter = _invitation_in(folder), member.charter
     if member.identity.name != admission.party:
         raise UsageError(f"its place is {member.identity.name!r}'s, not {admission.party!r}'s")
-    if member.charter.roster.key(AGGREGATOR) != invited.organiser:
+    if charter.roster.key(AGGREGATOR) != invited.organiser:
         raise UsageError("its aggregator is not the organiser who sent the invitation")
+    if charter.roster.position[admission.party] not in charter.places_enrolled("request"):
+        raise UsageError("it says that this party was handed its key, which the party has made")
     tls_context(new, client_context, key=folder / KEY)
 
 

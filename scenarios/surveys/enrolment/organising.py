@@ -25,7 +25,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster, holder_of
-from scenarios.surveys.enrolment.agreed import Agreed, PublicKey, check_parties
+from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, PublicKey, check_parties
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
     expect_file,
@@ -85,7 +85,7 @@ def invite(plan: Plan, parties: Sequence[str], folder: Path) -> Invitation:
     check_parties(plan.variant, names)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: exists and is not empty; invitations are never overwritten")
-    agreed = Agreed.planned(plan, "request")
+    agreed = Agreed.planned(plan)
     organiser = Identity(AGGREGATOR, os.urandom(SECRET_BYTES))
     with appearing_in(folder, sync=True) as new:
         (new / INVITATIONS).mkdir(PRIVATE_FOLDER)
@@ -217,12 +217,13 @@ def seal(folder: Path, own: str | None, *, days: int) -> Charter:
         organiser, authority = _organiser_of(folder), new_authority(days)
         keys = ((name, enrolling.admitted[name].key) for name in admitted)
         roster = Roster(((AGGREGATOR, organiser.public), *keys))
+        charter = CharterFile.of(enrolling.agreed, roster, ("request", len(admitted)))
         whole = variant.whole_roster
         with appearing_in(folder, sync=True) as new:
             sealed = new / SEALED
             for made in (sealed, sealed / ADMISSIONS):
                 made.mkdir(PRIVATE_FOLDER)
-            for name, files in files_of(enrolling.agreed, roster, authority, whole_roster=whole):
+            for name, files in files_of(charter, roster, authority, whole_roster=whole):
                 if name == AGGREGATOR:
                     key = private_pem(organiser.private_key)
                     write_folder(sealed / AGGREGATOR, {KEY: key, **files})
@@ -231,7 +232,7 @@ def seal(folder: Path, own: str | None, *, days: int) -> Charter:
                 claims = tuple(enrolling.claims.get(name, ()))
                 admission = Admission(name, text, claims, bytes(64)).signed(organiser)
                 write_private(sealed / ADMISSIONS / f"{name}.json", written(admission))
-    return enrolling.agreed.charter(variant, roster)
+    return charter.charter(variant, roster)
 
 
 class _Enrolling:

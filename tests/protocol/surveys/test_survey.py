@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import pickle
 
 import msgspec
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError, SurveyError
-from protocol.surveys.survey import MAX_CATEGORIES, Attribute, Survey
+from protocol.surveys.survey import MAX_CATEGORIES, Attribute, Survey, moment_text
 
 COLOUR = Attribute(name="colour", categories=("red", "green", "blue"))
 SIZE = Attribute(name="size", categories=("S", "M", "L", "?"), ordinal=True, missing="?")
@@ -204,6 +205,57 @@ def test_a_survey_travels_as_builtins() -> None:
 def test_a_bad_survey_does_not_come_through_msgspec(builtins: object) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(builtins, Survey)
+
+
+def test_a_survey_says_until_when_answers_are_taken() -> None:
+    timed = Survey("Shirts", (COLOUR, SIZE), closes="2026-12-15T18:00:00Z")
+    assert timed.closing == datetime.datetime(2026, 12, 15, 18, tzinfo=datetime.UTC)
+    assert msgspec.to_builtins(timed)["closes"] == "2026-12-15T18:00:00Z"
+    assert msgspec.convert(msgspec.to_builtins(timed), Survey) == timed
+    assert timed.digest != SURVEY.digest
+    assert SURVEY.closing is None
+    assert "closes" not in msgspec.to_builtins(SURVEY)
+
+
+def test_the_digest_of_a_survey_that_closes_at_no_moment_stays() -> None:
+    assert SURVEY.digest.hex() == "339fd52d681ff92103bd7cff8515b27233bc4388b67ab98c9be31e17a0c7d7ca"
+
+
+@pytest.mark.parametrize(
+    "closes",
+    [
+        "2026-12-15",
+        "2026-12-15T18:00:00",
+        "2026-12-15 18:00:00Z",
+        "2026-12-15T18:00:00z",
+        "2026-12-15T18:00:00+00:00",
+        "2026-12-15T18:00:00.0Z",
+        "2026-02-30T18:00:00Z",
+        "2026-12-15T24:00:00Z",
+        "2026-12-15T23:59:60Z",
+        "2026-12-5T18:00:00Z",
+        "26-12-15T18:00:00Z",
+        "0000-12-15T18:00:00Z",
+        "2026-12-15T18:00:00Z ",
+        "\u0662026-12-15T18:00:00Z",
+    ],
+)
+def test_no_other_text_is_a_moment(closes: str) -> None:
+    with pytest.raises(SurveyError, match="expected a moment such as '2026-12-15T18:00:00Z'"):
+        Survey("Shirts", (COLOUR, SIZE), closes=closes)
+
+
+def test_a_moment_is_stated_in_utc() -> None:
+    east = datetime.timezone(datetime.timedelta(hours=2))
+    at = datetime.datetime(2026, 1, 1, 1, tzinfo=east)
+    assert moment_text(at) == "2025-12-31T23:00:00Z"
+    for wrong, says in (
+        (at.replace(tzinfo=None), "an offset from UTC, such as 2026-01-01T01:00:00Z"),
+        (at.replace(microsecond=1), "expected whole seconds"),
+        (at.replace(year=1), "expected a year from 1 to 9999"),
+    ):
+        with pytest.raises(SurveyError, match=says):
+            moment_text(wrong)
 
 
 def test_what_is_cached_does_not_show() -> None:

@@ -506,7 +506,22 @@ def edited(given: Admission, file: str, **changes: object) -> Admission:
             lambda a, o: edited(a, "charter.json", parameters={}).signed(o),
             "it is for something else than the invitation asked",
         ),
-        (lambda a, o: edited(a, "charter.json", members=1000).signed(o), "not proved"),
+        (
+            lambda a, o: edited(a, "charter.json", members=1000).signed(o),
+            "it says of 3 parties how they came by their keys; expected 999",
+        ),
+        (
+            lambda a, o: edited(
+                a, "charter.json", members=1000, enrolled=[["request", 999]]
+            ).signed(o),
+            "not proved",
+        ),
+        (
+            lambda a, o: edited(a, "charter.json", enrolled=[["folder", 1], ["request", 2]]).signed(
+                o
+            ),
+            "it says that this party was handed its key, which the party has made",
+        ),
         (lambda a, o: edited(a, "charter.json", roster="A" * 43 + "=").signed(o), "not proved"),
         (lambda a, o: edited(a, "place.json", place=2).signed(o), "not proved"),
         (lambda a, o: edited(a, "place.json", party="bert").signed(o), "not proved"),
@@ -536,7 +551,8 @@ def led_by_another(given: Admission, organiser: Identity) -> Admission:
     key = load_pem_x509_certificate(given.files["certificate.pem"].encode()).public_key()
     mallory = Identity(PartyId("aggregator"), os.urandom(32))
     members = ((mallory.name, mallory.public), (given.party, key.public_bytes_raw()))
-    files = dict(files_of(agreed, Roster(members), new_authority(1), whole_roster=False))
+    charter = CharterFile.of(agreed, roster := Roster(members), ("request", 1))
+    files = dict(files_of(charter, roster, new_authority(1), whole_roster=False))
     texts = {name: content.decode() for name, content in files[given.party].items()}
     return msgspec.structs.replace(given, files=texts).signed(organiser)
 

@@ -14,7 +14,7 @@ from protocol.variants import BUILT_IN
 from scenarios.surveys.members import read_member
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.survey_folders import PLANS, ROWS, plan_file, table
+from tests.scenarios.survey_folders import PLANS, ROWS, closing_plan, plan_file, table
 
 OWN = '''\
 """A variant in a file of its own."""
@@ -96,6 +96,44 @@ def test_what_does_not_fit_is_named(
     plan = plan_file(tmp_path, PLANS[name].replace(old, new))
     said = sottovoce("keys", plan, "--count", 6, "--out", tmp_path / "keys")
     assert says in complaint(said)
+    assert not (tmp_path / "keys").exists()
+
+
+@pytest.mark.parametrize(
+    "closes",
+    ['"2026-12-15T18:00:00Z"', "2026-12-15T18:00:00Z", "2026-12-15 19:30:00.000+01:30"],
+)
+@pytest.mark.parametrize("name", ["rr-joint", "privkv"])
+def test_a_plan_says_until_when_it_waits(name: str, closes: str, tmp_path: Path) -> None:
+    made = planned(tmp_path, closing_plan(closes, name))
+    assert made.survey.closes == "2026-12-15T18:00:00Z"
+    assert made.patience is None
+    for ever in (PLANS[name], closing_plan('""', name)):
+        assert planned(tmp_path, ever).survey.closes == ""
+        assert planned(tmp_path, ever).patience in (20, 60)
+
+
+@pytest.mark.parametrize(
+    ("closes", "says"),
+    [
+        ("2026-12-15T18:00:00", "closes 2026-12-15T18:00:00: expected an offset from UTC, such as"),
+        ("2026-12-15", "closes '2026-12-15': expected a moment such as '2026-12-15T18:00:00Z'"),
+        ("18:00:00", "closes '18:00:00': expected a moment"),
+        ("2026", "closes '2026': expected a moment"),
+        ('"2026-12-15T19:00:00+01:00"', "closes '2026-12-15T19:00:00+01:00': expected a moment"),
+        ("2026-12-15T18:00:00.5Z", "closes 2026-12-15T18:00:00.500000Z: expected whole seconds"),
+        ("0001-01-01T00:00:00+01:00", "expected a year from 1 to 9999"),
+        (
+            "2026-12-15T18:00:00Z\npatience = 60",
+            "line 5, column 12: patience: expected none in a plan with closes",
+        ),
+    ],
+)
+def test_no_other_moment_can_be_planned(closes: str, says: str, tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, closing_plan(closes))
+    said = complaint(sottovoce("keys", plan, "--count", 6, "--out", tmp_path / "keys"))
+    assert says in said
+    assert said.startswith(f"{plan}: line ")
     assert not (tmp_path / "keys").exists()
 
 

@@ -23,6 +23,7 @@ from tests.scenarios.survey_folders import (
     PLAN,
     PLANS,
     ROWS,
+    closing_plan,
     make_folders,
     people_table,
     plan_file,
@@ -65,6 +66,19 @@ def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None
         f"9 of 12, 39 of 50, 199 of 250. Below 10 parties n{NOBODY}"
     )
     assert sums("--parties", 2, code=1).startswith("does NOT fit 2 parties of which 0 may be")
+
+
+def test_a_survey_that_closes(tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, closing_plan("2999-12-15T18:00:00+01:00"))
+    said = sottovoce("preflight", plan)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[1] == (
+        "closes     answers are taken until 2999-12-15 17:00:00 UTC."
+    )
+    plan = plan_file(tmp_path, closing_plan("1999-12-15T18:00:00Z"))
+    said = sottovoce("preflight", plan)
+    assert said.code == 1
+    assert "closes     does NOT fit it has closed: this machine's clock says 2" in said.out
 
 
 def test_a_roster_says_how_many_take_part(tmp_path: Path) -> None:

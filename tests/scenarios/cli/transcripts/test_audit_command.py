@@ -22,7 +22,7 @@ from scenarios.cli.transcripts.conspirators import Conspirators
 from scenarios.files.transcripts import Transcript
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
-from scenarios.surveys.enrolment.agreed import Agreed
+from scenarios.surveys.enrolment.agreed import Agreed, CharterFile
 from scenarios.surveys.enrolment.folders import files_of, new_authority, write_folder
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import answers
@@ -369,9 +369,9 @@ def folder_of(setting: Setting, member: PartyId, folder: Path) -> Path:
         msgspec.to_builtins(charter.variant.survey),
         charter.analysis,
         charter.nonce,
-        "folder",
     )
-    files = dict(files_of(agreed, charter.roster, new_authority(1), whole_roster=False))
+    written = CharterFile.of(agreed, charter.roster, ("folder", len(charter.roster) - 1))
+    files = dict(files_of(written, charter.roster, new_authority(1), whole_roster=False))
     key = private_pem(setting.identities[member].private_key)
     write_folder(folder, {"identity.key": key, **files[member]})
     return folder
