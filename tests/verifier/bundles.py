@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import tempfile
 from pathlib import Path
 
 from scenarios.report.page.bundling import bundled, verifier
@@ -40,9 +41,12 @@ def run(script: str, input: bytes = b"", *, entry: str = "party.js", before: str
     assert NODE is not None
     whole = [_PRELUDE, before, bundle(entry), "globalThis.modules = modules;"]
     whole.append(f"(async () => {{\n{script}\n}})();")
-    # Node 18 warns of what WebCrypto has of Ed25519.
-    command = [NODE, "--no-warnings", "--unhandled-rejections=strict", "--eval", "\n".join(whole)]
-    done = subprocess.run(command, input=input, capture_output=True, check=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".cjs", encoding="utf-8") as file:
+        file.write("\n".join(whole))
+        file.flush()
+        # Node 18 warns of what WebCrypto has of Ed25519.
+        command = [NODE, "--no-warnings", "--unhandled-rejections=strict", file.name]
+        done = subprocess.run(command, input=input, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert not done.stderr, done.stderr.decode()
     return done.stdout

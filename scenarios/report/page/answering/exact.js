@@ -63,7 +63,7 @@ export function oddsOf(epsilon, parts = 1n) {
   return [exp(fixed(Math.min(epsilon, LARGEST_EPSILON)) / parts), ONE];
 }
 
-export const ceiling = (numerator, denominator) => -(-numerator / denominator);
+export const ceiling = (numerator, denominator) => (numerator + denominator - 1n) / denominator;
 
 /** The nearest integer to a positive fraction, of two the even one. */
 export function nearest(numerator, denominator) {

@@ -119,9 +119,12 @@ function block(attributes, [randomizer, as]) {
   return { attributes, randomizer, as };
 }
 
+/** An integer as msgpack's is decoded: a BigInt only where a number would not be exact. */
+const spelled = (number) => (Number.isSafeInteger(Number(number)) ? Number(number) : number);
+
 function kept(randomizer) {
   const { size, threshold } = randomizer;
-  return [randomizer, new Map([["type", "keep"], ["size", size], ["threshold", threshold]])];
+  return [randomizer, new Map([["type", "keep"], ["size", spelled(size)], ["threshold", spelled(threshold)]])];
 }
 
 function rrIndependent(terms) {
