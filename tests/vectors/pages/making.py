@@ -118,9 +118,7 @@ class Survey(NamedTuple):
         """What a link has after its ``#``."""
         return ".".join((self.party, url64(self.seed), url64(self.charter.survey_id)))
 
-    def machine(
-        self, stream: Stream, codes: Sequence[int], budget: float | None = None
-    ) -> Machine:
+    def machine(self, stream: Stream, codes: Sequence[int], budget: float | None = None) -> Machine:
         """The party with its record, after it was asked."""
         machine = Machine(
             self.charter,

@@ -6,10 +6,10 @@ import functools
 import json
 import struct
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.randomizers import KeepUniform
@@ -26,6 +26,7 @@ from tests.vectors.pages.settings import Case, settings, survey_of
 from tests.verifier.bundles import needs_node, run
 
 pytestmark = needs_node
+HERE = Path(__file__).parent
 
 VARIANT = RRIndependent.with_keep(survey_of(2, 3, 5), 0.6)
 ANSWERED = {case.variant.name for case in settings()}
@@ -123,7 +124,10 @@ WRONG: dict[str, tuple[str, Callable[[], tuple[str, bytes, bytes]]]] = {
     "another key": ("place", lambda: given(link=linked(seed=seed_of("stranger")))),
     "another name": ("place", lambda: given(link=linked(party="p-999"))),
     "another survey": ("survey", lambda: given(link=linked(id_=bytes(32)))),
-    "the second attempt's id": ("survey", lambda: given(link=linked(id_=survey(2).charter.session))),
+    "the second attempt's id": (
+        "survey",
+        lambda: given(link=linked(id_=survey(2).charter.session)),
+    ),
     "a letter of the terms": (
         "survey",
         lambda: given(terms={0: replaced(encoded_terms(), b"Town", b"Toon")}),
@@ -216,21 +220,7 @@ def begun_with(**changes: Any) -> Survey:
     return survey()._replace(charter=charter, question=question)
 
 
-JUDGING = """
-const { fromHex, utf8 } = modules["bytes.js"];
-const { agreed, invitation, Refused } = modules["party.js"];
-const said = [];
-for (const [link, terms, place] of JSON.parse(new TextDecoder().decode(input))) {
-  try {
-    await agreed(await invitation(link), fromHex(terms), fromHex(place));
-    said.push("agreed");
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    said.push(error.reason);
-  }
-}
-output(utf8(JSON.stringify(said)));
-"""
+JUDGING = (HERE / "judging.js").read_text(encoding="utf-8")
 
 
 def judged(cases: Sequence[tuple[str, bytes, bytes]]) -> list[str]:
@@ -277,25 +267,7 @@ def test_variants_of_several_rounds_are_refused() -> None:
     assert set(judged(cases)) == {"agreed"}
 
 
-SPEAKING = """
-const { concat, fromHex, hex, utf8 } = modules["bytes.js"];
-const { agreed, answer, declined, invitation, random, stateOf } = modules["party.js"];
-const [link, terms, place] = JSON.parse(new TextDecoder().decode(input));
-const agreement = await agreed(await invitation(link), fromHex(terms), fromHex(place));
-const refusals = [];
-for (const codes of [[0, 0], [0, 0, 0, 0], [0, 3, 0], [0, -1, 0], [0, 0.5, 0], ["0", 0, 0]]) {
-  try {
-    await answer(agreement, codes);
-  } catch (error) {
-    refusals.push(error.constructor.name);
-  }
-}
-const drawn = await answer(agreement, [1, 2, 4]);
-const words = new Set(Array.from({ length: 100 }, random));
-const said = { declined: await declined(agreement), state: await stateOf(agreement), body: drawn.body };
-const spelled = Object.fromEntries(Object.entries(said).map(([name, bytes]) => [name, hex(bytes)]));
-output(utf8(JSON.stringify({ ...spelled, refusals, words: words.size, most: [...words].some((word) => word >= 2n ** 63n) })));
-"""
+SPEAKING = (HERE / "speaking.js").read_text(encoding="utf-8")
 
 
 def spoken() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,31 +16,17 @@ from tests.vectors.recording import EIGHTH, ORDER, PRIME, OddMember, point_of
 from tests.verifier.bundles import needs_node, run
 
 pytestmark = needs_node
+HERE = Path(__file__).parent
 
 WITHOUT = """
 const known = crypto.subtle.importKey.bind(crypto.subtle);
 crypto.subtle.importKey = async (format, key, algorithm, ...rest) => {
-  if (algorithm.name === "Ed25519") throw new DOMException("Unrecognized name.", "NotSupportedError");
+  if (algorithm.name === "Ed25519") throw new DOMException("", "NotSupportedError");
   return known(format, key, algorithm, ...rest);
 };
 """
-SIGNING = """
-const { fromHex, hex, utf8 } = modules["bytes.js"];
-const { keyOf } = modules["signing.js"];
-const said = [];
-for (const [seed, message] of JSON.parse(new TextDecoder().decode(input))) {
-  const { key, sign } = await keyOf(fromHex(seed));
-  said.push([hex(key), hex(await sign(fromHex(message)))]);
-}
-output(utf8(JSON.stringify(said)));
-"""
-JUDGING = """
-const { fromHex, utf8 } = modules["bytes.js"];
-const { verify } = modules["ed25519.js"];
-const said = [];
-for (const triple of JSON.parse(new TextDecoder().decode(input))) said.push(await verify(...triple.map(fromHex)));
-output(utf8(JSON.stringify(said)));
-"""
+SIGNING = (HERE / "signing.js").read_text(encoding="utf-8")
+JUDGING = (HERE / "verifying.js").read_text(encoding="utf-8")
 
 
 def said(script: str, given: Any, *, by_hand: bool) -> Any:
