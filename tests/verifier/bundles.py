@@ -27,14 +27,14 @@ def bundle(entry: str = "party.js") -> str:
     return bundled(entry, ANSWERING, verifier())
 
 
-def run(script: str, input: bytes = b"", *, entry: str = "party.js", before: str = "") -> bytes:
+def run(script: str, given: bytes = b"", *, entry: str = "party.js", before: str = "") -> bytes:
     """What a script writes with ``output(bytes)``.
 
     It may await, and has ``modules`` and ``input``, the bytes given.
 
     Args:
         script: statements.
-        input: its standard input.
+        given: its standard input.
         entry: the module that is bundled, with all that it imports.
         before: statements that run before the modules.
     """
@@ -46,7 +46,7 @@ def run(script: str, input: bytes = b"", *, entry: str = "party.js", before: str
         file.flush()
         # Node 18 warns of what WebCrypto has of Ed25519.
         command = [NODE, "--no-warnings", "--unhandled-rejections=strict", file.name]
-        done = subprocess.run(command, input=input, capture_output=True, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert not done.stderr, done.stderr.decode()
     return done.stdout

@@ -118,12 +118,19 @@ class Survey(NamedTuple):
         """What a link has after its ``#``."""
         return ".".join((self.party, url64(self.seed), url64(self.charter.survey_id)))
 
-    def machine(self, stream: Stream, codes: Sequence[int]) -> Machine:
-        """The party with its record."""
-        survey = self.charter.variant.survey
-        records = Records(survey, np.array([codes], np.int64))
-        identity = self.identities[self.party]
-        return Machine(self.charter, self.party, stream, records=records, identity=identity)
+    def machine(self, stream: Stream, codes: Sequence[int], budget: float | None = None) -> Machine:
+        """The party with its record, after it was asked."""
+        machine = Machine(
+            self.charter,
+            self.party,
+            stream,
+            records=Records(self.charter.variant.survey, np.array([codes], np.int64)),
+            identity=self.identities[self.party],
+            budget=budget,
+        )
+        machine.start(0.0)
+        machine.receive(self.question, 0.0)
+        return machine
 
 
 def url64(content: bytes) -> str:
@@ -186,8 +193,6 @@ def report(survey: Survey, name: str, codes: Sequence[int], words: Sequence[int]
     """One report: its body, and the hash of the whole post."""
     stream = Given(words, name)
     machine = survey.machine(stream, codes)
-    machine.start(0.0)
-    machine.receive(survey.question, 0.0)
     assert machine.failure is None, machine.failure
     answer, head = machine.take()
     assert (answer.recipient, head.kind) == (AGGREGATOR, "Head")

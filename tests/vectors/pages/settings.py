@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from protocol.estimators.analysis import Analysis
@@ -64,11 +64,11 @@ def survey_of(*sizes: int, title: str = "Town", texts: tuple[Texts, ...] = ()) -
 
 def numbers(*sizes: int) -> Survey:
     """A survey of numbers that rise by a quarter from -1."""
-    attributes = tuple(
-        Attribute(name=f"n{place}", categories=tuple(f"{-1 + step / 4:.2f}" for step in range(size)))
-        for place, size in enumerate(sizes)
-    )
-    return Survey("numbers", attributes)
+    steps = [[f"{-1 + step / 4:.2f}" for step in range(size)] for size in sizes]
+    attributes = [
+        Attribute(name=f"n{place}", categories=tuple(each)) for place, each in enumerate(steps)
+    ]
+    return Survey("numbers", tuple(attributes))
 
 
 WORDED = Survey(
@@ -116,22 +116,22 @@ def settings() -> Iterator[Case]:
 
 def _blocks() -> Iterator[Case]:
     three = survey_of(2, 3, 5)
-    mixed: Sequence[CodeRandomizer] = (
+    rows = [[0.1] * place + [0.6] + [0.1] * (4 - place) for place in range(1, 5)]
+    mixed: tuple[CodeRandomizer, ...] = (
         KeepUniform.with_epsilon(2, epsilon=0.7),
         table(2**62 + 1, 0),
-        MatrixRandomizer.from_probabilities(
-            [[0.5, 0.2, 0.1, 0.1, 0.1], *([[0.1] * i + [0.6] + [0.1] * (4 - i) for i in range(1, 5)])]
-        ),
+        MatrixRandomizer.from_probabilities([[0.5, 0.2, 0.1, 0.1, 0.1], *rows]),
     )
     holed = MatrixRandomizer.from_probabilities([[0.75, 0.25, 0], [0, 0.5, 0.5], [0.125, 0, 0.875]])
     wide = survey_of(300, 2, 7)
     yield Case("keep", RRIndependent.with_keep(three, 0.6), 70)
     yield Case("epsilon", RRIndependent.with_epsilon(three, 1.3), 40)
-    yield Case("mixed", RRIndependent(survey=three, randomizers=tuple(mixed)), 60, attempt=3)
+    yield Case("mixed", RRIndependent(survey=three, randomizers=mixed), 60, attempt=3)
     yield Case("wide", RRIndependent.with_keep(wide, 0.3), 20)
     worded = RRIndependent(survey=WORDED, randomizers=(holed, KeepUniform(2, WORDS - 1)))
     yield Case("worded", worded, 30, Analysis(tables=(("leave", "ill"),)))
-    yield Case("a rare answer", RRIndependent(survey=three, randomizers=_often_refused(3)), 40)
+    rare = (KeepUniform(2, 1), KeepUniform(3, 2), KeepUniform(5, 3))
+    yield Case("hardly kept", RRIndependent(survey=three, randomizers=rare), 40)
 
     yield Case("joint", RRJoint.with_keep(three, 0.4), 60)
     yield Case("joint epsilon", RRJoint.with_epsilon(survey_of(50, 40, 40), 3.0), 50)
@@ -139,22 +139,17 @@ def _blocks() -> Iterator[Case]:
     yield Case("joint huge", RRJoint.with_keep(survey_of(*[40] * 10), 0.2), 50)
 
     yield Case("composed", RRIndJoint.with_keep(three, 0.55), 70)
-    clustered = RRIndJoint(survey=survey_of(2, 3, 4, 2), p=0.35, clusters=(("q3", "q0"), ("q1", "q2")))
+    pairs = (("q3", "q0"), ("q1", "q2"))
+    clustered = RRIndJoint(survey=survey_of(2, 3, 4, 2), p=0.35, clusters=pairs)
     yield Case("clustered", clustered, 90, attempt=2)
-    wide = RRIndJoint(survey=wide, p=0.1, clusters=(("q0", "q2"), ("q1",)))
-    yield Case("clustered wide", wide, 50)
-
-
-def _often_refused(columns: int) -> tuple[KeepUniform, ...]:
-    """Randomizers of 2, 3 and 5 codes that keep nearly never."""
-    return tuple(KeepUniform(size, threshold) for size, threshold in zip((2, 3, 5), (1, 2, 3), strict=True))[
-        :columns
-    ]
+    clustered = RRIndJoint(survey=wide, p=0.1, clusters=(("q0", "q2"), ("q1",)))
+    yield Case("clustered wide", clustered, 50)
 
 
 def _oracles() -> Iterator[Case]:
     small, several = survey_of(3, 9, 2, 17), survey_of(4, 300)
     for oracle in ORACLES:
+        one: Variant
         yield Case(f"spl {oracle}", Spl(survey=small, epsilon=2.0, oracle=oracle), 40)
         yield Case(f"spl {oracle} wide", Spl(survey=several, epsilon=6.5, oracle=oracle), 6)
         yield Case(f"smp {oracle}", Smp(survey=small, epsilon=1.1, oracle=oracle), 40)
@@ -164,7 +159,8 @@ def _oracles() -> Iterator[Case]:
             yield Case(f"spl {oracle} at {epsilon}", one, 3)
     huge = survey_of(66_000, 2)
     for oracle in ("grr", "blh", "olh", "hadamard-response"):
-        yield Case(f"smp {oracle} huge", Smp(survey=huge, epsilon=4.0, oracle=oracle), 6, kept=False)
+        one = Smp(survey=huge, epsilon=4.0, oracle=oracle)
+        yield Case(f"smp {oracle} huge", one, 6, kept=False)
     for oracle in ("sue", "oue", "subset-selection"):
         most = Spl(survey=survey_of(2**16), epsilon=4.0, oracle=oracle)
         yield Case(f"spl {oracle} huge", most, 3, kept=False)

@@ -208,9 +208,10 @@ function noteOf({ signed, key, signature }) {
 
 /** Why a receipt does not hold; a party knows of which round its report is, which a receipt alone does not say. */
 async function problemsWith({ protocol }, receipt, checkpoint) {
-  const isRight = ({ closed }) => closed === null || (closed[0] === protocol.kind && BigInt(closed[1]) === BigInt(protocol.round));
-  const others = receipt.reports.every(isRight) ? [] : ["a closing is of another kind or round than the report"];
-  return [...(await problemsOf(receipt, checkpoint)), ...others];
+  const problems = await problemsOf(receipt, checkpoint);
+  const isOther = ({ closed }) => closed[0] !== protocol.kind || BigInt(closed[1]) !== BigInt(protocol.round);
+  if (problems.length === 0 && receipt.reports.some(isOther)) return ["a closing is of another round than the report"];
+  return problems;
 }
 
 /**
