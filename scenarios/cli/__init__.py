@@ -65,6 +65,7 @@ HOLD = {
     "admit": Place("surveys.enrolling", "Admit the parties that ask with an unused invitation."),
     "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
     "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
+    "collect": Place("surveys.collecting", "Take answers from a web page until a survey closes."),
     "close": Place("surveys.holding", "End the joining of a survey that is being held."),
     "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
     "page": Place("transcripts.receipts", "Write a web page on which respondents check receipts."),

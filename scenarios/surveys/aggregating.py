@@ -228,7 +228,7 @@ def _anew(
             signer=member.identity,
             secret=counter.secret(),
             acknowledging=True,
-            watch=operation.progress.follow(charter),
+            watch=operation.follow(charter),
         )
         first = None
         # Whoever goes on with the attempt finds its header.
@@ -277,7 +277,7 @@ def _read_back(
                 signer=member.identity,
                 secret=records.secret,
                 acknowledging=True,
-                watch=operation.progress.follow(charter),
+                watch=operation.follow(charter),
                 resumed=True,
             )
             exchange = Exchange(charter, recorder=recorder)
