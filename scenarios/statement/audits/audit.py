@@ -115,7 +115,7 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     if beside is not None:
         bound = "at most, beside exact sums"
     return (
-        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
+        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.response.asked:,}"),
         Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
         Fact("ε per respondent", epsilon(loss, least=audit.partial), bound),
         Fact("Messages", f"{messages:,}", f"{size(octets)} in {count(len(rounds), 'round')}"),

@@ -246,6 +246,11 @@ def _wording(survey: Survey) -> Grid:
         for texts in survey.texts
         for asked in texts.questions
     ]
+    rows += [
+        (texts.language, ", ".join(group.attributes), f"{group.ask} {group.help}", "check boxes")
+        for texts in survey.texts
+        for group in texts.groups
+    ]
     return Grid(
         key="wording",
         caption="In what words it was asked; the session binds them",

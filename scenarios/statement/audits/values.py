@@ -139,7 +139,7 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
         "remarks": audit.remarks,
         "verification": verification_values(audit.verification),
         "completeness": audit.completeness,
-        "response": response_values(audit.completeness.response),
+        "response": response_values(audit.completeness),
         **design_values(audit.design, audit.no_design),
         "replay": {
             "aggregator": None if replay is None else _replay_values(replay),
