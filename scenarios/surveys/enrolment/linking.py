@@ -288,6 +288,11 @@ def _days(plan: Plan, days: int | None) -> int:
         raise UsageError(
             f"variant {variant.name!r}: it asks in several rounds, and a page answers once; {can}"
         )
+    if variant.max_records != 1:
+        raise UsageError(
+            f"max_records = {variant.max_records}: expected 1, for whoever has a link could speak "
+            "for so many people"
+        )
     if variant.quorum is None:
         raise UsageError(
             "the plan has no quorum: expected how many people must answer, for the half of all who "
