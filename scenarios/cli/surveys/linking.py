@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,13 +14,14 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import KEY_BYTES
+from protocol.surveys.survey import Survey
 from protocol.transcript.checkpoints import origin_of
 from scenarios.cli.options import print_facts, refuse
 from scenarios.cli.paths import NEW_FOLDER, READ_FILE, READ_FOLDER, READ_PATH
 from scenarios.cli.surveys.answering import folder_argument, member_in
 from scenarios.cli.surveys.enrolling import listed_in
 from scenarios.cli.values import frozen_options, option, shared, takes
-from scenarios.errors import printable
+from scenarios.errors import printable, say
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
 from scenarios.surveys.enrolment.linking import (
@@ -28,6 +30,7 @@ from scenarios.surveys.enrolment.linking import (
     PAGE,
     PARTIES,
     TABLE,
+    Link,
     Places,
     make_key,
     make_links,
@@ -45,6 +48,9 @@ _OF_PLANS = (
     *("--count", "--names", "--spare", "--party", "--url", "--out", "--organiser"),
     *("--no-qr", "--days"),
 )
+
+_MANY = 1000
+"""From how many on it takes so long to draw QR codes that it is said."""
 
 
 @frozen_options
@@ -95,11 +101,10 @@ class LinksOptions:
         help="The public key of the organiser, by 'links --key': whoever makes the links is "
         "somebody else then, and the organiser never has a respondent's key.",
     )
-    qr: bool = option(
-        "--qr/--no-qr",
-        default=True,
-        show_default=True,
-        help=f"Put QR codes into {PAGE}; they need segno.",
+    no_qr: bool = option(
+        "--no-qr",
+        is_flag=True,
+        help=f"Put no QR codes into {PAGE}; they need segno.",
     )
     days: int | None = option(
         "--days",
@@ -156,15 +161,20 @@ def _make(options: LinksOptions, path: Path) -> None:
     out, url = options.out, options.url
     if out is None or url is None:
         raise UsageError("expected --url https://HOST/ and --out FOLDER")
-    draw = qr_codes() if options.qr else None
+    draw = None if options.no_qr else qr_codes()
     places = _places(options)
-    plan = read_plan(path)
+
+    def page(survey: Survey, made: Sequence[Link]) -> str:
+        if draw is not None and len(made) >= _MANY:
+            say(f"drawing {len(made):,} QR codes")
+        return links_page(survey, made, draw)
+
     charter, made = make_links(
-        plan,
+        read_plan(path),
         places,
         out,
         url=url,
-        page=lambda survey, made: links_page(survey, made, draw),
+        page=page,
         organiser=options.organiser,
         days=options.days,
     )

@@ -8,10 +8,12 @@ from tests.scenarios.cli.options.changes import (
     code,
     err,
     files,
+    links,
     names,
     out,
     passed,
     refusal,
+    roster,
     validity,
     values,
 )
@@ -58,6 +60,31 @@ ENROL = (
     Call("seal admitted", {"--variant": ("{quiet}", code)}, copies=("admitted",)),
     Call("seal admitted --variant {quiet}", {"--days": ("5", validity)}, copies=("admitted",)),
     Call("accept anna {admission}", {"--variant": ("{quiet}", code)}, copies=("anna",)),
+)
+
+LINKED = "links {closing_plan} --url https://a.org/ --out linked"
+LINK = (
+    Call(
+        f"{LINKED} --count 4",
+        {
+            "--count": ("5", roster),
+            "--spare": ("2", roster),
+            "--party": ("ward", roster),
+            "--url": ("https://b.org/", links),
+            "--out": ("there", names),
+            "--organiser": ("{organiser_key}", names),
+            "--no-qr": (None, links),
+            "--days": ("60", validity),
+        },
+    ),
+    Call(f"{LINKED} --names {{ids}}", {"--names": ("{more_ids}", roster)}),
+    Call("links", {"--key": ("mine", code)}),
+    Call("links {received}", {"--take": ("organiser", code)}, copies=("organiser",)),
+    Call(
+        "withdraw linked/aggregator p-1",
+        {"--reason": ("lost", files), "--instead": ("p-5", files)},
+        copies=("linked",),
+    ),
 )
 
 ANSWER = (
@@ -193,4 +220,4 @@ WITNESSING = (
     Call("witness --key key --state state", {"--new-key": ("w.org/5", code)}, spy=witnessing),
 )
 
-CALLS = (*PLAN, *ENROL, *ANSWER, *AGGREGATE, *ABANDON, *REHEARSE, *WITNESSING)
+CALLS = (*PLAN, *ENROL, *LINK, *ANSWER, *AGGREGATE, *ABANDON, *REHEARSE, *WITNESSING)
