@@ -17,8 +17,8 @@ from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
 from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.proofs.spot import Spot, draw_places
 from protocol.audit.replay import Replay, ReplayWriter
-from protocol.audit.spot import Spot, draw_places
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import ProtocolError, SurveyError
 from protocol.estimators.design_effects import DesignEffects

@@ -10,7 +10,7 @@ from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
-from protocol.audit.spot import Spot
+from protocol.audit.proofs.spot import Spot
 from protocol.estimators.analysis import AnnouncedTable
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import USUAL, Intervals

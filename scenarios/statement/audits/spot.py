@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.audit.spot import Spot
+from protocol.audit.proofs.spot import Spot
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.formatting import count, cut, epsilon, rest, upper
 

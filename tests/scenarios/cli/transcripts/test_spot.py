@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.audit.spot import draw_places
+from protocol.audit.proofs.spot import draw_places
 from protocol.messages import WITHDRAWN, PartyId
 from protocol.transcript.verification import verify
 from tests.recorded.withdrawn import survey_without

@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 
-from protocol.audit.spot import Spot, draw_places
+from protocol.audit.proofs.spot import Spot, draw_places
 from protocol.messages import PartyId
 
 ROOT = bytes(range(32))
