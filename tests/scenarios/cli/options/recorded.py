@@ -45,7 +45,7 @@ AUDIT = (
         "audit {record} --json --coalition party-2",
         {"--tap": ("party-1:aggregator", out), "--key": ("party-1", out)},
     ),
-    Call("audit {held}/transcript.svt.zst --spot 1", {"--spot-words": ("4 8 15", out)}),
+    Call("audit {record} --spot 1", {"--spot-words": ("dice", out)}),
     Call("audit {record} --html audit.html", {"--replay": (None, files)}),
     Call(
         "audit {held}/transcript.svt.zst --records anna={held}/anna.csv",
