@@ -12,7 +12,7 @@ from tests.scenarios.cli.options.changes import (
     refusal,
     values,
 )
-from tests.scenarios.cli.options.spies import budgets
+from tests.scenarios.cli.options.spies import budgets, pages
 
 BUDGET: dict[str, Case] = {"--seconds": ("77", passed), "--memory": ("777", passed)}
 ZEROS = "00" * 32
@@ -167,6 +167,7 @@ CHECK = (
         },
         spy=budgets,
     ),
+    Call("check", {"--page": ("https://example.org/", code)}, spy=pages),
 )
 
 CONSISTENCY = (
