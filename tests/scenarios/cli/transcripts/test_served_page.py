@@ -99,6 +99,11 @@ def test_the_page_of_this_release() -> None:
     assert found.json["own"]["policy"] == POLICY
 
 
+def test_no_more_is_read_than_a_page_may_have() -> None:
+    said = checked(content=b"x" * (3 * LARGEST))
+    assert ": 1,000,001 bytes, SHA-256 " in said.out.splitlines()[0]
+
+
 def changed(**headers: str) -> dict[str, str]:
     return USUAL | {name.replace("_", "-"): value for name, value in headers.items()}
 
@@ -106,7 +111,7 @@ def changed(**headers: str) -> dict[str, str]:
 def cases() -> Iterator[tuple[dict[str, object], str]]:
     yield {"content": PAGE + b" "}, "problem: its bytes are others"
     yield {"content": b""}, "problem: its bytes are others"
-    yield {"content": b"x" * (LARGEST + 1)}, "problem: it has more than 1,000,000 bytes"
+    yield {"content": b"x" * (3 * LARGEST)}, "problem: it has more than 1,000,000 bytes"
     yield {"headers": {"Content-Type": KIND}}, "Content-Security-Policy is missing; expected 'def"
     loose = changed(Content_Security_Policy=POLICY + " *")
     yield {"headers": loose}, f"Content-Security-Policy is '{POLICY} *'; expected '{POLICY}'"
