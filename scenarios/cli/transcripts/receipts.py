@@ -135,6 +135,7 @@ def prove(
 )
 @click.option(
     "--page",
+    "url",
     metavar="URL",
     help="Instead of RECEIPT: where a survey is answered. The page there must be that of this "
     "release, byte by byte.",
@@ -147,7 +148,7 @@ def check(
     report: Path | None,
     variant: str | None,
     member: Path | None,
-    page: str | None,
+    url: str | None,
     as_json: bool,
 ) -> int:
     """Check RECEIPT, or a late note: were the reports of a party counted?
@@ -157,10 +158,10 @@ def check(
 
     With --page instead of RECEIPT, check the page on which people answer a survey.
     """
-    if page is not None:
+    if url is not None:
         if any(each is not None for each in (receipt, checkpoint, report, variant, member)):
             raise UsageError("--page: takes neither a RECEIPT nor the options of one")
-        return _check_page(page, as_json=as_json)
+        return _check_page(url, as_json=as_json)
     if receipt is None:
         raise UsageError("expected a RECEIPT, or --page URL")
     check_command(receipt, "check")
