@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 import msgspec
@@ -204,14 +205,19 @@ class CompletenessWriter:
             self._simulated[party] = follows_from_seed(self._charter, self._seed, party)
         return self._simulated[party]
 
-    def completeness(self) -> Completeness:
-        """Who took part so far."""
+    @property
+    def counted(self) -> AbstractSet[PartyId]:
+        """The parties that the estimate is made of, as far as the record goes."""
         contribution = self._charter.variant.contribution
         if contribution is not None:
             kind = contribution.kind()
         else:
             kind = self._closings[-1].kind if self._closings else ""
-        counted = self._counted.get(kind, set())
+        return self._counted.get(kind, set())
+
+    def completeness(self) -> Completeness:
+        """Who took part so far."""
+        counted = self.counted
         return Completeness(
             parties=len(self._charter.roster.parties),
             counted=len(counted),

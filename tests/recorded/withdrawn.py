@@ -25,8 +25,8 @@ def survey_without(
     """The record of a survey by randomized response.
 
     Args:
-        reasons: why parties were not there; all others answer.
-        parties: how many there are, ``party-1`` to ``party-N``.
+        reasons: why parties were not there, by name; all others answer.
+        parties: how many there are: ``party-1``, or ``party-01`` of ten or more, and so on.
         seeded: whether the seed is in the record.
         signed: whether the aggregator signs checkpoints.
     """

@@ -17,6 +17,7 @@ from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget
+from scenarios.report.served import Compared, Page
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
@@ -103,6 +104,16 @@ def attacks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     patch.setattr("protocol.attack.attack.attack", noting(attack))
     patch.setattr("protocol.attack.active.active.attack_actively", noting(attack_actively))
     engines(patch, passed, inputs)
+
+
+def pages(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The page that is fetched, which is another one; nobody serves it."""
+
+    def compare(url: str) -> Compared:
+        passed.append(url)
+        return Compared(url, Page(b"", ""), Page(b"own", ""), ("its bytes are others",))
+
+    patch.setattr("scenarios.report.served.compare_page", compare)
 
 
 def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
