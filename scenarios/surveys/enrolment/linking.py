@@ -265,7 +265,9 @@ def take(made: Path, folder: Path) -> Member:
     def check(new: Path) -> None:
         member = read_member(new, key=key)
         if member.identity.name != AGGREGATOR:
-            raise UsageError(f"{key} is {member.identity.name!r}'s on its roster")
+            raise UsageError(
+                f"{key} is on its roster as {member.identity.name!r}, not {AGGREGATOR!r}"
+            )
         tls_context(new, server_context, key=key)
         if not {*spares(new)} <= {*linked(member.charter)}:
             raise UsageError(f"{SPARES}: expected places that have links")

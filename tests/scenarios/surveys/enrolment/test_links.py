@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cryptography import x509
 
@@ -18,8 +19,10 @@ from parties.keeping.members import key_secret
 from parties.keeping.places import linked, spares, unused_spares
 from protocol.errors import UsageError
 from protocol.messages import PartyId
-from protocol.session.roster import Identity
+from protocol.session.roster import Identity, Roster
 from protocol.transcript.checkpoints import origin_of
+from scenarios.surveys.enrolment.agreed import CharterFile
+from scenarios.surveys.enrolment.folders import files_of, new_authority
 from scenarios.surveys.enrolment.linking import (
     ANSWERED_BY_PAGES,
     Link,
@@ -361,6 +364,17 @@ def _as_a_party(apart: Apart) -> None:
     (apart.received / "roster.json").write_text(json.dumps(roster))
 
 
+def _led_by_another(apart: Apart) -> None:
+    """The organiser's key is that of a place, on a roster that somebody else leads."""
+    read = msgspec.json.decode((apart.received / "charter.json").read_bytes(), type=CharterFile)
+    mallory = Identity(PartyId("aggregator"), bytes(31) + b"1")
+    members = ((mallory.name, mallory.public), (PartyId("p-1"), bytes.fromhex(apart.public)))
+    charter = CharterFile.of(read.agreed(), roster := Roster(members), ("link", 1))
+    found = dict(files_of(charter, roster, new_authority(1), whole_roster=True))
+    for name, content in found[PartyId("p-1")].items():
+        (apart.received / name).write_bytes(content)
+
+
 def _of_other_spares(apart: Apart) -> None:
     (apart.received / "spares.json").write_text('["ward"]')
 
@@ -387,6 +401,7 @@ def _with_a_pipe(apart: Apart) -> None:
     [
         (_for_another_key, "its public key is not on the roster"),
         (_as_a_party, "have the same key"),
+        (_led_by_another, "identity.key is on its roster as 'p-1', not 'aggregator'"),
         (_of_other_spares, "spares.json: expected places that have links"),
         (_with_another_certificate, "do not belong together"),
         (_without_a_file, "spares.json: No such file"),
