@@ -419,7 +419,8 @@ class Inputs:
 
     @cached_property
     def closing_plan(self) -> Path:
-        return self._write("closing.toml", f"{TERMS}closes = {in_days(20)}\n{ATTRIBUTES}")
+        terms = TERMS.replace("max_records = 30\n", "")
+        return self._write("closing.toml", f"{terms}closes = {in_days(20)}\n{ATTRIBUTES}")
 
     def _linked_for(self, name: str, *options: object) -> Path:
         made = ("--url", "https://a.org/", "--out", self._folder / name, *options)
@@ -430,6 +431,12 @@ class Inputs:
     def linked(self) -> Path:
         """The folder with links, and with the aggregator's folder."""
         return self._linked_for("linked")
+
+    @cached_property
+    def certificate(self) -> Path:
+        """A certificate and its key in one file."""
+        files = [self.linked / AGGREGATOR / name for name in ("certificate.pem", "identity.key")]
+        return self._write("both.pem", "".join(file.read_text() for file in files))
 
     @cached_property
     def organiser(self) -> Path:
