@@ -35,7 +35,8 @@ from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.linked_surveys import linked_plan, linking, written_links
 from tests.scenarios.programs import Program
-from tests.scenarios.survey_folders import make_folders, table
+from tests.scenarios.survey_folders import aggregating, make_folders, table
+from tests.scenarios.surveys.test_attempts import silent
 from tests.transports.web.places import answer, path_of
 from transports.testing import HANGS
 from transports.web.gateway import STATE_PURPOSE
@@ -268,3 +269,21 @@ async def test_a_certificate_is_read_again_when_it_changes(
         await trio.sleep(200)
         assert loaded == [file]
         nursery.cancel_scope.cancel()
+
+
+def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
+    """Also one without links, of which a party has joined and says nothing."""
+    plan = linked_plan(days=6 / 86400).replace("quorum = 4", "quorum = 2")
+    keys = make_folders(tmp_path, plan)
+    with aggregating(keys, tmp_path / "out", "--joining", 60) as (aggregator, where, _):
+        with silent(keys / "carl", where):
+            connect = ("--connect", where, "--waiting", 60, "--records")
+            programs = [
+                Program("answer", keys / name, *connect, table(tmp_path / f"{name}.csv", row))
+                for name, row in (("anna", "no,young"), ("bert", "yes,old"))
+            ]
+            for program in programs:
+                _, said = program.communicate(timeout=HANGS)
+                assert program.returncode == 0, said
+            said, _ = aggregator.communicate(timeout=HANGS)
+        assert json.loads(said)["estimate"]["respondents"] == 2
