@@ -20,6 +20,7 @@ from scenarios.files.collecting import collector_paused
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
     from protocol.audit.disclosure import Disclosure
+    from protocol.audit.proofs.making_receipts import Proved
     from protocol.audit.walk import Fold
     from protocol.session.variant import Variant
     from protocol.transcript.checkpoints import SignedCheckpoint
@@ -127,6 +128,14 @@ class Transcript(msgspec.Struct, frozen=True):
         from protocol.audit.proofs.making_receipts import prove
 
         return prove(self.chunks, variant, party, checkpoint)
+
+    def prove_each(
+        self, variant: type[Variant], parties: Iterable[PartyId]
+    ) -> tuple[Iterator[Proved], SignedCheckpoint]:
+        """Receipts of many parties, and the checkpoint to check them with, of one reading."""
+        from protocol.audit.proofs.making_receipts import prove_each
+
+        return prove_each(self.chunks, variant, parties)
 
     def audit(
         self,

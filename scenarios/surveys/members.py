@@ -58,6 +58,16 @@ def read_member(
     return Member(folder=folder, charter=charter, identity=Identity(name, secret))
 
 
+def closing_of(folder: Path) -> str:
+    """The closing time of a member's survey, as its charter says it; empty without one.
+
+    Raises:
+        UsageError: the charter is missing or malformed.
+    """
+    path = folder / CHARTER
+    return str(decoded(_content_of(path), CharterFile, path).survey.get("closes", ""))
+
+
 def decoded(content: bytes, kind: type[S], path: Path) -> S:
     """What a JSON file says.
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import NamedTuple
 
 import msgspec
@@ -129,12 +131,12 @@ class Gateway:
     Attributes:
         receipts: of each place whose report was counted, the encoded receipt and its checkpoint's
             note, once the survey is over.
-        refused: how many requests were refused, by status.
+        refused: how many requests were refused, by a few words.
     """
 
     def __init__(self, charter: Charter, said: Said, page: Page, *, proxied: bool = False) -> None:
         self.receipts: Mapping[PartyId, tuple[bytes, str]] = {}
-        self.refused: dict[int, int] = {}
+        self.refused: Counter[str] = Counter()
         self._charter = charter
         self._said = said
         self._proxied = proxied
@@ -206,7 +208,7 @@ class Gateway:
 
     def fail(self, address: str, status: int, reason: str) -> None:
         """Note that a request was refused before a handler got it."""
-        self.refused[status] = self.refused.get(status, 0) + 1
+        self._count(status)
         if status != 429 and not self._proxied:
             self._failures.add(address)
 
@@ -358,9 +360,12 @@ class Gateway:
         return self._over or (self._switch is not None and party in self._switch.exchange.departed)
 
     def _refuse(self, request: Request, status: int, reason: str) -> Response:
-        self.refused[status] = self.refused.get(status, 0) + 1
+        self._count(status)
         self._failures.add(self._address_of(request))
         return _text(status, reason)
+
+    def _count(self, status: int) -> None:
+        self.refused[HTTPStatus(status).phrase.lower()] += 1
 
     def _address_of(self, request: Request) -> str:
         """Whose request it is; a proxy adds that to what others have said."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -55,7 +58,9 @@ from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.members import closing_of
 from scenarios.surveys.operating.joining import close_joining
+from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
@@ -117,17 +122,10 @@ class PublishOptions:
 
 
 @frozen_options
-class AggregateOptions:
-    """The folder and the options of ``sottovoce aggregate``."""
+class HeldOptions:
+    """The folder of an aggregator, and how a survey is held, whoever takes part in what way."""
 
     folder: Path = shared(folder_argument)
-    variant: str | None = shared(own_variant_option)
-    listen: str = option(
-        "--listen",
-        metavar="HOST:PORT",
-        required=True,
-        help="The address to wait for parties at; port 0 takes a free one, which is printed.",
-    )
     out: Path = shared(
         out_option(
             f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; a run that fails "
@@ -136,14 +134,6 @@ class AggregateOptions:
         )
     )
     force: bool = shared(force_option)
-    joining: float = option(
-        "--joining",
-        type=Amount(min=0),
-        default=60.0,
-        show_default=True,
-        help="Seconds to wait for all parties to connect before the survey begins without the "
-        "others.",
-    )
     witness: tuple[tuple[str, str], ...] = option(
         "--witness",
         nargs=2,
@@ -190,16 +180,37 @@ class AggregateOptions:
         return asked, needed
 
 
-@click.command()
-@takes(AggregateOptions)
-def aggregate(options: AggregateOptions) -> None:
-    """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
+class Hold(Protocol):
+    """What holds a survey: ``aggregate_survey`` or ``collect_survey``, with the addresses given."""
 
-    With --witness it does not begin before enough of them have cosigned its first checkpoint.
+    def __call__(
+        self,
+        member: Member,
+        *,
+        transcript: Path,
+        listening: Callable[[str], object],
+        taken: Callable[[Charter], object],
+        begin: Callable[[Recorder], str] | None,
+        publish: Callable[[Outcome[Variant]], object],
+        resume: bool,
+        operation: Operation,
+    ) -> object:
+        """Hold the survey; the arguments are those of ``aggregate_survey``."""
+
+
+def hold_survey(options: HeldOptions, member: Member, hold: Hold) -> None:
+    """Hold a survey, and write and print its result.
+
+    Args:
+        options: how.
+        member: the aggregator, of the folder in the options.
+        hold: holds it.
+
+    Raises:
+        UsageError, OSError, ProtocolError, StoppedError: as ``hold``, or a file that cannot be
+            written.
     """
     asked, needed = options.asked_witnesses()
-    member = member_in(options.folder, options.variant)
-    host, port = address_of(options.listen)
     published, out = options.published, options.out
     published.check(member.charter.variant.survey)
     if not make_ready(member, out / TRANSCRIPT, resume=options.resume):
@@ -235,12 +246,9 @@ def aggregate(options: AggregateOptions) -> None:
     ):
         if metrics_at:
             say(f"metrics at http://{metrics_at}/metrics")
-        aggregate_survey(
+        hold(
             member,
-            host=host,
-            port=port,
             transcript=out / TRANSCRIPT,
-            joining=options.joining,
             listening=listening,
             taken=taken,
             begin=begun if asked else None,
@@ -254,12 +262,67 @@ def aggregate(options: AggregateOptions) -> None:
         say(f"written: {path}")
 
 
+@frozen_options
+class AggregateOptions:
+    """The options of ``sottovoce aggregate``."""
+
+    held: HeldOptions = part(HeldOptions)
+    variant: str | None = shared(own_variant_option)
+    listen: str = option(
+        "--listen",
+        metavar="HOST:PORT",
+        required=True,
+        help="The address to wait for parties at; port 0 takes a free one, which is printed.",
+    )
+    joining: float = option(
+        "--joining",
+        type=Amount(min=0),
+        default=60.0,
+        show_default=True,
+        help="Seconds to wait for all parties to connect before the survey begins without the "
+        "others.",
+    )
+
+
+@click.command()
+@takes(AggregateOptions)
+def aggregate(options: AggregateOptions) -> None:
+    """Hold a survey as the aggregator whose keys are in FOLDER: ask, and publish the result.
+
+    With --witness it does not begin before enough of them have cosigned its first checkpoint.
+    """
+    held = options.held
+    held.asked_witnesses()
+    member = member_in(held.folder, options.variant)
+    host, port = address_of(options.listen)
+    hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)
+    hold_survey(held, member, hold)
+
+
 @click.command()
 @folder_argument
-def close(folder: Path) -> None:
-    """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet."""
+@click.option(
+    "--early",
+    is_flag=True,
+    help="Close a survey that 'collect' holds although its closing time has not come. The record "
+    "says so of everybody who has not answered.",
+)
+def close(folder: Path, early: bool) -> None:
+    """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet.
+
+    Of a survey that 'collect' holds: take no more answers, and publish.
+    """
+    closes = closing_of(folder)
+    if closes and not early:
+        raise UsageError(
+            f"{folder}: the survey closes by itself at {closes}, as everybody was told; --early "
+            "closes it now, and its record will say so"
+        )
     close_joining(folder)
-    click.echo("the joining ends: whoever is not connected is counted out")
+    if closes:
+        click.echo("the survey is closed: whoever has not answered is counted out")
+    else:
+        click.echo("the joining ends: whoever is not connected is counted out")
 
 
 @click.command()

@@ -220,7 +220,8 @@ def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
 _KEYS = {
     "request": "made them and asked with an invitation",
     "folder": "were given folders with keys in them, by whoever could speak as any of them",
-    "link": "were given links with keys in them, by whoever could have answered in anybody's place",
+    "link": "were given links: whoever made the links had every key and could have answered in "
+    "anybody's place",
     "seed": "have keys that follow from the simulation's seed",
 }
 

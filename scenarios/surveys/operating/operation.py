@@ -9,9 +9,11 @@ from pathlib import Path
 
 import trio
 
+from protocol.session.charter import Charter
+from protocol.transcript.entries import Entry
 from scenarios.errors import StoppedError
 from scenarios.surveys.operating.joining import joining_file
-from scenarios.surveys.operating.progress import Phase, Progress, Tell
+from scenarios.surveys.operating.progress import Phase, Progress, Refusing, Tell
 from scenarios.surveys.operating.signals import obey, receiving
 from transports.background import running
 from transports.lasting.hub import LastingHub
@@ -49,12 +51,32 @@ class Operation:
         self._heeds_signals = heeds_signals
         self._folder = folder
         self._lingering = trio.CancelScope()
+        self._followers: list[Callable[[Entry], object]] = []
+
+    def follow_too(self, take: Callable[[Entry], object]) -> None:
+        """Have every entry told to somebody else, too."""
+        self._followers.append(take)
+
+    def follow(self, charter: Charter) -> Callable[[Entry], object]:
+        """Who is told every entry of an attempt, once it is recorded or read back."""
+        takers = (self.progress.follow(charter), *self._followers)
+
+        def take(entry: Entry) -> None:
+            for each in takers:
+                each(entry)
+
+        return take
 
     @asynccontextmanager
     async def opened(
-        self, switch: Switch, hub: LastingHub, commits: Commits
+        self, switch: Switch, door: Refusing, commits: Commits
     ) -> AsyncGenerator[None]:
         """While parties can connect.
+
+        Args:
+            switch: relays between them.
+            door: where they come in.
+            commits: of the record.
 
         Raises:
             StoppedError: a signal came. All that was recorded is durable then, and acknowledged as
@@ -66,7 +88,8 @@ class Operation:
                 self.progress.stopping(signal)
                 with trio.move_on_after(DRAINING):
                     await commits.caught_up()
-                    await hub.acknowledged()
+                    if isinstance(door, LastingHub):
+                        await door.acknowledged()
             if self.progress.phase is Phase.ENDING:
                 # Nothing is left to ask: it ends as it would, only sooner.
                 soon = trio.current_time() + DRAINING
@@ -82,7 +105,7 @@ class Operation:
             if self._heeds_signals:
                 received = stack.enter_context(receiving())
                 tasks.append(functools.partial(obey, received, stop))
-            self.progress.opened(switch, hub, commits)
+            self.progress.opened(switch, door, commits)
             async with running(*tasks):
                 yield
 
@@ -90,10 +113,16 @@ class Operation:
     async def joining(self, switch: Switch, within: float) -> AsyncGenerator[None]:
         """While parties are waited for, for so many seconds."""
         self.progress.joining(within)
+        async with self.closing(switch.end_joining):
+            yield
+
+    @asynccontextmanager
+    async def closing(self, end: Callable[[], object]) -> AsyncGenerator[None]:
+        """While ``close_joining`` may end a wait, by ``end``."""
         if self._folder is None:
             yield
             return
-        async with joining_file(self._folder, switch.end_joining):
+        async with joining_file(self._folder, end):
             yield
 
     def lingering(self, seconds: float) -> trio.CancelScope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 import trio
@@ -13,7 +14,6 @@ from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.transcript.entries import Entry
 from scenarios.surveys.watching.tally import Tally
-from transports.listening import ListeningHub
 from transports.records.commits import Commits
 from transports.switch import Switch
 
@@ -26,6 +26,16 @@ _UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left")
 Field = int | str | Mapping[str, int]
 Tell = Callable[[str, Mapping[str, Field]], object]
 """Takes the name of an event, and what belongs to it."""
+
+
+class Refusing(Protocol):
+    """Where members come in, or are refused.
+
+    Attributes:
+        refused: how many were not let in, by one of a few words.
+    """
+
+    refused: Counter[str]
 
 
 class Phase(StrEnum):
@@ -94,10 +104,11 @@ class Progress:
         self._tell = tell
         self._tally: Tally | None = None
         self._switch: Switch | None = None
-        self._hub: ListeningHub | None = None
+        self._door: Refusing | None = None
         self._commits: Commits | None = None
         self._machine: Machine | None = None
         self._deadline: float | None = None
+        self._time_left: Callable[[], float | None] = lambda: None
         self.closed: Counter[str] = Counter()
 
     def tell(self, event: str, **fields: Field) -> None:
@@ -125,10 +136,10 @@ class Progress:
         return add
 
     def opened(
-        self, switch: Switch, hub: ListeningHub | None = None, commits: Commits | None = None
+        self, switch: Switch, door: Refusing | None = None, commits: Commits | None = None
     ) -> None:
         """Parties can connect."""
-        self._switch, self._hub, self._commits = switch, hub, commits
+        self._switch, self._door, self._commits = switch, door, commits
         parties = len(switch.exchange.charter.roster.parties)
         self.tell("listening", parties=parties, attempt=switch.exchange.charter.attempt)
 
@@ -137,8 +148,13 @@ class Progress:
         self.phase = Phase.JOINING
         self._deadline = trio.current_time() + within
 
-    def asking(self, machine: Machine) -> None:
-        """The aggregator's role begins."""
+    def asking(self, machine: Machine, *, left: Callable[[], float | None] = lambda: None) -> None:
+        """The aggregator's role begins.
+
+        Args:
+            left: the seconds until the survey closes, if that is settled otherwise than by a wait.
+        """
+        self._time_left = left
         self.phase = Phase.ASKING
         self._machine, self._deadline = machine, None
         counts = self.counts()
@@ -181,7 +197,7 @@ class Progress:
             declined=len(self._tally.declined),
             closed=dict(self.closed),
             gone=dict(self._tally.gone),
-            refused={} if self._hub is None else dict(self._hub.refused),
+            refused={} if self._door is None else dict(self._door.refused),
             messages=self._tally.messages,
             entries=0 if self._commits is None else self._commits.size,
             durable=0 if self._commits is None else self._commits.durable,
@@ -195,9 +211,10 @@ class Progress:
 
     def _left(self) -> float | None:
         """Seconds until what is waited for ends by itself; only while the survey is held."""
+        if self.phase not in (Phase.JOINING, Phase.ASKING):
+            return None
         deadline = self._deadline
         if self.phase is Phase.ASKING and self._machine is not None:
             deadline = self._machine.deadline
-        if deadline is None or self.phase not in (Phase.JOINING, Phase.ASKING):
-            return None
-        return max(0.0, deadline - trio.current_time())
+        left = self._time_left() if deadline is None else deadline - trio.current_time()
+        return None if left is None else max(0.0, left)

@@ -41,6 +41,14 @@ async def be_long(request: Request) -> Response:
     return Response(200, LONG)
 
 
+def judge(request: Request) -> Response | None:
+    """What is refused by its head alone."""
+    assert request.address == "127.0.0.1"
+    if request.path != "/below/known":
+        return None
+    return Response(409, b"known\n", {"Retry-After": request.headers[b"wait"].decode()})
+
+
 PATHS = {
     "/path": {"GET": show_path},
     "/below/": {"GET": show_path, "POST": echo},
@@ -62,7 +70,7 @@ async def served(
         if told is not None:
             told.append((address, status, reason))
 
-    task = functools.partial(serve, listeners, PATHS, limits, tls=tls, refused=refused)
+    task = functools.partial(serve, listeners, PATHS, limits, tls=tls, early=judge, refused=refused)
     async with running(task):
         yield listeners[0].socket.getsockname()[1]
 
@@ -332,3 +340,17 @@ async def test_tls() -> None:
             while b"two" not in back:
                 back += await stream.receive_some()
             assert back.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_what_is_refused_by_its_head_is_not_read() -> None:
+    told: Told = []
+    async with served(told=told) as port:
+        # It waits for no body, and none is taken for the next request.
+        head = posted(b"", "Wait: 7\r\n", "POST /below/known").replace(b": 0", b": 4096")
+        back = await exchange(port, head, asked("GET /path"))
+        assert back.count(b"HTTP/1.1 ") == 1
+        assert back.startswith(b"HTTP/1.1 409 Conflict\r\n")
+        assert b"\r\nRetry-After: 7\r\nConnection: close\r\n\r\nknown\n" in back
+        back = await exchange(port, posted(b"x", CLOSE, "POST /below/other"))
+        assert back.endswith(b"\r\n\r\nx")
+    assert told == [("127.0.0.1", 409, "known")]
