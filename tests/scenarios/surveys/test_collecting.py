@@ -133,6 +133,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
         page, _, parties = where.removesuffix(" for parties").partition(", and ")
         at = people(out, page)
         assert at["p-1"].answer() == 200
+        assert at["p-1"].ask(f"/answer/p-1/{bytes(32).hex()}", b"another")[0] == 409
         records = table(tmp_path / "clinic.csv", "yes,old")
         answering = Program(
             "answer", out / "parties" / "clinic", "--connect", parties, "--records", records
@@ -141,6 +142,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
         assert answering.returncode == 0, complained
         withdrawing = ("withdraw", folder, "p-3", "--reason", "lost", "--instead", "p-6")
         assert sottovoce(*withdrawing).code == 0
+        assert sottovoce("withdraw", folder, "p-2", "--reason", "too late").code == 0
         assert at["p-6"].answer() == 200
         patience = time.monotonic() + HANGS
         while at["p-3"].ask("/place/p-3")[0] != 410:
@@ -171,6 +173,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     found = entries(out)
     gone = {each.party: each.reason for each in found if isinstance(each, Departed)}
     assert gone["p-3"] == "withdrawn: lost"
+    assert gone["p-2"] == "closed its link"
     assert gone["p-4"] == gone["p-5"] == "the survey was closed before its time"
     assert gone["p-7"] == "withdrawn: a spare link that was not handed out"
     assert not [each for each in found if isinstance(each, Refused)]
