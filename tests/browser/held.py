@@ -95,7 +95,6 @@ class Held:
     Attributes:
         address: of the page, once the block runs.
         said: what is on record of places.
-        posts: the paths of all that was posted.
     """
 
     def __init__(self, variant: Variant = VARIANT, *, people: int = 4, attempt: int = 1) -> None:
@@ -159,7 +158,7 @@ class Held:
         async with running(serve):
             await self._ask(gateway, recorder)
             parties = charter.roster.parties
-            proved, last = prove_each(self._chunks, type(charter.variant), parties)
+            proved, last = prove_each(self.record, type(charter.variant), parties)
             gateway.receipts = {
                 name: (encode_receipt(found), last.note)
                 for name, found in proved
@@ -194,7 +193,8 @@ class Held:
                     switch.detach(name, "never came")
         gateway.close()
 
-    def _chunks(self) -> Unpacked:
+    def record(self) -> Unpacked:
+        """The record so far."""
         return Unpacked(bytes(self._content))
 
 

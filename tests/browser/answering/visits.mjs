@@ -255,6 +255,9 @@ const CASES = {
     equal(visit.state.shown, first.visit.state.shown, "what is shown");
     equal(server.seen.length, 1, "posts");
     equal(text(visit.state.receipt), text(server.receipt), "the receipt");
+    server.receipt = null;
+    server.faults = [{ path: "/state", status: 404 }];
+    equal(text((await opened(server, storage)).visit.state.receipt), `counted: ${server.seen[0]}`, "the receipt, once it is stored");
   },
   async "counted stands only with a receipt about this very report"() {
     for (const receipt of ["forged: x", "counted: another"]) {
@@ -264,6 +267,8 @@ const CASES = {
       await visit.send([0]);
       equal([visit.state.name, visit.state.counted], ["sent", "wrong"], receipt);
       must(visit.state.problems.length > 0, "no reason");
+      equal([text(visit.state.receipt), text(visit.state.wrong.receipt)], [`given ${server.seen[0]}`, receipt], "both receipts");
+      equal(text(Uint8Array.from(Buffer.from(JSON.parse(storage.items.get(KEY)).receipt, "hex"))), `given ${server.seen[0]}`, "the one that is kept");
     }
   },
   async "a server that forgets what it acknowledged is told on"() {
@@ -321,7 +326,7 @@ const CASES = {
     const { visit } = await opened(server, storage);
     await visit.send([0]);
     for (const { state } of [visit, (await opened(server, storage)).visit]) {
-      equal([state.name, state.reason, text(state.receipt)], ["refused", "receipt", "given else"], "the state");
+      equal([state.name, state.reason, text(state.wrong.receipt)], ["refused", "receipt", "given else"], "the state");
       must(state.problems.length > 0, "no reason");
     }
     equal(server.seen.length, 1, "posts");

@@ -2,7 +2,7 @@
 
 import { hex, utf8 } from "./bytes.js";
 import { Visit } from "./visit.js";
-import { chosen, directionOf, filled, own, WORDS } from "./words.js";
+import { chosen, directionOf, filled, isAlike, localeOf, own, WORDS } from "./words.js";
 
 const PEOPLE = 20;
 const BEFORE = 20; // of 100
@@ -41,17 +41,13 @@ const button = (text, kind, pressed) => {
   made.addEventListener("click", pressed);
   return made;
 };
-const number = (value, digits = 0) => new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
+const number = (value, digits = 0) => new Intl.NumberFormat(localeOf(language), { maximumFractionDigits: digits }).format(value);
 
 /** An element with words of the survey, which may be in another language than the page's own. */
 function said(name, text, attributes = {}) {
-  const { texts } = survey();
-  const tag = texts.length ? language : null;
-  const isOwn = tag && root.lang === own(tag, []) && tag.split("-")[0] === root.lang;
-  return element(name, text, { ...attributes, ...(isOwn ? {} : { lang: tag, dir: tag ? directionOf(tag) : "auto" }) });
+  const foreign = survey().texts.length ? { lang: language, dir: directionOf(language) } : { dir: "auto" };
+  return element(name, text, { ...attributes, ...(foreign.lang && isAlike(language, root.lang) ? {} : foreign) });
 }
-
-// What the survey says.
 
 const survey = () => ({ title: "", attributes: [], texts: [], ...visit.agreement?.survey });
 const languages = () => (survey().texts.length ? survey().texts.map((each) => each.language) : Object.keys(WORDS));
@@ -78,8 +74,6 @@ function questions() {
   return shown;
 }
 
-// What leaves the phone.
-
 function dots(kept) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 400 20");
@@ -94,10 +88,10 @@ function dots(kept) {
 
 /** A row of dots and what it says, after what it is about. */
 function lot(share, about, usual) {
-  const kept = Math.round(PEOPLE * share);
+  const kept = Math.max(1, Math.round(PEOPLE * share));
   const values = { people: number(PEOPLE), kept: number(kept), other: number(PEOPLE - kept) };
-  const [sentence, ...more] = share >= 1 ? [words.keptAll] : [{ 0: words.keptNone, [PEOPLE]: words.keptMost }[kept] ?? usual, words.nobody];
-  return [dots(kept), paragraph([about, filled(sentence, values), ...more].filter(Boolean).join(" "), "soft")];
+  const sentences = kept === PEOPLE ? [words.keptAll] : [filled(usual, values), words.nobody];
+  return [dots(kept), paragraph([about, ...sentences].filter(Boolean).join(" "), "soft")];
 }
 
 /** What is told with a question: of the blocks that end with it, each share once. */
@@ -105,30 +99,26 @@ function toldAfter({ group, places }) {
   const { told } = visit.agreement.protocol;
   const ends = told.filter(({ attributes }) => places.includes(Math.max(...attributes)));
   const kinds = new Map(ends.map((block) => [`${block.share} ${block.attributes.length > 1}`, block]));
-  return [...kinds.values()].flatMap(({ attributes, share }) => {
-    if (attributes.length > 1) return lot(share, words.together, words.keptMore);
-    return lot(share, group ? words.each : "", isOnOne() ? words.keptOne : words.kept);
-  });
+  const aboutOf = ({ length }) => (length > 1 ? words.together : group && words.each);
+  return [...kinds.values()].flatMap(({ attributes, share }) => lot(share, aboutOf(attributes), isOnOne() ? words.keptOne : words.kept));
 }
 
 const isOnOne = () => ONE.includes(visit.agreement.variant) && survey().attributes.length > 1;
 const isOnPart = () => visit.agreement.variant.startsWith("marg-");
 
 /** What somebody who thought 20 of 100 likely may think after it, at worst. */
-export function worst(epsilon) {
+function worst(epsilon) {
   const odds = (BEFORE / (100 - BEFORE)) * Math.exp(epsilon);
   const after = odds === Infinity ? 100 : Math.ceil((100 * odds) / (1 + odds) - 1e-9);
-  const sentence = after > 99 ? words.worstMore : words.worst;
-  return filled(sentence, { before: number(BEFORE), all: number(100), after: number(Math.min(after, 99)) });
+  const [most, end] = after > 99 ? [filled(words.more, { number: number(99) }), "."] : [number(after), words.never];
+  return filled(words.worst, { before: number(BEFORE), all: number(100), after: most }) + end;
 }
-
-// Parts that several states have.
 
 function languageSwitch() {
   const there = languages();
   if (there.length < 2) return null;
   const buttons = there.map((tag) => {
-    const name = new Intl.DisplayNames([tag], { type: "language", fallback: "code" }).of(tag);
+    const name = new Intl.DisplayNames(localeOf(tag), { type: "language" }).of(String(localeOf(tag)));
     const made = button(name, "quiet", () => {
       speak(tag);
       render();
@@ -148,8 +138,8 @@ function about() {
   const rows = [];
   if (asks) rows.push(pair(words.asks, said("dd", asks)));
   if (closes) {
-    const own = chosen([...navigator.languages].filter((tag) => tag.split("-")[0] === language.split("-")[0]), [language, ...navigator.languages]);
-    const form = new Intl.DateTimeFormat(own, { dateStyle: "full", timeStyle: "short" });
+    const region = navigator.languages.find((tag) => isAlike(tag, language)) ?? localeOf(language);
+    const form = new Intl.DateTimeFormat(region, { dateStyle: "full", timeStyle: "short" });
     rows.push(pair(words.closes, element("dd", element("time", form.format(new Date(closes)), { datetime: closes }))));
   }
   if (contact) rows.push(pair(words.contact, said("dd", contact)));
@@ -159,7 +149,7 @@ function about() {
 function experts() {
   const { id, protocol, terms, aggregator } = visit.agreement;
   const coded = (name, value) => pair(name, element("dd", element("code", value, { dir: "ltr" })));
-  const entries = visit.purse().map(({ date, epsilon, survey: id }) => element("li", `${date} \u00b7 ${id.slice(0, 16)} \u00b7 \u03b5 ${number(epsilon, 3)}`, { dir: "ltr" }));
+  const entries = visit.purse().map(({ date, epsilon, survey: id }) => element("li", element("code", `${date} \u00b7 ${id.slice(0, 16)} \u00b7 \u03b5 ${number(epsilon, 3)}`, { dir: "ltr" })));
   return element("details", [
     element("summary", words.experts),
     element("dl", [coded(words.epsilon, number(protocol.epsilon, 6)), coded(words.survey, hex(id)), coded(words.terms, hex(terms)), coded(words.aggregator, hex(aggregator))]),
@@ -168,25 +158,24 @@ function experts() {
 }
 
 function file(name, content, label) {
-  const link = element("a", label, { download: name, class: "button" });
-  link.href = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
-  return link;
+  const href = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  return element("a", label, { download: name, class: "button", href });
 }
 
-function receipt({ receipt: bytes, note }, meaning) {
-  if (!bytes) return [];
+function receipt(kept, meaning = words.receiptMeans) {
+  if (!kept?.receipt) return [];
   const name = visit.party;
-  const links = [file(`${name}.receipt`, bytes, words.saveReceipt), file(`${name}.checkpoint`, utf8(note), words.saveNote)];
+  const links = [file(`${name}.receipt`, kept.receipt, words.saveReceipt), file(`${name}.checkpoint`, utf8(kept.note), words.saveNote)];
   return [element("h2", words.receipt), paragraph(meaning), row(...links)];
 }
 
-/** Why a receipt does not hold, each reason once. */
-function reasons(problems) {
+/** A receipt that does not hold, and each reason once. */
+function evidence({ problems = [], wrong }) {
   const kinds = problems.map((problem) => PROBLEMS.find(([pattern]) => pattern.test(problem))?.[1] ?? "record");
-  return element("ul", [...new Set(kinds)].map((kind) => element("li", words.problems[kind])));
+  return wrong ? [element("ul", [...new Set(kinds)].map((kind) => element("li", words.problems[kind]))), ...receipt(wrong, words.receiptEvidence)] : [];
 }
 
-/** Ask before what cannot be taken back; the promise is of a boolean. */
+/** Ask before what cannot be taken back. */
 function confirmed(question, meaning, yes) {
   return new Promise((answered) => {
     const dialog = element("dialog", [element("h2", question, { id: "asked" }), paragraph(meaning)], { "aria-labelledby": "asked" });
@@ -218,18 +207,16 @@ const decline = () =>
     if (await confirmed(words.decline, words.declineMeans, words.declineYes)) await visit.decline();
   });
 
-// The form.
-
-function choice(place, label, code, name) {
-  const input = element("input", [], { type: "radio", name, value: code });
-  input.checked = codes[place] === code;
-  input.addEventListener("change", () => (codes[place] = code));
-  return element("label", [input, said("span", label)]);
+function input(type, place, code, more = {}) {
+  const made = element("input", [], { type, name: `q${place}`, value: code, ...more });
+  made.checked = codes[place] === code;
+  made.addEventListener("change", () => (codes[place] = made.checked ? code : 0));
+  return made;
 }
 
-function list(place, labels, name, described) {
+function list(place, labels, name) {
   const options = [element("option", "\u2026", { value: "" }), ...labels.map((label, code) => said("option", label, { value: code }))];
-  const select = element("select", options, { name, "aria-labelledby": `${name}-ask`, "aria-describedby": described });
+  const select = element("select", options, { name, "aria-labelledby": `${name}-ask` });
   select.value = String(codes[place] ?? "");
   select.addEventListener("change", () => (codes[place] = select.value === "" ? undefined : Number(select.value)));
   return select;
@@ -237,10 +224,8 @@ function list(place, labels, name, described) {
 
 function box(place) {
   const { ask, help } = wordingOf(place);
-  const input = element("input", [], { type: "checkbox", name: `q${place}`, "aria-describedby": help && `q${place}-help` ? `q${place}-help` : null });
-  input.checked = codes[place] === 1;
-  input.addEventListener("change", () => (codes[place] = Number(input.checked)));
-  return [element("label", [input, said("span", ask)]), help ? said("p", help, { id: `q${place}-help`, class: "soft lines" }) : null];
+  const id = help ? `q${place}-help` : null;
+  return [element("label", [input("checkbox", place, 1, { "aria-describedby": id }), said("span", ask)]), help ? said("p", help, { id, class: "soft lines" }) : null];
 }
 
 function question(asked) {
@@ -248,7 +233,7 @@ function question(asked) {
   const [place] = places;
   const name = group ? `g${place}` : `q${place}`;
   const { ask, help, labels } = group ? { ask: group.ask, help: group.help ?? "", labels: [] } : wordingOf(place);
-  const options = group ? places.flatMap(box) : labels.length > MANY ? [list(place, labels, name, `${name}-told`)] : labels.map((label, code) => choice(place, label, code, name));
+  const options = group ? places.flatMap(box) : labels.length > MANY ? [list(place, labels, name)] : labels.map((label, code) => element("label", [input("radio", place, code), said("span", label)]));
   return element(
     "fieldset",
     [
@@ -297,18 +282,14 @@ function form({ doubled }) {
       made.querySelector("fieldset.open :is(input, select)").focus();
       return;
     }
-    const given = survey().attributes.map((_, place) => codes[place] ?? 0);
-    const sending = visit.send(given);
+    visit.send(survey().attributes.map((_, place) => codes[place] ?? 0));
     codes = [];
     made.reset();
-    return sending;
   });
   return made;
 }
 
-// What is shown of what was sent.
-
-/** The label of a code of an attribute; a box without one is ticked or not. */
+/** The label of a code; a box without one is ticked or not. */
 function labelled(place, code) {
   const { name } = survey().attributes[place];
   const isBox = text().groups.some(({ attributes }) => attributes.includes(name)) && !text().questions.find(({ attribute }) => attribute === name)?.labels;
@@ -325,60 +306,47 @@ function sentItem({ attributes, kind, value }) {
   return [item(apart(asks), kind === "nothing" ? words.nothing : kind === "ticks" && attributes.length === 1 ? ticks() : hidden())];
 }
 
-const COUNTED = { counted: "counted", late: "countedLate", "not yet known": "countedNotYet", denied: "countedDenied", wrong: "countedWrong" };
 function countedWords({ name, declined, counted }) {
-  if (declined && counted !== "denied" && counted !== "wrong") return "";
-  if (name === "elsewhere" && (counted === "denied" || counted === null)) return "";
-  return words[COUNTED[counted] ?? "countedNull"];
+  const known = ["denied", "wrong", ...(declined ? [] : ["counted", "late"]), ...(declined || name === "elsewhere" ? [] : ["not yet known", null])];
+  return known.includes(counted) ? words.counted[counted ?? "unknown"] : "";
 }
 
-// The states: a heading, what stands below it, and what is read out.
-
+/** By state its heading, what stands below it, and what is read out. */
 const STATES = {
-  opening: ({ waiting }) => {
-    const kept = visit.kept();
-    return [words.opening, kept ? receipt(kept, words.receiptMeans) : [], words[waiting] ?? ""];
-  },
+  opening: ({ waiting }) => [words.opening, receipt(visit.stored()), words[waiting] ?? ""],
   asking: (state) => [title(), [...about(), form(state), experts()], ""],
   again: () => {
     const repeat = button(words.againSend, "", () => visit.repeat());
     return [words.again, [...about(), paragraph(words.againThis), paragraph(words.device, "care"), row(repeat, decline()), experts()], ""];
   },
-  sending: ({ waiting }) => [words.sending, [], waiting ? `${words[waiting]} ${words.stored}` : words.sendingNow],
+  sending: ({ waiting }) => [words.sending, [], [words[waiting], words.stored].filter(Boolean).join(" ")],
   sent: (state) => {
-    const { shown, declined, problems } = state;
+    const { shown, declined } = state;
     const told = declined ? [paragraph(words.declinedThis)] : [element("h2", words.sentThis), element("ul", shown.flatMap(sentItem), { class: "sent" }), paragraph(words.lot, "soft")];
     return [
       declined ? words.declined : words.sent,
-      [...told, ...receipt(state, words.receiptMeans), problems ? reasons(problems) : null, row(forget()), experts()],
+      [...told, ...receipt(state), ...evidence(state), row(forget()), experts()],
       countedWords(state),
     ];
   },
   elsewhere: (state) => {
-    const { conflict, problems } = state;
-    const found = [problems ? reasons(problems) : null, ...receipt(state, words.receiptMeans)];
-    return [words.elsewhere, [alert(conflict ? words.conflict : words.elsewhereThis), ...found, row(forget()), experts()], countedWords(state)];
+    const why = filled(state.conflict ? words.conflict : words.elsewhereThis, { ask: words.newLink });
+    return [words.elsewhere, [alert(why), ...receipt(state), ...evidence(state), visit.stored() && row(forget()), experts()], countedWords(state)];
   },
   closed: ({ unsent }) => {
-    const kept = visit.kept();
-    return [
-      words.closed,
-      [alert(unsent ? words.closedUnsent : words.closedThis), ...(kept ? receipt(kept, words.receiptMeans) : []), row(forget())],
-      "",
-    ];
+    const kept = visit.stored();
+    return [words.closed, [alert(unsent ? words.closedUnsent : words.closedThis), ...receipt(kept), kept && row(forget())], ""];
   },
   refused: (state) => {
     const { reason, problems } = state;
-    if (problems) {
-      return [words.refusedReceipt, [alert(words.refusedReceiptThis), reasons(problems), ...receipt(state, words.receiptEvidence), row(forget())], ""];
-    }
+    if (problems) return [words.refusedReceipt, [alert(words.refusedReceiptThis), ...evidence(state), row(forget())], ""];
     const why = words.reasons[REASONS[reason] ?? reason] ?? words.reasons.unexpected;
-    return [words.refused, [alert(SENT.includes(reason) ? why : `${why} ${words.nothingSent}`)], ""];
+    return [words.refused, [alert(SENT.includes(reason) ? why : `${why} ${words.nothingSent}`), ...receipt(visit.stored())], ""];
   },
   forgotten: () => [words.forgotten, [paragraph(words.forgottenThis)], ""],
 };
 
-/** Take up a language: the page's own words in it, or else in one that the reader knows. */
+/** Take up a language. */
 function speak(tag) {
   language = tag;
   root.lang = own(tag, navigator.languages);
@@ -387,6 +355,7 @@ function speak(tag) {
 }
 
 let shownState = null;
+let shownHead = "";
 
 /** Show the state. Focus goes to the heading of a new one, and stays where it is within one. */
 function render() {
@@ -399,15 +368,14 @@ function render() {
   const focused = inside().indexOf(document.activeElement);
   const h1 = element("h1", heading, { tabindex: "-1" });
   const above = title() && heading !== title() ? said("p", title(), { class: "soft" }) : null;
-  head.replaceChildren(...[visit.agreement && languageSwitch(), above, h1].filter(Boolean));
+  if (isNew || shownHead !== language) head.replaceChildren(...[visit.agreement && languageSwitch(), above, h1].filter(Boolean));
+  shownHead = language;
   page.replaceChildren(...parts.filter(Boolean));
   status.replaceChildren(aloud);
   document.title = [heading, ...(above ? [title()] : [])].join(" \u00b7 ");
   if (isNew) h1.focus();
-  else inside()[focused]?.focus();
+  else if (focused >= 0) inside()[focused]?.focus();
 }
-
-// The link: out of the address bar and the history at once; a reload of this tab finds it.
 
 function keepLink(link) {
   try {
@@ -426,6 +394,7 @@ function keptLink() {
   }
 }
 
+/** Take the link out of the address bar and the history, and open it. */
 function start() {
   const fragment = location.hash.slice(1);
   if (fragment) history.replaceState(null, "", location.pathname + location.search);

@@ -1,6 +1,6 @@
-// A visit without a page: what it shows, what it stores, what it sends. What was drawn is stored before it is sent, and stays what is sent.
+// A visit without a page. What was drawn is stored before it is sent, and stays what is sent.
 
-import { fromHex, hex, utf8 } from "./bytes.js";
+import { fromHex, hex } from "./bytes.js";
 import { decode } from "./msgpack.js";
 import { again, agreed, answer, counted, declined, invitation, receiptOf, Refused, stateOf } from "./party.js";
 import { sha256 } from "./sha256.js";
@@ -8,7 +8,7 @@ import { sha256 } from "./sha256.js";
 const PURSE = "sottovoce purse";
 const BACKOFF = [1, 2, 4, 8, 15, 30, 60]; // seconds between tries
 const LONGEST = 300;
-const CLAIM = 150; // milliseconds in which another tab would overwrite a claim
+const CLAIM = 150; // milliseconds until another claim would be seen
 const STALE = 20000;
 const TRANSIENT = [408, 425, 429];
 
@@ -29,17 +29,11 @@ const browsers = () => ({
   locks: globalThis.navigator?.locks ?? null,
   sleep: (milliseconds) =>
     new Promise((woken) => {
-      const timer = setTimeout(wake, milliseconds);
-      function wake() {
-        clearTimeout(timer);
-        globalThis.removeEventListener?.("online", wake);
-        woken();
-      }
-      globalThis.addEventListener?.("online", wake);
+      setTimeout(woken, milliseconds);
+      globalThis.addEventListener?.("online", woken, { once: true });
     }),
   online: () => globalThis.navigator?.onLine !== false,
   today: () => new Date().toISOString().slice(0, 10),
-  words: undefined,
   changed: () => {},
 });
 
@@ -54,16 +48,13 @@ export function purseIn(storage) {
 }
 
 /**
- * What is injected, each by default the browser's: `fetch`, `storage` (like localStorage), `locks` (Web Locks, or null), `sleep(ms)`,
- * `online()`, `today()` as YYYY-MM-DD, `words` (64-bit random words), and `changed(state)`, called at each change.
- *
  * `state.name` is one of
- * - `opening`, `asking` (`doubled`: an earlier attempt may have had a report that this browser does not know), `again` (an earlier report is kept),
- * - `sending` (`waiting`: null, "offline" or "server"; `opening` has it as well),
- * - `sent` (`shown`, `declined`, `receipt`, `note`, `counted`: null until known, "counted", "late", "not yet known", "denied" or "wrong", then with `problems`),
- * - `elsewhere` (`conflict`: a report of this browser was refused for another; `counted` as above),
- * - `closed` (`unsent`: a report is kept that was not counted),
- * - `refused` (`reason`, for a receipt that does not hold `problems`, `receipt` and `note`), `forgotten`.
+ * - `opening` and `sending` (`waiting`: null, "offline" or "server"), `asking` (`doubled`: an earlier attempt may have had a report), `again`,
+ * - `sent` (`shown`, `declined`, `receipt`, `note`, `counted`: null, "counted", "late", "not yet known", "denied" or, with `problems`, "wrong"),
+ * - `elsewhere` (`conflict`: a stored report was refused for another; else `counted` as above), `closed` (`unsent`: one is stored, not counted),
+ * - `refused` (`reason`; for a receipt that does not hold `problems` and `wrong`), `forgotten`.
+ *
+ * By default all that is injected is the browser's; `changed(state)` is called at each change.
  */
 export class Visit {
   state = { name: "opening", waiting: null };
@@ -123,10 +114,14 @@ export class Visit {
     return purseIn(this.#with.storage);
   }
 
-  /** What is kept of this survey to look at or take along, before anybody answers: a receipt and its note, or null. */
-  kept() {
-    const record = this.#invited && this.#record();
-    return record?.receipt ? { receipt: fromHex(record.receipt), note: record.note } : null;
+  /** What is stored of this survey, to be looked at whatever the server says: null, or with `receipt` and `note` if there are any. */
+  stored() {
+    try {
+      const record = this.#invited && this.#record();
+      return record && { receipt: record.receipt ? fromHex(record.receipt) : null, note: record.note };
+    } catch {
+      return null;
+    }
   }
 
   #same({ report }) {
@@ -156,9 +151,8 @@ export class Visit {
       await task();
     } catch (error) {
       if (error instanceof Stopped) return;
-      const reason = error instanceof Refused ? error.reason : "unexpected";
-      if (reason === "unexpected") this.error = error;
-      this.#become("refused", { reason });
+      this.error = error;
+      this.#become("refused", { reason: error instanceof Refused ? error.reason : "unexpected" });
     }
   }
 
@@ -175,7 +169,10 @@ export class Visit {
     if (record?.attempt === this.agreement.attempt) return record.receipt ? this.#acknowledged(record) : this.#deliver(record);
     const found = await this.#inquire();
     if (!found) throw new Refused("server");
-    if (found.answered) return this.#elsewhere({ conflict: false });
+    if (found.answered) {
+      this.#become("elsewhere", { conflict: false, counted: null });
+      return this.#recount();
+    }
     if (record?.report) return this.#become("again");
     this.#become("asking", { doubled: this.agreement.attempt > 1 && !record });
   }
@@ -246,7 +243,7 @@ export class Visit {
       made = await receiptOf(this.agreement, body, bytes);
     });
     if (status === 200) return this.#acknowledged(this.#receipted(record, made));
-    if (status === 409) return this.#elsewhere({ conflict: true });
+    if (status === 409) return this.#become("elsewhere", { conflict: true });
     if (status === 410) return this.#over(record);
     if (await this.#hasMoved()) return this.#arrive();
     throw new Refused("server");
@@ -260,7 +257,7 @@ export class Visit {
     if (!found?.answered) return;
     if (found.receipt === null) return this.#become("elsewhere", { conflict: false, counted: "not yet known" });
     const made = await this.#judged(found, record);
-    if (made.counted !== "wrong") this.#become("sent", { shown: this.#shown(record), declined: record.declined, ...made });
+    if (made.receipt) this.#become("sent", { shown: this.#shown(record), declined: record.declined, ...made });
   }
 
   /** Whether the server is at another attempt by now. */
@@ -283,7 +280,7 @@ export class Visit {
   /** Show what was sent and its receipt, then ask what became of it. */
   async #acknowledged(record) {
     const kept = { receipt: fromHex(record.receipt), note: record.note };
-    if (record.problems.length) return this.#become("refused", { reason: "receipt", problems: record.problems, ...kept });
+    if (record.problems.length) return this.#become("refused", { reason: "receipt", problems: record.problems, wrong: kept });
     this.#become("sent", { shown: this.#shown(record), declined: record.declined, counted: null, ...kept });
     return this.#recount();
   }
@@ -292,10 +289,6 @@ export class Visit {
     return declined ? [] : this.agreement.protocol.shown(fromHex(report));
   }
 
-  async #elsewhere(more) {
-    this.#become("elsewhere", { ...more, counted: null });
-    return this.#recount();
-  }
 
   /** Ask what became of this place, and add it to the state. */
   async #recount() {
@@ -304,14 +297,16 @@ export class Visit {
     if (!state) return;
     if (!state.answered) return this.#become(name, { ...this.state, counted: "denied" });
     if (state.receipt === null) return this.#become(name, { ...this.state, counted: "not yet known" });
-    const own = name === "sent" ? this.#record() : null;
-    this.#become(name, { ...this.state, ...(await this.#judged(state, own)) });
+    this.#become(name, { ...this.state, ...(await this.#judged(state, name === "sent" ? this.#record() : null)) });
   }
 
-  /** What a receipt of the server shows; with a record, it has to be about what is in it. */
-  async #judged({ receipt, note }, record) {
-    const found = await counted(this.agreement, receipt, note, record ? fromHex(record.body) : null);
-    return { ...(Array.isArray(found) ? { counted: "wrong", problems: found } : { counted: found }), receipt, note };
+  /** What the server's last receipt shows. With a record, it has to be about what is in it, and is kept there. */
+  async #judged(kept, record) {
+    const { receipt, note } = kept;
+    const found = await counted(this.agreement, receipt, note, record && fromHex(record.body));
+    if (Array.isArray(found)) return { counted: "wrong", problems: found, wrong: { receipt, note } };
+    if (record) this.#receipted(record, { receipt, note, problems: [] });
+    return { counted: found, receipt, note };
   }
 
   /** What the server says of this place: `{ answered, receipt, note }`; null if it does not say. */
@@ -396,7 +391,7 @@ export class Visit {
     try {
       this.#with.storage.setItem(PURSE, JSON.stringify(purse));
     } catch {
-      // The report itself is stored; the purse is for the person's own overview.
+      // The report is stored all the same.
     }
   }
 }
