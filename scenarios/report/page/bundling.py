@@ -26,8 +26,8 @@ def bundled(entry: str, *folders: Traversable) -> str:
     """A module and all modules that it imports, as one script.
 
     The script declares ``modules``, which has the exports of each module by its file's name.
-    Comments that fill their lines are left out. Imports are written ``import { a, b as c } from "./name.js";``, exports stand at their
-    declarations.
+    Imports are written ``import { a, b as c } from "./name.js";``, exports stand at their
+    declarations. Comments that fill their lines are left out.
 
     Args:
         entry: the file's name.
