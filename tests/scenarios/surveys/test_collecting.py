@@ -67,13 +67,13 @@ class Place(NamedTuple):
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
-    def answer(self, draw: int = 0) -> int:
+    def answer(self, draw: int = 0, codes: tuple[int, ...] = (1, 2)) -> int:
         """Answer; the status. Another draw may be another report."""
         status, content = self.ask(f"/place/{self.identity.name}")
         if status != 200:
             return status
         survey = self.member.charter.variant.survey
-        records = Records(survey, np.array([[1, 2]], survey.dtype))
+        records = Records(survey, np.array([codes], survey.dtype))
         secret = hashlib.sha256(f"{self.identity.name} {draw}".encode()).digest()
         question = _decode(content)[4]
         body = answer(self.member.charter, self.identity, records, question, secret=secret)
