@@ -137,16 +137,19 @@ def wait_for(program: Program, beginning: str) -> None:
 
 def wait_until_gone(folder: Path, place: str) -> None:
     """Wait until a place that was withdrawn is not asked any more."""
-    patience = time.monotonic() + HANGS
     where = f"{link_of(folder, place).partition('#')[0]}place/{place}"
-    while time.monotonic() < patience:
-        try:
-            urllib.request.urlopen(where, timeout=HANGS).close()
-        except urllib.error.HTTPError as error:
-            assert error.code == 410
-            return
+    patience = time.monotonic() + HANGS
+    while status_of(where) != 410:
+        assert time.monotonic() < patience
         time.sleep(0.1)
-    raise AssertionError(f"{place} is still asked")
+
+
+def status_of(where: str) -> int:
+    try:
+        with urllib.request.urlopen(where, timeout=HANGS) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def link_of(folder: Path, place: str) -> str:
