@@ -118,7 +118,7 @@ export async function agreed(invited, terms, place) {
   const session = sessionOf(hash, root, members, attempt);
   const [at, path, aggregator, aggregatorPath, asked] = read(place, isPlace);
   const isMember = (name, own, index, proof) => included(leafHash(concat(own, utf8(name))), index, members, root, proof);
-  must(at > 0 && isMember(party, key, at, path) && isMember(AGGREGATOR, aggregator, 0, aggregatorPath), "place");
+  must(isMember(party, key, at, path) && isMember(AGGREGATOR, aggregator, 0, aggregatorPath), "place");
   must(isSoundPoint(aggregator) && unsigned(aggregator) !== unsigned(key), "place");
   await checkAttempt(checkpoint, { session, aggregator, attempt });
   const all = readTerms(encoded);
