@@ -109,7 +109,7 @@ async function checkAttempt(checkpoint, { session, aggregator, attempt }) {
   must(same(signed.session, session) && same(signed.key, aggregator) && (await isSigned(signed)), "checkpoint");
 }
 
-/** All that was agreed, from the bytes of `/terms` and `/place`, if it is what the link is about: nothing is taken on trust. Throws Refused. */
+/** All that was agreed, from the bytes of `/terms` and `/place`, if the link is about it: nothing is taken on trust. Throws Refused. */
 export async function agreed(invited, terms, place) {
   const { party, survey, key, sign } = invited;
   const [encoded, attempt, root, members, checkpoint] = read(terms, isTerms);
