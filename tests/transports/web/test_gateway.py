@@ -321,17 +321,15 @@ async def test_the_page_is_the_same_for_all_and_stays_in_caches() -> None:
 
 
 async def test_times_on_record_do_not_tell_who_came_when(
-    autojump_clock: trio.testing.MockClock,
+    mock_clock: trio.testing.MockClock,
 ) -> None:
-    # No time passes while the record is synced, which a thread does.
-    autojump_clock.autojump_threshold = 0.2
     held = Held(grain=60.0)
     async with held.asking() as post:
-        await trio.sleep(7)
+        mock_clock.jump(7)
         await post.answer(ONE, await held.body(ONE))
-        await trio.sleep(20)
+        mock_clock.jump(20)
         await post.answer(TWO, await held.body(TWO))
-        await trio.sleep(2)
+        mock_clock.jump(2)
         for name in held.charter.roster.parties[2:]:
             await post.answer(name, await held.body(name))
     minute = 60_000_000
