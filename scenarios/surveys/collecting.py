@@ -41,7 +41,7 @@ from transports.lasting.hub import LastingHub, open_lasting
 from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.switch import Switch
-from transports.tls import server_context
+from transports.tls import public_context, server_context
 from transports.web import http
 from transports.web.gateway import LIMITS, Gateway, Page, Said
 
@@ -80,7 +80,7 @@ class Serving(NamedTuple):
         """
         if self.certificate is None:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = public_context()
         self._load(context)
         return context
 
@@ -188,6 +188,7 @@ def collect_survey(
     All else is as for ``aggregate_survey``.
     """
     check_collected(member)
+    _ = serving.tls  # So that a certificate that does not fit is said before anything begins.
     operation = operation or Operation()
     said = Said(linked(member.charter))
     operation.follow_too(said.take)
@@ -247,13 +248,14 @@ class _Collecting:
             switch.hand_again(past.waiting.values())
         async with AsyncExitStack() as stack:
             address = await self._open_to_parties(stack, switch, commits)
+            # Until it is opened, the gateway asks for patience.
+            page = await stack.enter_async_context(self._serving.served(self._gateway))
             attempt.record.keep()
             # Nobody is heard before both are on disk.
             attempt.counter.begin()
             attempt.record.keep(attempt.first)
             first = attempt.recorder.checkpoint
             self._gateway.open(switch, commits, None if first is None else first.note)
-            page = await stack.enter_async_context(self._serving.served(self._gateway))
             refusing = self._gateway if self._hub is None else self._hub
             await stack.enter_async_context(operation.opened(switch, refusing, commits))
             self._listening(page if address is None else f"{page}, and {address} for parties")

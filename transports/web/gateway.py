@@ -34,7 +34,6 @@ from protocol.session.roles import Seen, topic_of
 from protocol.session.roster import is_signature
 from protocol.session.variant import bound_of, event_of
 from protocol.transcript.entries import Entry, Sent
-from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import decode_envelope, encode_envelope
 from transports.records.commits import Commits
 from transports.switch import Switch
@@ -350,8 +349,8 @@ class Gateway:
             return _text(410, "the survey is closed")
         if not self._over:
             await self._commits.caught_up()
-        given: Acknowledgement = self._commits.acknowledged[party]
-        return _packed(given)
+        given = self._commits.acknowledged.get(party)
+        return _text(503, "not now", wait=1.0) if given is None else _packed(given)
 
     def _is_gone(self, party: PartyId) -> bool:
         """Whether a place has gone, or the survey is over, without an answer of it."""

@@ -69,6 +69,9 @@ Early = Callable[[Request], Response | None]
 """Answers a request by its head alone, whose body is not read then; or leaves it to a handler."""
 
 
+_WRITE = 1 << 15
+
+
 class _RefusedError(Exception):
     def __init__(self, response: Response) -> None:
         super().__init__(response.body.decode().strip())
@@ -237,9 +240,15 @@ class _Connection:
         sent = self._http.send(
             h11.Response(status_code=status, reason=reason, headers=[*headers.items()])
         )
-        sent += self._http.send(h11.Data(data=b"" if self._head_only else response.body))
+        body = memoryview(b"" if self._head_only else response.body)
+        # Piece by piece: TLS keeps two copies of what is sent at once, for each client.
+        for start in range(0, len(body), _WRITE):
+            await self._stream.send_all(sent + body[start : start + _WRITE])
+            sent = b""
+        self._http.send(h11.Data(data=body))
         sent += self._http.send(h11.EndOfMessage())
-        await self._stream.send_all(sent)
+        if sent:
+            await self._stream.send_all(sent)
         self._head_only = self.in_request = False
         if self._http.our_state is not h11.DONE:
             await turn_away(self._wire)

@@ -6,6 +6,7 @@ import base64
 import datetime
 import hashlib
 import json
+import socket
 import ssl
 import time
 import urllib.error
@@ -21,6 +22,7 @@ import pytest
 import trio
 import trustme
 
+from parties.keeping.attempts import counting
 from parties.keeping.members import Member
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
@@ -290,3 +292,20 @@ def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
                 assert program.returncode == 0, said
             said, _ = aggregator.communicate(timeout=HANGS)
         assert json.loads(said)["estimate"]["respondents"] == 2
+
+
+def test_what_cannot_be_served_begins_nothing(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 4)
+    pem = tmp_path / "some.pem"
+    pem.write_text("no certificate")
+    to = ("collect", out / AGGREGATOR, "--out", out / "result", "--listen")
+    said = complaint(sottovoce(*to, "127.0.0.1:0", "--certificate", pem))
+    assert "some.pem and its key: expected a certificate and its key" in said
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = "{}:{}".format(*taken.getsockname())
+        assert "ddress already in use" in complaint(sottovoce(*to, where))
+    assert not list(out.glob("result/*"))
+    with counting(out / AGGREGATOR) as counter:
+        assert counter.last is None or counter.last.state == "taken"
+    with collecting(out) as (_, where):
+        assert people(out, where)["p-1"].answer() == 200
