@@ -29,7 +29,7 @@ from scenarios.errors import say
 from scenarios.files.transcripts import Transcript
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold, lost_in
+from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold_by, lost_in
 from scenarios.surveys.answering import SILENCE
 from scenarios.surveys.closing import closed, seconds_left
 from scenarios.surveys.members import tls_context
@@ -203,7 +203,7 @@ def collect_survey(
     with opened as attempt:
         gateway = Gateway(attempt.charter, said, page, proxied=serving.proxied)
         collecting = _Collecting(attempt, gateway, serving, parties, listening)
-        outcome = trio.run(hold, attempt, collecting.carry)
+        outcome = trio.run(hold_by, attempt, collecting.carry)
         if publish is not None:
             publish(outcome)
     return outcome

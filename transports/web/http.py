@@ -245,7 +245,7 @@ class _Connection:
         for start in range(0, len(body), _WRITE):
             await self._stream.send_all(sent + body[start : start + _WRITE])
             sent = b""
-        self._http.send(h11.Data(data=body))
+        self._http.send(h11.Data(data=bytes(body)))
         sent += self._http.send(h11.EndOfMessage())
         if sent:
             await self._stream.send_all(sent)
