@@ -31,7 +31,7 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold_by, lost_in
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import closed, seconds_left
+from scenarios.surveys.closing import NEVER_CAME, closed, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
@@ -230,6 +230,7 @@ class _Collecting:
         parties_of = attempt.charter.roster.parties
         self._others = tuple(name for name in parties_of if name not in places)
         self._early = trio.Event()
+        self._withdrawn = 0
         self._hub: LastingHub | None = None
 
     async def carry(
@@ -309,11 +310,13 @@ class _Collecting:
     async def _close(self, switch: Switch) -> None:
         """Once the survey closes, count out who has not answered."""
         reason = await closed(self._attempt.charter, self._early)
-        exchange, spare = switch.exchange, unused_spares(self._attempt.member.folder)
+        self._take_back(switch)
+        exchange, unused = switch.exchange, unused_spares(self._attempt.member.folder)
         for name in self._places:
             if name not in exchange.departed:
-                unused = SPARE if name in spare else reason
-                switch.detach(name, LINK_CLOSED if exchange.has_ended(name) else unused)
+                spare = SPARE if reason == NEVER_CAME else f"{SPARE}; {reason}"
+                why = spare if name in unused else reason
+                switch.detach(name, LINK_CLOSED if exchange.has_ended(name) else why)
         if self._hub is not None:
             await self._hub.joined(self._others, within=0.0)
             await trio.sleep(LINGER)
@@ -323,17 +326,19 @@ class _Collecting:
 
     async def _withdraw(self, switch: Switch) -> None:
         """Count out places that the organiser withdraws, until cancelled."""
-        folder, exchange = self._attempt.member.folder, switch.exchange
-        known = 0
         while True:
-            found = withdrawals(folder)
-            for place, why, _ in found[known:]:
-                if exchange.has_ended(place):
-                    say(f"{place} has answered, and is not withdrawn")
-                elif place not in exchange.departed:
-                    switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
-            known = len(found)
+            self._take_back(switch)
             await trio.sleep(_LOOK)
+
+    def _take_back(self, switch: Switch) -> None:
+        """Count out the places that the organiser has withdrawn since this was done last."""
+        found, exchange = withdrawals(self._attempt.member.folder), switch.exchange
+        for place, why, _ in found[self._withdrawn :]:
+            if exchange.has_ended(place):
+                say(f"{place} has answered, and is not withdrawn")
+            elif place not in exchange.departed:
+                switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
+        self._withdrawn = len(found)
 
 
 def serve_receipts(

@@ -151,6 +151,8 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
             assert time.monotonic() < patience
             time.sleep(0.1)
         assert at["p-3"].answer() == 410
+        # Also what was withdrawn just before the end.
+        assert sottovoce("withdraw", folder, "p-5").code == 0
         early = sottovoce("close", folder)
         assert "--early closes it now" in complaint(early)
         assert sottovoce("close", folder, "--early").code == 0
@@ -176,8 +178,9 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     gone = {each.party: each.reason for each in found if isinstance(each, Departed)}
     assert gone["p-3"] == "withdrawn: lost"
     assert gone["p-2"] == "closed its link"
-    assert gone["p-4"] == gone["p-5"] == "the survey was closed before its time"
-    assert gone["p-7"] == "withdrawn: a spare link that was not handed out"
+    assert (gone["p-4"], gone["p-5"]) == ("the survey was closed before its time", "withdrawn")
+    spare = "withdrawn: a spare link that was not handed out"
+    assert gone["p-7"] == f"{spare}; the survey was closed before its time"
     assert not [each for each in found if isinstance(each, Refused)]
     result = json.loads((out / "result" / "result.json").read_text())
     assert result["estimate"]["respondents"] == 4
