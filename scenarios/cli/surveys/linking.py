@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -225,7 +226,7 @@ def _say_next(charter: Charter, folder: Path, url: str = "") -> None:
     """Say how the answers are collected: behind a proxy, but in a trial on this machine."""
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
-    trial = urlsplit(url).netloc if url.startswith("http:") else ""
+    trial = urllib.parse.urlsplit(url).netloc if url.startswith("http:") else ""
     collect = ["sottovoce", "collect", str(folder), "--listen", trial or "127.0.0.1:7080"]
     collect += [] if trial else ["--behind-proxy"]
     if len(linked(charter)) < len(charter.roster) - 1:
