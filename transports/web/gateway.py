@@ -35,6 +35,7 @@ from protocol.session.roster import is_signature
 from protocol.session.variant import bound_of, event_of
 from protocol.transcript.entries import Entry, Sent
 from protocol.transcript.receipts import Acknowledgement
+from protocol.wire.canonical import MALFORMED
 from protocol.wire.codec import decode_envelope, encode_envelope
 from transports.records.commits import Commits
 from transports.switch import Switch
@@ -241,7 +242,7 @@ class Gateway:
         """Tell who has a place's key whether it has answered, and was counted."""
         try:
             party, signature = _states.decode(request.body)
-        except msgspec.MsgspecError:
+        except MALFORMED:
             return self._refuse(request, 400, "expected a place and a signature")
         statement = STATE_PURPOSE + _encode((self._charter.session, party))
         roster, places = self._charter.roster, self._said.places
@@ -274,7 +275,7 @@ class Gateway:
             return self._refuse(request, 400, "another body than the path says")
         try:
             said = self._check(party, request.body)
-        except (ProtocolError, msgspec.MsgspecError, ValueError) as error:
+        except (ProtocolError, *MALFORMED) as error:
             return self._refuse(request, 400, str(error))
         # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
         switch.taken(switch.attach(party).take_nowait())
@@ -348,7 +349,8 @@ class Gateway:
         """The acknowledgement of a place that has answered, once that is durable."""
         if self._commits is None:
             return _text(410, "the survey is closed")
-        if not self._over:
+        # The survey may have ended with this very answer, before that was durable.
+        if party not in self._commits.acknowledged:
             await self._commits.caught_up()
         given: Acknowledgement = self._commits.acknowledged[party]
         return _packed(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -34,7 +35,9 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, FILMS
 from tests.recorded.signed import ONE, THREE, TWO, setting
 from tests.transports.web.places import PAGE, Held, path_of
+from transports.records.commits import Commits
 from transports.web.failures import EVERY, MOST
+from transports.web.http import Response
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode = msgspec.msgpack.decode
@@ -145,6 +148,31 @@ async def test_two_answers_at_once_are_one() -> None:
                 nursery.start_soon(send, body)
     assert set(statuses) == {200, 409}
     assert _encode(said_by(held, ONE)) in bodies
+
+
+async def test_an_answer_that_ends_the_survey_is_acknowledged_however_often_it_comes() -> None:
+    """Also while it is written: the survey is over as soon as everybody has answered."""
+    held = Held()
+    held.commits = Commits(held.recorder, lambda: time.sleep(0.1))
+    *those, last = held.charter.roster.parties
+    got: list[Response] = []
+    async with held.asking() as post:
+        for name in those:
+            assert (await post.answer(name, await held.body(name))).status == 200
+        body = await held.body(last)
+
+        async def send() -> None:
+            got.append(await post.answer(last, body))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            while not held.machine.finished:
+                await trio.lowlevel.checkpoint()
+            held.gateway.close()
+            assert got == []
+            nursery.start_soon(send)
+    assert got[0] == got[1]
+    assert got[0].status == 200
 
 
 WRONG: dict[str, Callable[[bytes], bytes]] = {
@@ -272,6 +300,8 @@ async def test_state_is_for_who_has_the_key() -> None:
         assert (await post("/state", _encode((ONE, own.sign(statement))))).status == 200
         for body, status in (
             (b"", 400),
+            (b"\x92\xa1\xff\xc4\x00", 400),
+            (b"\x92\xa3\xed\xa0\x80\xc4\x00", 400),
             (_encode((ONE, bytes(64))), 403),
             (_encode((ONE, other.sign(statement))), 403),
             (_encode((TWO, own.sign(statement))), 403),
