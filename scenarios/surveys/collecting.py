@@ -132,7 +132,9 @@ class Serving(NamedTuple):
     def _load(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None, "there is one to load"
         try:
-            context.load_cert_chain(self.certificate, self.key)
+            # A certificate that its key does not fit would take the place of one that does.
+            for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+                each.load_cert_chain(self.certificate, self.key)
         except OSError as error:
             what = f"{self.certificate} and its key"
             raise UsageError(f"{what}: expected a certificate and its key: {error}") from error

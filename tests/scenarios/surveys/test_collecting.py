@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ import trio
 import trustme
 
 from parties.keeping.members import Member
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
@@ -269,6 +270,54 @@ async def test_a_certificate_is_read_again_when_it_changes(
         await trio.sleep(200)
         assert loaded == [file]
         nursery.cancel_scope.cancel()
+
+
+def greeted(server: ssl.SSLContext, authority: trustme.CA) -> bytes:
+    """The certificate that a browser is shown.
+
+    Raises:
+        ssl.SSLError: it gets none.
+    """
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(back, there, server_hostname="localhost"),
+        server.wrap_bio(there, back, server_side=True),
+    )
+    for _ in range(3):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = sides[0].getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+@pytest.mark.parametrize("what", ["another's key", "no key", "no certificate"])
+def test_a_certificate_that_does_not_fit_takes_the_place_of_none(what: str, tmp_path: Path) -> None:
+    """It is read in the midst of a change, or it was changed for a wrong one."""
+    authority = trustme.CA()
+    one, other = (authority.issue_cert("localhost") for _ in range(2))
+    certificate, key = tmp_path / "page.pem", tmp_path / "page.key"
+    certificate.write_bytes(one.cert_chain_pems[0].bytes())
+    key.write_bytes(one.private_key_pem.bytes())
+    serving = Serving("127.0.0.1", 0, certificate, key)
+    context = serving.tls
+    assert isinstance(context, ssl.SSLContext)
+    before = greeted(context, authority)
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    if what == "no key":
+        key.write_text("x")
+    if what == "no certificate":
+        certificate.write_text("x")
+    with pytest.raises(UsageError, match="expected a certificate and its key"):
+        serving._load(context)
+    assert greeted(context, authority) == before
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    key.write_bytes(other.private_key_pem.bytes())
+    serving._load(context)
+    assert greeted(context, authority) != before
 
 
 def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
