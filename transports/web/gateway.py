@@ -208,9 +208,10 @@ class Gateway:
         return None
 
     def fail(self, address: str, status: int, reason: str) -> None:
-        """Note that a request was refused before a handler got it."""
+        """Note that a request was refused before a handler got it; who only has to wait is not to
+        blame."""
         self._count(status)
-        if status != 429 and not self._proxied:
+        if status not in (429, 503) and not self._proxied:
             self._failures.add(address)
 
     async def _get_page(self, request: Request) -> Response:
