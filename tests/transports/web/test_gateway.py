@@ -36,7 +36,7 @@ from tests.every_variant import BITS, FILMS
 from tests.recorded.signed import ONE, THREE, TWO, setting
 from tests.transports.web.places import PAGE, Held, path_of
 from transports.records.commits import Commits
-from transports.web.failures import EVERY, MOST
+from transports.web.failures import EVERY, LONGEST, MOST
 from transports.web.http import Response
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -324,6 +324,18 @@ async def test_only_failures_count_against_an_address(autojump_clock: object) ->
         assert (await post("/terms", address="2001:db8:0:1::1")).status == 200
         await trio.sleep(EVERY)
         assert (await post("/terms", address="2001:db8::1")).status == 200
+
+
+async def test_nobody_shuts_out_an_address_for_long(autojump_clock: object) -> None:
+    """What is refused before it is known to come from an address that has to wait counts, too."""
+    held = Held()
+    async with held.asking() as post:
+        for _ in range(100 * MOST):
+            held.gateway.fail("192.0.2.1", 404, "expected another path")
+        refused = await post("/terms")
+        assert (refused.status, refused.headers["Retry-After"]) == (429, f"{LONGEST:.0f}")
+        await trio.sleep(LONGEST)
+        assert (await post("/terms")).status == 200
 
 
 async def test_who_finds_no_room_has_not_failed() -> None:
