@@ -31,6 +31,7 @@ from protocol.transcript.entries import Departed, Refused
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
+from scenarios.surveys import collecting as collecting_
 from scenarios.surveys.collecting import Serving
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
@@ -243,6 +244,38 @@ def test_only_a_survey_with_links_is_collected(tmp_path: Path) -> None:
     listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
     said = complaint(sottovoce("collect", keys / AGGREGATOR, *listen))
     assert "nobody has a link to this survey" in said
+
+
+def test_ordinary_parties_need_an_address(tmp_path: Path) -> None:
+    """They would be counted out, and nobody told."""
+    out = linking(tmp_path, "--count", 4, "--party", "clinic")
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert said.endswith(
+        "expected --parties HOST:PORT, where those connect who have no link: clinic"
+    )
+
+
+def test_no_attempt_begins_after_the_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = linking(tmp_path, "--count", 4)
+    monkeypatch.setattr(collecting_, "seconds_left", lambda charter: -1.0)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert "the survey closed at " in said
+    assert not (tmp_path / "result").exists()
+
+
+def test_an_attempt_ends_though_it_is_gone_on_with_after_the_closing(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 5, plan=linked_plan(days=4 / 86400))
+    with collecting(out) as (_, where):
+        at = people(out, where)
+        assert [at[f"p-{n}"].answer() for n in range(1, 5)] == [200] * 4
+    time.sleep(4)
+    with collecting(out, "--resume", "--leave") as (program, _):
+        assert program.wait(HANGS) == 0
+    assert json.loads((out / "result" / "result.json").read_text())["estimate"]["respondents"] == 4
 
 
 async def test_a_certificate_is_read_again_when_it_changes(
