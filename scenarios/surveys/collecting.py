@@ -35,6 +35,7 @@ from scenarios.surveys.closing import NEVER_CAME, closed, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
+from scenarios.wording.formatting import some
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import LastingHub, open_lasting
@@ -51,6 +52,7 @@ GRAIN = 60.0
 SPARE = f"{WITHDRAWN}: a spare link that was not handed out"
 """Why a place is gone that has not answered when the survey closes."""
 
+_NAMED = 20  # How many parties are named.
 _LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
 _PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
 
@@ -132,7 +134,9 @@ class Serving(NamedTuple):
     def _load(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None, "there is one to load"
         try:
-            context.load_cert_chain(self.certificate, self.key)
+            # A certificate that its key does not fit would take the place of one that does.
+            for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+                each.load_cert_chain(self.certificate, self.key)
         except OSError as error:
             what = f"{self.certificate} and its key"
             raise UsageError(f"{what}: expected a certificate and its key: {error}") from error
@@ -149,6 +153,34 @@ def check_collected(member: Member) -> None:
         raise UsageError(
             f"{member.folder}: nobody has a link to this survey; 'sottovoce links' makes them, and "
             "'sottovoce aggregate' holds this one"
+        )
+
+
+def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
+    """Make sure that everybody can answer: by links until the survey closes, and by folders.
+
+    Args:
+        parties: as of ``collect_survey``.
+
+    Raises:
+        UsageError: ordinary parties have nowhere to connect, or no attempt has begun before the
+            survey closed; or another program is at it.
+        OSError: its attempts cannot be read.
+    """
+    charter = member.charter
+    places = frozenset(linked(charter))
+    others = [name for name in charter.roster.parties if name not in places]
+    if others and parties is None:
+        raise UsageError(
+            f"expected --parties HOST:PORT, where those connect who have no link: "
+            f"{some(others, len(others), _NAMED)}"
+        )
+    with counting(member.folder) as counter:
+        begun = counter.last is not None and counter.last.state == "begun"
+    if not begun and (seconds_left(charter) or 1.0) <= 0:
+        raise UsageError(
+            f"{member.folder}: the survey closed at {charter.variant.survey.closes}, as everybody "
+            "was told: nobody can answer it any more"
         )
 
 

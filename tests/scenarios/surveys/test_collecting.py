@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import trustme
 
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
@@ -32,6 +33,7 @@ from protocol.transcript.entries import Departed, Refused
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
+from scenarios.surveys import collecting as collecting_
 from scenarios.surveys.collecting import Serving
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
@@ -252,6 +254,38 @@ def test_only_a_survey_with_links_is_collected(tmp_path: Path) -> None:
     assert "nobody has a link to this survey" in said
 
 
+def test_ordinary_parties_need_an_address(tmp_path: Path) -> None:
+    """They would be counted out, and nobody told."""
+    out = linking(tmp_path, "--count", 4, "--party", "clinic")
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert said.endswith(
+        "expected --parties HOST:PORT, where those connect who have no link: clinic"
+    )
+
+
+def test_no_attempt_begins_after_the_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = linking(tmp_path, "--count", 4)
+    monkeypatch.setattr(collecting_, "seconds_left", lambda charter: -1.0)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert "the survey closed at " in said
+    assert not (tmp_path / "result").exists()
+
+
+def test_an_attempt_ends_though_it_is_gone_on_with_after_the_closing(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 5, plan=linked_plan(days=4 / 86400))
+    with collecting(out) as (_, where):
+        at = people(out, where)
+        assert [at[f"p-{n}"].answer() for n in range(1, 5)] == [200] * 4
+    time.sleep(4)
+    with collecting(out, "--resume", "--leave") as (program, _):
+        assert program.wait(HANGS) == 0
+    assert json.loads((out / "result" / "result.json").read_text())["estimate"]["respondents"] == 4
+
+
 async def test_a_certificate_is_read_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -277,6 +311,54 @@ async def test_a_certificate_is_read_again_when_it_changes(
         await trio.sleep(200)
         assert loaded == [file]
         nursery.cancel_scope.cancel()
+
+
+def greeted(server: ssl.SSLContext, authority: trustme.CA) -> bytes:
+    """The certificate that a browser is shown.
+
+    Raises:
+        ssl.SSLError: it gets none.
+    """
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(back, there, server_hostname="localhost"),
+        server.wrap_bio(there, back, server_side=True),
+    )
+    for _ in range(3):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = sides[0].getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+@pytest.mark.parametrize("what", ["another's key", "no key", "no certificate"])
+def test_a_certificate_that_does_not_fit_takes_the_place_of_none(what: str, tmp_path: Path) -> None:
+    """It is read in the midst of a change, or it was changed for a wrong one."""
+    authority = trustme.CA()
+    one, other = (authority.issue_cert("localhost") for _ in range(2))
+    certificate, key = tmp_path / "page.pem", tmp_path / "page.key"
+    certificate.write_bytes(one.cert_chain_pems[0].bytes())
+    key.write_bytes(one.private_key_pem.bytes())
+    serving = Serving("127.0.0.1", 0, certificate, key)
+    context = serving.tls
+    assert isinstance(context, ssl.SSLContext)
+    before = greeted(context, authority)
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    if what == "no key":
+        key.write_text("x")
+    if what == "no certificate":
+        certificate.write_text("x")
+    with pytest.raises(UsageError, match="expected a certificate and its key"):
+        serving._load(context)
+    assert greeted(context, authority) == before
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    key.write_bytes(other.private_key_pem.bytes())
+    serving._load(context)
+    assert greeted(context, authority) != before
 
 
 def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
