@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -192,19 +192,9 @@ class Gateway:
         self._over, self._note = True, self._note or note
 
     def early(self, request: Request) -> Response | None:
-        """Refuse by its head alone who has failed too often, and another answer than the first.
-
-        The second is not read: nobody can judge a report that is not on record, and so it is not.
-        """
+        """Refuse by its head alone who has failed too often."""
         wait = self._failures.wait(self._address_of(request))
-        if wait:
-            return _text(429, "too many requests that failed", wait=wait)
-        if request.path.startswith(_ANSWER):
-            party, digest = _named(request.path)
-            known = self._said.digests.get(party)
-            if known is not None and known.hex() != digest:
-                return _text(409, "this place has answered otherwise")
-        return None
+        return _text(429, "too many requests that failed", wait=wait) if wait else None
 
     def fail(self, address: str, status: int, reason: str) -> None:
         """Note that a request was refused before a handler got it; who only has to wait is not to
@@ -226,8 +216,7 @@ class Gateway:
         party, roster = PartyId(request.path.removeprefix(_PLACE)), self._charter.roster
         if party not in self._said.places:
             return self._refuse(request, 404, "no such place")
-        if self._is_gone(party):
-            return _text(410, "this place is not asked any more")
+        # Also of who is gone: that nobody but the place itself may know.
         question = self._said.questions.get(party)
         if question is None:
             return _text(503, "nobody is asked yet", wait=1.0)
@@ -239,7 +228,7 @@ class Gateway:
         )
 
     async def _post_state(self, request: Request) -> Response:
-        """Tell who has a place's key whether it has answered, and was counted."""
+        """Tell who has a place's key whether it has answered, was counted, and can still answer."""
         try:
             party, signature = _states.decode(request.body)
         except MALFORMED:
@@ -249,34 +238,42 @@ class Gateway:
         if party not in places or not is_signature(signature, statement, key=roster.key(party)):
             return self._refuse(request, 403, "not signed by the place's key")
         receipt, note = self.receipts.get(party, (None, None))
-        return _packed((party in self._said.digests, receipt, note))
+        answered = party in self._said.digests
+        return _packed((answered, receipt, note, not answered and self._can_answer(party)))
 
     async def _post_answer(self, request: Request) -> Response:
+        """Take a place's answer. Whoever has not its key is told the same whatever it has said."""
         party, digest = _named(request.path)
+        if party not in self._said.places:
+            return self._refuse(request, 404, "no such place")
+        if party not in self._said.questions:
+            return _text(503, "nobody is asked yet", wait=1.0)
         known = self._said.digests.get(party)
-        if known is not None and known.hex() != digest:
-            return _text(409, "this place has answered otherwise")
-        if known is None:
-            refusal = self._take(request, party, digest)
+        if known is None or known.hex() != digest:
+            if hashlib.sha256(request.body).hexdigest() != digest:
+                return self._refuse(request, 400, "another body than the path says")
+            try:
+                said = self._check(party, request.body)
+            except (ProtocolError, *MALFORMED) as error:
+                return self._refuse(request, 400, str(error))
+            refusal = self._take(party, said)
             if refusal is not None:
                 return refusal
         return await self._acknowledge(party)
 
-    def _take(self, request: Request, party: PartyId, digest: str) -> Response | None:
-        """Take a place's answer, and end its part; a response if that cannot be."""
-        switch = self._switch
-        if party not in self._said.places:
-            return self._refuse(request, 404, "no such place")
-        if self._is_gone(party) or self._over:
+    def _take(self, party: PartyId, said: Sequence[Envelope]) -> Response | None:
+        """Take a place's answer, and end its part; a response if that cannot be.
+
+        A second answer is not relayed: nobody can judge one, and on record it would leave the place
+        without a bound.
+        """
+        switch, answer = self._switch, encode_envelope(said[0])
+        if party in self._said.digests or self._said.answers.get(party, answer) != answer:
+            return _text(409, "this place has answered otherwise")
+        if not self._can_answer(party):
             return _text(410, "the survey is closed for this place")
         if switch is None or not switch.has_room(AGGREGATOR):
             return _text(503, "not now", wait=1.0)
-        if hashlib.sha256(request.body).hexdigest() != digest:
-            return self._refuse(request, 400, "another body than the path says")
-        try:
-            said = self._check(party, request.body)
-        except (ProtocolError, *MALFORMED) as error:
-            return self._refuse(request, 400, str(error))
         # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
         switch.taken(switch.attach(party).take_nowait())
         switch.relay_nowait(party, said[switch.exchange.accepted(party) :])
@@ -294,11 +291,7 @@ class Gateway:
         answer, head = said = [*map(decode_envelope, encoded)]
         if (_encode(encoded), [*map(encode_envelope, said)]) != (body, [*encoded]):
             raise ValueError("not the one encoding of what it says")
-        charter, question = self._charter, self._said.questions.get(party)
-        if question is None:
-            raise ValueError("nobody is asked yet")
-        if self._said.answers.get(party, encoded[0]) != encoded[0]:
-            raise ValueError("another report than the one on record")
+        charter, question = self._charter, self._said.questions[party]
         if [(e.session, e.sender, e.seq) for e in said] != [
             (charter.session, party, seq) for seq in (0, 1)
         ]:
@@ -355,11 +348,10 @@ class Gateway:
         given = self._commits.acknowledged.get(party)
         return _text(503, "not now", wait=1.0) if given is None else _packed(given)
 
-    def _is_gone(self, party: PartyId) -> bool:
-        """Whether a place has gone, or the survey is over, without an answer of it."""
-        if party in self._said.digests:
-            return False
-        return self._over or (self._switch is not None and party in self._switch.exchange.departed)
+    def _can_answer(self, party: PartyId) -> bool:
+        """Whether a place that has not answered still can."""
+        gone = self._switch is not None and party in self._switch.exchange.departed
+        return not (self._over or gone)
 
     def _refuse(self, request: Request, status: int, reason: str) -> Response:
         self._count(status)

@@ -89,9 +89,9 @@ class Server {
   async answer(path, body) {
     const known = this.bodies.get(this.attempt);
     if (path === "/terms") return new Response(encode(["terms", this.attempt]));
-    if (path === "/place/p-1") return this.isClosed && !known ? new Response("", { status: 410 }) : new Response("asks p-1");
+    if (path === "/place/p-1") return new Response("asks p-1");
     if (path.startsWith("/place/")) return new Response("", { status: 404 });
-    if (path === "/state") return new Response(encode([known !== undefined, known ? this.receipt : null, known && this.receipt ? "note" : null]));
+    if (path === "/state") return new Response(encode([known !== undefined, known ? this.receipt : null, known && this.receipt ? "note" : null, !known && !this.isClosed]));
     const said = text(body);
     this.seen.push(said);
     if (path !== `/answer/p-1/${hex(sha256(body))}`) return new Response("", { status: 400 });

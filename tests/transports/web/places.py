@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import trio
@@ -68,6 +68,21 @@ def path_of(party: str, body: bytes) -> str:
     return f"/answer/{party}/{hashlib.sha256(body).hexdigest()}"
 
 
+class State(NamedTuple):
+    """What a place is told of itself.
+
+    Args:
+        answered: whether it has answered, or declined.
+        receipt, note: of its report, once the survey is over.
+        open: whether it can still answer.
+    """
+
+    answered: bool
+    receipt: bytes | None
+    note: str | None
+    open: bool
+
+
 class Post:
     """What is asked of a gateway, as if by requests of its own."""
 
@@ -97,12 +112,11 @@ class Post:
         """What a place is asked."""
         return bytes(msgspec.msgpack.decode((await self(f"/place/{party}")).body)[4])
 
-    async def state(self, identity: Identity) -> tuple[bool, bytes | None, str | None]:
+    async def state(self, identity: Identity) -> State:
         """What a place is told of itself."""
         statement = STATE_PURPOSE + _encode((self.charter.session, identity.name))
         body = _encode((identity.name, identity.sign(statement)))
-        answered, receipt, note = msgspec.msgpack.decode((await self("/state", body)).body)
-        return answered, receipt, note
+        return State(*msgspec.msgpack.decode((await self("/state", body)).body))
 
 
 class Held:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from functools import partial
+from unittest import mock
 
 import msgspec
 import pytest
@@ -95,10 +96,10 @@ async def test_a_record_of_places_is_as_good_as_any() -> None:
         if isinstance(found, Receipt)
     }
     for name in those:
-        answered, receipt, note = await held.post.state(held.where.identities[name])
-        assert (answered, note) == (True, covering.note)
-        assert receipt == held.gateway.receipts[name][0]
-    assert await held.post.state(held.where.identities[last]) == (False, None, None)
+        receipt, _ = held.gateway.receipts[name]
+        told = await held.post.state(held.where.identities[name])
+        assert told == (True, receipt, covering.note, False)
+    assert await held.post.state(held.where.identities[last]) == (False, None, None, False)
 
 
 async def test_an_acknowledgement_makes_a_receipt_that_holds() -> None:
@@ -127,27 +128,38 @@ async def test_a_second_answer_leaves_no_trace() -> None:
         assert one != other
         await post.answer(ONE, one)
         before = entries(held)
-        unread = await post(path_of(ONE, other), b"")
-        assert (unread.status, unread.body) == (409, b"this place has answered otherwise\n")
+        second = await post.answer(ONE, other)
+        assert (second.status, second.body) == (409, b"this place has answered otherwise\n")
         assert entries(held) == before
         assert (await post.answer(ONE, one)).status == 200
     assert len(said_by(held, ONE)) == 2
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="409 tells anybody who has answered, and as soon as they have: it should be for who "
-    "has the place's key, as /state is",
-)
 async def test_a_stranger_is_not_told_who_has_answered() -> None:
     """Times on record are rounded; whoever asks every second would know them all the same."""
     held = Held()
+    strange = [b"", b"garbage"]
+
+    async def told(name: PartyId) -> list[tuple[int, bytes]]:
+        asked = [post(f"/answer/{name}/{bytes(32).hex()}", b"")]
+        asked += [post.answer(name, body) for body in strange]
+        answers = [await each for each in asked]
+        return [(each.status, each.body) for each in answers]
+
     async with held.asking() as post:
-        await post.answer(ONE, await held.body(ONE))
-        answered, other = [
-            await post(f"/answer/{name}/{bytes(32).hex()}", b"") for name in (ONE, TWO)
-        ]
-        assert (answered.status, answered.body) == (other.status, other.body)
+        body = await held.body(ONE)
+        await post.answer(ONE, body)
+        strange += [body, await held.body(THREE)]
+        held.switch.detach(THREE, "withdrawn")
+        assert await told(ONE) == [*(await told(TWO))[:3], (200, mock.ANY), (400, mock.ANY)]
+        assert await told(TWO) == [*(await told(THREE))[:3], (400, mock.ANY), (400, mock.ANY)]
+        assert (await post(f"/place/{THREE}")).status == 200
+        for name in held.charter.roster.parties[3:]:
+            await post.answer(name, await held.body(name))
+    strange[2:] = []
+    assert await told(ONE) == await told(TWO) == await told(THREE)
+    statuses = [(await held.post(f"/place/{name}")).status for name in (ONE, TWO, THREE)]
+    assert statuses == [200] * 3
 
 
 async def test_two_answers_at_once_are_one() -> None:
@@ -299,14 +311,14 @@ async def test_a_place_that_is_gone_is_told_so() -> None:
         body, late = await held.body(ONE), await held.body(THREE)
         for name in held.charter.roster.parties[3:]:
             await post.answer(name, await held.body(name))
+        assert (await post.state(held.where.identities[ONE])).open
         held.switch.detach(ONE, "withdrawn: the link was lost")
-        assert (await post(f"/place/{ONE}")).status == 410
+        assert not (await post.state(held.where.identities[ONE])).open
         assert (await post.answer(ONE, body)).status == 410
         assert (await post.answer(TWO, await held.body(TWO))).status == 200
     assert early is held.gateway
     assert (await held.post.answer(THREE, late)).status == 410
-    assert (await held.post(f"/place/{THREE}")).status == 410
-    assert (await held.post(f"/place/{TWO}")).status == 200
+    assert not (await held.post.state(held.where.identities[THREE])).open
 
 
 async def test_state_is_for_who_has_the_key() -> None:

@@ -159,7 +159,6 @@ export class Visit {
   /** Find what there is to agree to, and what this browser has of it. */
   async #arrive() {
     const place = await this.#ask(`/place/${this.#invited.party}`);
-    if (place.status === 410) return this.#become("closed", { unsent: this.#isUnsent() });
     if (place.status !== 200) throw new Refused(place.status === 404 ? "unknown" : "server");
     const terms = await this.#ask("/terms");
     if (terms.status !== 200) throw new Refused("server");
@@ -173,6 +172,7 @@ export class Visit {
       this.#become("elsewhere", { conflict: false, counted: null });
       return this.#recount();
     }
+    if (!found.open) return this.#become("closed", { unsent: this.#isUnsent() });
     if (record?.report) return this.#become("again");
     this.#become("asking", { doubled: this.agreement.attempt > 1 && !record });
   }
@@ -309,14 +309,14 @@ export class Visit {
     return { counted: found, receipt, note };
   }
 
-  /** What the server says of this place: `{ answered, receipt, note }`; null if it does not say. */
+  /** What the server says of this place: `{ answered, receipt, note, open }`; null if it does not say. */
   async #inquire() {
     const body = await stateOf(this.agreement);
     let found;
     const { status } = await this.#ask("/state", body, (bytes) => {
-      const [answered, receipt, note] = decode(bytes);
-      if (typeof answered !== "boolean") throw new Error("not a state");
-      found = { answered, receipt, note };
+      const [answered, receipt, note, open] = decode(bytes);
+      if (typeof answered !== "boolean" || typeof open !== "boolean") throw new Error("not a state");
+      found = { answered, receipt, note, open };
     });
     return status === 200 ? found : null;
   }
