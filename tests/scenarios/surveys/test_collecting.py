@@ -203,6 +203,19 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     again.communicate()
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="'withdraw' says that a place is withdrawn which has answered, and takes a spare for "
+    "it: whoever says that a link was lost could answer twice; it should refuse",
+)
+def test_a_place_that_has_answered_is_not_replaced(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 5, "--spare", 1)
+    with collecting(out) as (_, where):
+        assert people(out, where)["p-1"].answer() == 200
+        said = sottovoce("withdraw", out / AGGREGATOR, "p-1", "--instead", "p-6")
+        assert (said.code, "p-1 has answered" in said.err) == (2, True)
+
+
 def test_it_closes_when_it_was_said_to(tmp_path: Path) -> None:
     seconds = 4
     moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
