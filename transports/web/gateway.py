@@ -73,6 +73,10 @@ class Page(NamedTuple):
     policy: str
 
 
+class _AnsweredOtherwiseError(ValueError):
+    """Another report of the place is on record."""
+
+
 class Said:
     """What is on record of places, entry by entry, whether it happens now or is read back.
 
@@ -93,6 +97,14 @@ class Said:
         self.answers: dict[PartyId, bytes] = {}
         self.digests: dict[PartyId, bytes] = {}
         self._size = 1
+
+    @property
+    def answered(self) -> set[PartyId]:
+        """The places whose reports are on record, whether or not their heads are.
+
+        A loss of power may come between the two.
+        """
+        return self.digests.keys() | self.answers.keys()
 
     def take(self, entry: Entry) -> None:
         """Take the next entry."""
@@ -248,7 +260,7 @@ class Gateway:
         if party not in places or not is_signature(signature, statement, key=roster.key(party)):
             return self._refuse(request, 403, "not signed by the place's key")
         receipt, note = self.receipts.get(party, (None, None))
-        return _packed((party in self._said.digests, receipt, note))
+        return _packed((party in self._said.answered, receipt, note))
 
     async def _post_answer(self, request: Request) -> Response:
         party, digest = _named(request.path)
@@ -266,7 +278,7 @@ class Gateway:
         switch = self._switch
         if party not in self._said.places:
             return self._refuse(request, 404, "no such place")
-        if self._is_gone(party) or self._over:
+        if self._over or (switch is not None and party in switch.exchange.departed):
             return _text(410, "the survey is closed for this place")
         if switch is None or not switch.has_room(AGGREGATOR):
             return _text(503, "not now", wait=1.0)
@@ -274,6 +286,8 @@ class Gateway:
             return self._refuse(request, 400, "another body than the path says")
         try:
             said = self._check(party, request.body)
+        except _AnsweredOtherwiseError as error:
+            return _text(409, str(error))
         except (ProtocolError, msgspec.MsgspecError, ValueError) as error:
             return self._refuse(request, 400, str(error))
         # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
@@ -297,7 +311,7 @@ class Gateway:
         if question is None:
             raise ValueError("nobody is asked yet")
         if self._said.answers.get(party, encoded[0]) != encoded[0]:
-            raise ValueError("another report than the one on record")
+            raise _AnsweredOtherwiseError("this place has answered otherwise")
         if [(e.session, e.sender, e.seq) for e in said] != [
             (charter.session, party, seq) for seq in (0, 1)
         ]:
@@ -348,14 +362,14 @@ class Gateway:
         """The acknowledgement of a place that has answered, once that is durable."""
         if self._commits is None:
             return _text(410, "the survey is closed")
-        if not self._over:
+        if party not in self._commits.acknowledged:
             await self._commits.caught_up()
         given: Acknowledgement = self._commits.acknowledged[party]
         return _packed(given)
 
     def _is_gone(self, party: PartyId) -> bool:
         """Whether a place has gone, or the survey is over, without an answer of it."""
-        if party in self._said.digests:
+        if party in self._said.answered:
             return False
         return self._over or (self._switch is not None and party in self._switch.exchange.departed)
 

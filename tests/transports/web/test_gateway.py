@@ -147,6 +147,49 @@ async def test_two_answers_at_once_are_one() -> None:
     assert _encode(said_by(held, ONE)) in bodies
 
 
+async def test_an_answer_without_its_head_is_an_answer() -> None:
+    """A loss of power may come between the two; the place is counted all the same."""
+    held = Held()
+    identity = held.where.identities[ONE]
+    async with held.asking() as post:
+        body = await held.body(ONE)
+        other = await held.body(ONE, secret=bytes(31) + b"\1")
+        held.switch.taken(held.switch.attach(ONE).take_nowait())
+        held.switch.relay_nowait(ONE, [decode_envelope(_decode(body)[0])])
+        assert (await post.state(identity))[0]
+        assert (await post.answer(ONE, other)).status == 409
+        held.switch.detach(ONE, "never came")
+        assert (await post.answer(ONE, body)).status == 410
+        assert (await post(f"/place/{ONE}")).status == 200
+        for name in held.charter.roster.parties[1:]:
+            await post.answer(name, await held.body(name))
+    assert (await post.answer(ONE, body)).status == 410
+    assert (await post(f"/place/{ONE}")).status == 200
+    assert await post.state(identity) == (True, None, None)
+    assert held.gateway.refused == {}
+    audited = audit(partial(Unpacked, bytes(held.content)), RRIndependent)
+    assert audited.completeness.counted == len(held.charter.roster.parties)
+
+
+async def test_what_is_not_durable_yet_is_acknowledged_when_it_is_also_at_the_end() -> None:
+    held = Held()
+    statuses = []
+    async with held.asking() as post:
+        body = await held.body(ONE)
+
+        async def send() -> None:
+            statuses.append((await post.answer(ONE, body)).status)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await trio.lowlevel.checkpoint()
+            assert ONE in held.said.digests
+            assert ONE not in held.commits.acknowledged
+            held.gateway.close()
+            nursery.start_soon(send)
+    assert statuses == [200, 200]
+
+
 WRONG: dict[str, Callable[[bytes], bytes]] = {
     "nothing": lambda body: b"",
     "no msgpack": lambda body: b"\xc1",
