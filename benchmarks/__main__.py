@@ -30,6 +30,7 @@ from benchmarks.costs.series import UP_TO, measure_costs
 from benchmarks.peers.beside import compare_all, compare_oracles
 from benchmarks.peers.clients import attack_clients
 from benchmarks.timing import Benchmark, measure, report
+from benchmarks.visits import compare_visits
 
 BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
     {
@@ -97,10 +98,16 @@ LONG: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
 )
 """Benchmarks of minutes, or with an extra, which run only by name."""
 
-BESIDE_OTHERS: Mapping[str, Callable[[], bool]] = MappingProxyType(
-    {"clients": attack_clients, "oracles": compare_oracles, "peers": compare_all}
+COMPARISONS: Mapping[str, Callable[[], bool]] = MappingProxyType(
+    {
+        "clients": attack_clients,
+        "oracles": compare_oracles,
+        "peers": compare_all,
+        "visits": compare_visits,
+    }
 )
-"""What needs other libraries, in environments of their own: whether all is as expected."""
+"""What prints a comparison of its own: whether all is as expected. All but the visits need other
+libraries, in environments of their own."""
 
 
 def main() -> None:
@@ -108,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = {**BENCHMARKS, **LONG}
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=", ".join([*known, *BESIDE_OTHERS, "costs"])
+        "names", nargs="*", metavar="NAME", help=", ".join([*known, *COMPARISONS, "costs"])
     )
     parser.add_argument("--repeats", type=int, help="how often each side runs, at least 2")
     parser.add_argument(
@@ -118,8 +125,8 @@ def main() -> None:
     if asked.names == ["costs"]:
         measure_costs(up_to=asked.up_to)
         return
-    if len(asked.names) == 1 and asked.names[0] in BESIDE_OTHERS:
-        raise SystemExit(0 if BESIDE_OTHERS[asked.names[0]]() else 1)
+    if len(asked.names) == 1 and asked.names[0] in COMPARISONS:
+        raise SystemExit(0 if COMPARISONS[asked.names[0]]() else 1)
     names = asked.names or list(BENCHMARKS)
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -214,7 +214,7 @@ class _Survey:
         self._kept = tempfile.TemporaryDirectory(prefix="sottovoce-")
         self._folder = Path(self._kept.name)
         self._setting = _surveyed()
-        _issue(self._folder, self._setting)
+        issue(self._folder, self._setting)
 
     async def hold(self, links: Links) -> tuple[float, float]:
         """Hold it once: the seconds of processor time until all have joined, and in all."""
@@ -227,7 +227,7 @@ class _Survey:
         )
         commits = Commits(recorder, lambda: os.fsync(file.fileno())) if durable else None
         switch = Switch(Exchange(charter, recorder=recorder))
-        tls = server_context(**_files(self._folder, AGGREGATOR))
+        tls = server_context(**files_of(self._folder, AGGREGATOR))
         opened: AbstractAsyncContextManager[tuple[TcpHub, int]]
         if links is Links.PLAIN:
             opened = open_tcp(switch, mine, tls=tls)
@@ -284,7 +284,7 @@ def answer_all(folder: str, port: int, links: Links) -> None:
             records=setting.holdings[party],
             identity=identity,
         )
-        tls = client_context(**_files(Path(folder), party))
+        tls = client_context(**files_of(Path(folder), party))
         if links is Links.PLAIN:
             async with connect_tcp(
                 LOOPBACK, port, charter=charter, identity=identity, tls=tls
@@ -489,14 +489,14 @@ def _contexts(setting: Setting) -> Contexts:
     """TLS contexts of the aggregator and the one party; OpenSSL wants keys in files."""
     with tempfile.TemporaryDirectory(prefix="sottovoce-") as name:
         folder = Path(name)
-        _issue(folder, setting)
+        issue(folder, setting)
         [sender] = setting.holdings
-        server = server_context(**_files(folder, AGGREGATOR))
-        client = client_context(**_files(folder, sender))
+        server = server_context(**files_of(folder, AGGREGATOR))
+        client = client_context(**files_of(folder, sender))
     return Contexts(server, client)
 
 
-def _issue(folder: Path, setting: Setting) -> None:
+def issue(folder: Path, setting: Setting) -> None:
     """Write everybody's certificates and keys."""
     authority = Authority(
         Ed25519PrivateKey.generate(), now=datetime.datetime.now(datetime.UTC), days=1
@@ -507,7 +507,7 @@ def _issue(folder: Path, setting: Setting) -> None:
         (folder / f"{member}.key").write_bytes(private_pem(identity.private_key))
 
 
-def _files(folder: Path, member: PartyId) -> dict[str, Path]:
+def files_of(folder: Path, member: PartyId) -> dict[str, Path]:
     """What a TLS context of a member is made of."""
     return {
         "authority": folder / "authority.pem",

@@ -83,6 +83,7 @@ MOST_FILES = 16
 
 OF_SEVERAL_FILES = {
     "scenarios/cli/options",
+    "scenarios/report/page/answering",
     "scenarios/running/tabulating",
     "scenarios/surveys/resuming",
 }

@@ -48,6 +48,7 @@ from scenarios.surveys.answering import Sitting, _Attempt
 from scenarios.surveys.enrolment.agreed import Agreed
 from scenarios.surveys.enrolment.joining import Accepted, Joined
 from scenarios.surveys.enrolment.letters import Invitation
+from scenarios.surveys.enrolment.linking import Link
 
 MODULES = (
     "protocol.crypto.randomness",
@@ -59,6 +60,7 @@ MODULES = (
     "scenarios.surveys.enrolment.agreed",
     "scenarios.surveys.enrolment.joining",
     "scenarios.surveys.enrolment.letters",
+    "scenarios.surveys.enrolment.linking",
     "scenarios.surveys.enrolment.organising",
     "scenarios.surveys.members",
     "scenarios.surveys.survey_plan",
@@ -70,6 +72,7 @@ PUBLIC = {
     "Agreed": "terms",
     "CharterFile": "a charter",
     "PlaceFile": "a place on the roster",
+    "Places": "ids",
     "Refusal": "two requests",
     "Request": "a public key and signatures",
     "RosterFile": "names and public keys",
@@ -92,6 +95,7 @@ PUBLIC = {
     "Sum": "a total, as it is published",
     "Summed": "a total, as every party is told it",
     "_Planned": "a survey's plan",
+    "Withdrawal": "ids and a reason",
     "_Tail": "a law",
     "Answer": "epsilons",
     "Answered": "how an answer went, and what it cost",
@@ -233,6 +237,7 @@ MADE: dict[str, Callable[[], object]] = {
     "Setting": lambda: SETTING,
     "Records": lambda: RECORDS,
     "Invitation": invitation,
+    "Link": lambda: Link(ANNA, f"https://a.org/#{ANNA}.{SECRET.hex()}.x", False),
     "Joined": lambda: Joined(invitation(), SETTING.charter.variant, Path("request")),
     "Accepted": lambda: Accepted(member_named(ANNA), ()),
     "Member": lambda: member_named(AGGREGATOR),

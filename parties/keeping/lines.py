@@ -14,6 +14,8 @@ from protocol.errors import UsageError
 
 L = TypeVar("L")
 
+_LOST = "what was begun or spent"
+
 
 class Lines(Generic[L]):
     """The values of an open file; what is added is on disk before the call returns."""
@@ -35,20 +37,30 @@ class Lines(Generic[L]):
 
 @contextmanager
 def open_lines(
-    path: Path, decoder: msgspec.json.Decoder[L], busy: str | None
+    path: Path, decoder: msgspec.json.Decoder[L], busy: str | None, *, lost: str = _LOST
 ) -> Generator[Lines[L]]:
     """The values of a file, as ``writing.locked_growing`` opens it; half a line is cut off.
+
+    Args:
+        path, busy: as there.
+        decoder: of a line.
+        lost: what is not known if the file is malformed.
 
     Raises:
         UsageError: as there, or the file is malformed.
         OSError: as there.
     """
     with locked_growing(path, busy, whole=whole_lines) as (content, file):
-        yield Lines(file, _decoded(content, decoder, path))
+        yield Lines(file, _decoded(content, decoder, path, lost))
 
 
-def lines_in(path: Path, decoder: msgspec.json.Decoder[L]) -> list[L]:
+def lines_in(path: Path, decoder: msgspec.json.Decoder[L], *, lost: str = _LOST) -> list[L]:
     """The values of a file, for reading; none if there is no such file.
+
+    Args:
+        path: of the file.
+        decoder: of a line.
+        lost: what is not known if the file is malformed.
 
     Raises:
         UsageError: the file is malformed, or not a regular one.
@@ -60,16 +72,16 @@ def lines_in(path: Path, decoder: msgspec.json.Decoder[L]) -> list[L]:
         raise not_regular(path)
     with naming(path):
         content = path.read_bytes()
-    return _decoded(content[: whole_lines(content)], decoder, path)
+    return _decoded(content[: whole_lines(content)], decoder, path, lost)
 
 
-def unknown(path: Path, error: object) -> UsageError:
+def unknown(path: Path, error: object, lost: str = _LOST) -> UsageError:
     """The error for a malformed file, which nobody guesses at."""
-    return UsageError(f"{path}: {error}; what was begun or spent is not known")
+    return UsageError(f"{path}: {error}; {lost} is not known")
 
 
-def _decoded(content: bytes, decoder: msgspec.json.Decoder[L], path: Path) -> list[L]:
+def _decoded(content: bytes, decoder: msgspec.json.Decoder[L], path: Path, lost: str) -> list[L]:
     try:
         return [decoder.decode(line) for line in content.splitlines()]
     except (msgspec.DecodeError, ValueError) as error:
-        raise unknown(path, error) from error
+        raise unknown(path, error, lost) from error

@@ -17,6 +17,7 @@ from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
 from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.proofs.spot import Spot, draw_places
 from protocol.audit.replay import Replay, ReplayWriter
 from protocol.audit.walk import Fold, Step, fold, walk
 from protocol.errors import ProtocolError, SurveyError
@@ -62,6 +63,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         charter: what everybody knew before the first message.
         verification: whether the record is what was recorded.
         completeness: who took part.
+        counted: the parties that the estimate is made of, as ``Roster.bitmap`` has them.
         ledger: what the observer learned.
         passed: what the aggregator learned, which sees whatever passes: more than any other member
             by itself, and than whoever taps a wire.
@@ -84,6 +86,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     charter: Charter
     verification: Verification
     completeness: Completeness
+    counted: bytes
     ledger: Ledger
     passed: Ledger
     replay: Replay | None
@@ -103,6 +106,24 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         name = self.charter.variant.name
         findings = len(self.verification.faults) + len(self.findings)
         return f"<Audit: {name}, {self.verdict}, {findings} faults and findings>"
+
+    def spot(self, number: int, words: str = "") -> Spot:
+        """Draw counted places for a spot check.
+
+        Args:
+            number: how many.
+            words: chosen by the auditor once the record was published.
+        """
+        counted = self.charter.roster.members_in(self.counted)
+        final = self.verification.final
+        return Spot(
+            asked=number,
+            counted=len(counted),
+            root=None if final is None else final.root,
+            size=0 if final is None else final.size,
+            words=words,
+            places=() if final is None else draw_places(counted, final.root, number, words),
+        )
 
     @property
     def source(self) -> Source:
@@ -214,6 +235,7 @@ def audit(
         charter=charter,
         verification=verification,
         completeness=completeness,
+        counted=charter.roster.bitmap(reading.completeness.counted),
         ledger=passed if observer == AGGREGATOR else reading.ledger.ledger(observer),
         passed=passed,
         replay=replay if published is not None else None,

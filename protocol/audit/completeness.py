@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
     RECORD,
+    WITHDRAWN,
     Closed,
     Declined,
     Envelope,
@@ -97,6 +99,8 @@ class Completeness(msgspec.Struct, frozen=True):
         departed: who of the roster left otherwise than by closing its link, and why.
         refused: how often something was refused, by reason; of many, the first ``REASONS``.
         lost: how many envelopes were sent and never delivered.
+        withdrawn: how many of the roster the organiser withdrew, by its word, before they had said
+            anything and before a wait for them was over.
     """
 
     parties: int
@@ -105,6 +109,7 @@ class Completeness(msgspec.Struct, frozen=True):
     departed: Mapping[PartyId, str]
     refused: Mapping[str, int]
     lost: int
+    withdrawn: int = 0
 
     def __repr__(self) -> str:
         return (
@@ -114,8 +119,8 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @property
     def response(self) -> Response:
-        """How many parties were asked, and counted."""
-        return Response(self.parties, self.counted)
+        """How many parties were asked, and counted; those withdrawn in time were not asked."""
+        return Response(self.parties - self.withdrawn, self.counted)
 
 
 class CompletenessWriter:
@@ -139,6 +144,9 @@ class CompletenessWriter:
         self._whole = Closings(len(charter.roster))
         self._counted: dict[str, set[PartyId]] = {}
         self._departed: dict[PartyId, str] = {}
+        self._withdrawn = set[PartyId]()
+        # Who has said something, or was waited for in vain.
+        self._asked = set[PartyId]()
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._parties = frozenset(charter.roster.parties)
@@ -159,6 +167,8 @@ class CompletenessWriter:
         added, self._added = self._added, None
         match entry:
             case Sent() if envelope is not None:
+                if envelope.sender in self._parties:
+                    self._asked.add(self._charter.roster.own(envelope.sender))
                 if envelope.kind == Declined.kind():
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
@@ -181,6 +191,8 @@ class CompletenessWriter:
                 # Who is not on the roster is a fault that the verification names.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
                     self._departed[entry.party] = entry.reason
+                    if entry.reason.startswith(WITHDRAWN) and entry.party not in self._asked:
+                        self._withdrawn.add(entry.party)
             case Refused():
                 known = entry.reason in self._refused or len(self._refused) < REASONS
                 reason = entry.reason if known else OTHER_REASONS
@@ -193,20 +205,27 @@ class CompletenessWriter:
             self._simulated[party] = follows_from_seed(self._charter, self._seed, party)
         return self._simulated[party]
 
-    def completeness(self) -> Completeness:
-        """Who took part so far."""
+    @property
+    def counted(self) -> AbstractSet[PartyId]:
+        """The parties that the estimate is made of, as far as the record goes."""
         contribution = self._charter.variant.contribution
         if contribution is not None:
             kind = contribution.kind()
         else:
             kind = self._closings[-1].kind if self._closings else ""
+        return self._counted.get(kind, set())
+
+    def completeness(self) -> Completeness:
+        """Who took part so far."""
+        counted = self.counted
         return Completeness(
             parties=len(self._charter.roster.parties),
-            counted=len(self._counted.get(kind, ())),
+            counted=len(counted),
             closings=tuple(self._closings),
             departed=dict(self._departed),
             refused=dict(self._refused),
             lost=self._lost,
+            withdrawn=len(self._withdrawn - counted),
         )
 
     def _can_count(self, envelope: Envelope) -> bool:
@@ -267,6 +286,7 @@ class CompletenessWriter:
         known = self._counted.setdefault(closed.of, there)
         known |= there
         missing = tuple(name for name in awaited if name not in there)
+        self._asked.update(missing)
         topic = closed.of, closed.round
         on_record, heard = self._said.get(topic, {}), self._heard.get(topic, {})
         for name in awaited:

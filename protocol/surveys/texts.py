@@ -34,6 +34,25 @@ class Wording(
     labels: tuple[str, ...] = ()
 
 
+class Group(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Attributes that are shown as check boxes under one heading.
+
+    Of the two categories of each, the first stands for a box that is not ticked, the second for one
+    that is.
+
+    Args:
+        attributes: their names, at least two that follow each other in the survey.
+        ask: the heading.
+        help: what explains it.
+    """
+
+    attributes: tuple[str, ...]
+    ask: str
+    help: str = ""
+
+
 class Texts(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
@@ -46,6 +65,7 @@ class Texts(
         consent: what respondents agree to.
         contact: whom they can turn to.
         questions: of attributes; where there is none, names stand.
+        groups: of attributes that are shown as check boxes.
     """
 
     language: str
@@ -54,6 +74,7 @@ class Texts(
     consent: str = ""
     contact: str = ""
     questions: tuple[Wording, ...] = ()
+    groups: tuple[Group, ...] = ()
 
     @property
     def about(self) -> Mapping[str, str]:
@@ -67,12 +88,12 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
 
     Args:
         texts: of the survey.
-        sizes: the number of categories of each attribute.
+        sizes: the number of categories of each attribute, in the survey's order.
 
     Raises:
         SurveyError: a language that is malformed or occurs twice, words for a question that is not
             asked or for one twice, no question, another number of labels than categories, a label
-            twice, or characters that do not show.
+            twice, a group that cannot be check boxes, or characters that do not show.
     """
     languages = set[str]()
     for each in texts:
@@ -94,10 +115,46 @@ def check_texts(texts: Sequence[Texts], sizes: Mapping[str, int]) -> None:
                 size,
             ):
                 raise SurveyError(f"{where}: expected {size} different labels", column=name)
-        words = [word for wording in each.questions for word in (wording.ask, wording.help)]
+        _check_groups(each.groups, sizes, where)
+        headed: tuple[Wording | Group, ...] = (*each.questions, *each.groups)
+        words = [word for wording in headed for word in (wording.ask, wording.help)]
         labels = [label for wording in each.questions for label in wording.labels]
         if any(map(_hides, (*each.about.values(), *words, *labels))):
             raise SurveyError(f"{where}: a character that does not show")
+
+
+def _check_groups(groups: Sequence[Group], sizes: Mapping[str, int], where: str) -> None:
+    """Refuse groups whose attributes cannot be shown as check boxes under one heading.
+
+    Raises:
+        SurveyError: fewer than two attributes, one that is not asked, has not two categories or is
+            in two groups, attributes that do not follow each other in the survey, or no heading.
+    """
+    names = list(sizes)
+    places = {name: place for place, name in enumerate(names)}
+    grouped = set[str]()
+    for number, group in enumerate(groups, 1):
+        which = f"{where}: group {number}"
+        if len(group.attributes) < 2:
+            raise SurveyError(f"{which}: expected at least 2 attributes")
+        for name in group.attributes:
+            if name not in sizes:
+                raise SurveyError(f"{which}: no attribute {name!r:.60}")
+            if sizes[name] != 2:
+                raise SurveyError(
+                    f"{which}: {sizes[name]:,} categories, expected 2: not ticked, ticked",
+                    column=name,
+                )
+            if name in grouped:
+                raise SurveyError(f"{which}: already in a group", column=name)
+            grouped.add(name)
+        first = places[group.attributes[0]]
+        if list(group.attributes) != names[first : first + len(group.attributes)]:
+            raise SurveyError(
+                f"{which}: expected attributes that follow each other, in the survey's order"
+            )
+        if not group.ask.strip():
+            raise SurveyError(f"{which}: the heading is empty")
 
 
 def _hides(text: str) -> bool:

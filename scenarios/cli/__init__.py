@@ -64,6 +64,8 @@ HOLD = {
     "invite": Place("surveys.enrolling", "Draw a one-time invitation for every party."),
     "admit": Place("surveys.enrolling", "Admit the parties that ask with an unused invitation."),
     "seal": Place("surveys.enrolling", "Fix the roster of a survey: all who are admitted."),
+    "links": Place("surveys.linking", "Make a link for every person who answers from a web page."),
+    "withdraw": Place("surveys.linking", "Take no answer by a link any more."),
     "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
     "collect": Place("surveys.collecting", "Take answers from a web page until a survey closes."),
     "close": Place("surveys.holding", "End the joining of a survey that is being held."),

@@ -26,7 +26,7 @@ VAGUE = 0.9
 
 def coverage(complete: Completeness, codec: Codec) -> tuple[Coverage, ...]:
     """Who was counted: for the estimate, then in each wait of the aggregator."""
-    found = [Coverage("the estimate", "", complete.counted, complete.parties)]
+    found = [Coverage("the estimate", "", complete.counted, complete.response.asked)]
     explained: set[str] = set()
     for name, alike in waits_of(complete.closings, at_most=WAITS):
         kind = alike[0].kind

@@ -193,7 +193,7 @@ def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, An
             }
             for closing in outcome.completeness.closings
         ],
-        "response": response_values(outcome.completeness.response),
+        "response": response_values(outcome.completeness),
         **reported_values(
             finished.reported,
             outcome.records,

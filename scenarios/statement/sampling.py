@@ -7,19 +7,34 @@ from typing import Any
 
 from protocol.audit.completeness import Completeness
 from protocol.estimators.design_effects import DesignEffects
-from protocol.estimators.response import Response
 from protocol.session.variant import Variant
 from scenarios.wording.formatting import count
 
 
-def response_values(response: Response) -> dict[str, Any]:
+def response_values(completeness: Completeness) -> dict[str, Any]:
     """How many were asked and have answered; ``widest`` bounds what the others could change."""
-    return {**response._asdict(), "rate": response.rate, "widest": response.widest}
+    response = completeness.response
+    return {
+        **response._asdict(),
+        "rate": response.rate,
+        "widest": response.widest,
+        "withdrawn": completeness.withdrawn,
+    }
+
+
+def withdrawn_clause(completeness: Completeness) -> str:
+    """How many places the organiser withdrew; empty if none."""
+    if not completeness.withdrawn:
+        return ""
+    places = count(completeness.withdrawn, "place")
+    return f"not counted as invited: {places} withdrawn before any answer, by the organiser's word"
 
 
 def response_sentences(completeness: Completeness, variant: Variant) -> Iterator[str]:
-    """What nonresponse leaves open; nothing where all parties were counted."""
+    """What nonresponse leaves open, and what was withdrawn; nothing if all were counted."""
     response = completeness.response
+    if withdrawn := withdrawn_clause(completeness):
+        yield withdrawn
     if not response.asked or response.answered == response.asked:
         return
     absent = response.asked - response.answered

@@ -37,10 +37,12 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import program
 from scenarios.surveys.answering import SILENCE
+from scenarios.surveys.closing import closed
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
+from transports.background import running
 from transports.base import Limits
-from transports.lasting.hub import open_lasting
+from transports.lasting.hub import LastingHub, open_lasting
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
@@ -422,11 +424,23 @@ async def _carry_by_links(
                         async with operation.joining(switch, joining):
                             await hub.joined(parties, within=joining)
                     operation.progress.asking(machine)
-                    await run_machine(machine, link, unsaid=unsaid)
+                    async with running(functools.partial(_count_out, charter, switch, hub)):
+                        await run_machine(machine, link, unsaid=unsaid)
             with operation.lingering(LINGER):
                 await hub.emptied()
             hub.give_up()
     return lost_in(exchange)
+
+
+async def _count_out(charter: Charter, switch: Switch, hub: LastingHub) -> None:
+    """Count out whoever has not answered when the survey closes, if that was agreed."""
+    if charter.variant.survey.closing is not None:
+        reason = await closed(charter)
+        parties = charter.roster.parties
+        await hub.joined(parties, within=0.0)
+        for name in parties:
+            if name not in switch.exchange.departed:
+                switch.detach(name, LINK_CLOSED if switch.exchange.has_ended(name) else reason)
 
 
 def lost_in(exchange: Exchange) -> Mapping[PartyId, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import ssl
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -32,6 +31,7 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold, lost_in
 from scenarios.surveys.answering import SILENCE
+from scenarios.surveys.closing import closed, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
@@ -48,12 +48,10 @@ from transports.web.gateway import LIMITS, Gateway, Page, Said
 GRAIN = 60.0
 """To how many seconds the times on record are rounded up."""
 
-NEVER_CAME = "never came"
-CLOSED_EARLY = "the survey was closed before its time"
 SPARE = f"{WITHDRAWN}: a spare link that was not handed out"
 """Why a place is gone that has not answered when the survey closes."""
 
-_LOOK = 1.0  # Seconds between two looks at the clock, and at what the organiser withdraws.
+_LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
 _PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
 
 
@@ -260,7 +258,9 @@ class _Collecting:
             await stack.enter_async_context(operation.opened(switch, refusing, commits))
             self._listening(page if address is None else f"{page}, and {address} for parties")
             if AGGREGATOR not in exchange.departed:
-                operation.progress.asking(machine, left=lambda: self._left)
+                operation.progress.asking(
+                    machine, left=functools.partial(seconds_left, attempt.charter)
+                )
                 watching = functools.partial(self._close, switch)
                 withdrawing = functools.partial(self._withdraw, switch)
                 async with operation.closing(self._early.set), running(watching, withdrawing):
@@ -277,13 +277,6 @@ class _Collecting:
                 self._hub.give_up()
         return lost_in(exchange)
 
-    @property
-    def _left(self) -> float:
-        """The seconds until the survey closes, below 0 if it should have."""
-        closes = self._attempt.charter.variant.survey.closing
-        assert closes is not None, "a survey with links has a closing time"
-        return closes.timestamp() - time.time()
-
     async def _open_to_parties(
         self, stack: AsyncExitStack, switch: Switch, commits: Commits
     ) -> str | None:
@@ -292,7 +285,7 @@ class _Collecting:
         if self._parties is None:
             return None
         host, port = self._parties
-        grace = max(self._left, LINGER)
+        grace = max(seconds_left(attempt.charter) or 0.0, LINGER)
         opened = open_lasting(
             switch,
             attempt.member.identity,
@@ -313,16 +306,7 @@ class _Collecting:
 
     async def _close(self, switch: Switch) -> None:
         """Once the survey closes, count out who has not answered."""
-        with trio.CancelScope() as waiting:
-
-            async def wait_for_the_organiser() -> None:
-                await self._early.wait()
-                waiting.cancel()
-
-            async with running(wait_for_the_organiser):
-                while self._left > 0:  # noqa: ASYNC110  # no event tells of a clock that is set
-                    await trio.sleep(min(self._left, _LOOK))
-        reason = CLOSED_EARLY if self._left > 0 else NEVER_CAME
+        reason = await closed(self._attempt.charter, self._early)
         exchange, spare = switch.exchange, unused_spares(self._attempt.member.folder)
         for name in self._places:
             if name not in exchange.departed:

@@ -24,6 +24,7 @@ from scenarios.surveys.members import CERTIFICATE, read_member, tls_context
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
+from scenarios.wording.boxes import box_sentences
 from scenarios.wording.formatting import count, epsilon, moment, some
 from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
@@ -145,6 +146,11 @@ def what_is_asked(
             choices = f" Answers: {', '.join(asked.labels)}." if asked.labels else ""
             said = f'{texts.language}, {asked.attribute}: "{asked.ask}"{explained}{choices}'
             yield Known("wording", said)
+        for group in texts.groups:
+            explained = f' "{group.help}"' if group.help else ""
+            boxes = some(group.attributes, len(group.attributes), _LISTED)
+            said = f'{texts.language}, check boxes {boxes}: "{group.ask}"{explained}'
+            yield Known("wording", said)
     if survey.closing is not None:
         yield Known("closes", f"answers are taken until {moment(int(survey.closing.timestamp()))}.")
     scalars = [
@@ -162,6 +168,8 @@ def what_is_asked(
             f"at most \N{GREEK SMALL LETTER EPSILON} {epsilon(most)} for each respondent, "
             "whatever the aggregator asks.",
         )
+    for said in box_sentences(variant):
+        yield Known("cost", said)
     yield from _sums(variant, parties)
     announced = "nothing" if analysis is None else described(analysis)
     yield Known("announced", f"{announced}.")

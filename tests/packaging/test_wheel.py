@@ -27,8 +27,13 @@ DATA = {f"scenarios/data/packaged/{name}" for name in (*SHA256, "README.md")}
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
     "build"
 ]
-VERIFIER = set(BUILD["targets"]["wheel"]["force-include"].values())
-"""What the page of a respondent is made of, from ``docs/verifier``."""
+VERIFIER = {
+    f"{there}/{path.relative_to(ROOT / here).as_posix()}"
+    for here, there in BUILD["targets"]["wheel"]["force-include"].items()
+    for path in (ROOT / here).rglob("*")
+    if path.is_file()
+}
+"""What the pages of respondents are made of, from ``docs/verifier``."""
 
 pytestmark = pytest.mark.slow
 

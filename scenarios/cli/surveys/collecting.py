@@ -100,7 +100,7 @@ def collect(options: CollectOptions) -> None:
     from scenarios.report.page.collecting import collecting_page
 
     held, serving, page = options.held, options.serving, Page(*collecting_page())
-    member = member_in(held.folder, held.variant)
+    member = member_in(held.folder, None)
     check_collected(member)
     parties = None if options.parties is None else address_of(options.parties)
     transcript = held.out / TRANSCRIPT

@@ -73,8 +73,16 @@ def _named(parties: tuple[str, ...], count: int | None, names: Path | None) -> S
     if count:
         width = len(str(count))
         return [f"party-{i:0{width}}" for i in range(1, count + 1)]
-    if names is None:
-        return parties
+    return parties if names is None else listed_in(names)
+
+
+def listed_in(names: Path) -> Sequence[str]:
+    """The ids in a file, one in each line.
+
+    Raises:
+        UsageError: it is too long, or not in ASCII.
+        OSError: it cannot be read.
+    """
     with names.open("rb") as file:
         content = file.read(_LARGEST_LIST + 1)
     if len(content) > _LARGEST_LIST:

@@ -126,7 +126,6 @@ class HeldOptions:
     """The folder of an aggregator, and how a survey is held, whoever takes part in what way."""
 
     folder: Path = shared(folder_argument)
-    variant: str | None = shared(own_variant_option)
     out: Path = shared(
         out_option(
             f"The folder for {TRANSCRIPT}, its checkpoint and {RESULT}; a run that fails "
@@ -268,6 +267,7 @@ class AggregateOptions:
     """The options of ``sottovoce aggregate``."""
 
     held: HeldOptions = part(HeldOptions)
+    variant: str | None = shared(own_variant_option)
     listen: str = option(
         "--listen",
         metavar="HOST:PORT",
@@ -293,7 +293,7 @@ def aggregate(options: AggregateOptions) -> None:
     """
     held = options.held
     held.asked_witnesses()
-    member = member_in(held.folder, held.variant)
+    member = member_in(held.folder, options.variant)
     host, port = address_of(options.listen)
     hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)
     hold_survey(held, member, hold)

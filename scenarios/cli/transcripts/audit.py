@@ -108,6 +108,20 @@ class AuditOptions:
         is_flag=True,
         help="Add a second opinion on the tighter epsilon, by dp-accounting.",
     )
+    spot: int | None = option(
+        "--spot",
+        type=click.IntRange(min=1),
+        metavar="K",
+        help="Draw K of the counted places, for the auditor to call the people and ask whether "
+        "they were counted.",
+    )
+    spot_words: str = option(
+        "--spot-words",
+        default="",
+        metavar="TEXT",
+        help="With --spot: words that the auditor chooses once the record is published. The draw "
+        "depends on them.",
+    )
     html: Path | None = option(
         "--html",
         type=WRITTEN_FILE,
@@ -127,6 +141,8 @@ class AuditOptions:
         """
         if self.replay and self.html is None:
             raise UsageError("--replay: expected --html too, for the page that shows the steps")
+        if self.spot_words and self.spot is None:
+            raise UsageError("--spot-words: expected --spot K too, for the draw")
 
     def ask(self, header: Header, charter: Charter) -> Asked:
         """What is asked for of the transcript that begins so.
@@ -159,6 +175,8 @@ class AuditOptions:
             cosigned=by,
             disclosed=tuple(disclosed),
             intervals=self.intervals,
+            spot=self.spot,
+            spot_words=self.spot_words,
             rounds=self.html is not None,
         )
 

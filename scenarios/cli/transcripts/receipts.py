@@ -111,7 +111,7 @@ def prove(
 
 
 @click.command()
-@click.argument("receipt", type=READ_PATH)
+@click.argument("receipt", type=READ_PATH, required=False)
 @click.option(
     "--checkpoint",
     type=READ_FILE,
@@ -133,21 +133,37 @@ def prove(
     type=READ_FOLDER,
     help="A party's folder: the aggregator's key and the signed words must be those it knows.",
 )
+@click.option(
+    "--page",
+    "url",
+    metavar="URL",
+    help="Instead of RECEIPT: where a survey is answered. The page there must be that of this "
+    "release, byte by byte.",
+)
 @json_option
 @budget_options
 def check(
-    receipt: Path,
+    receipt: Path | None,
     checkpoint: Path | None,
     report: Path | None,
     variant: str | None,
     member: Path | None,
+    url: str | None,
     as_json: bool,
 ) -> int:
     """Check RECEIPT, or a late note: were the reports of a party counted?
 
     It needs the published checkpoint, and not the transcript. Exit 0 if it holds, 1 with every
     reason why not. The last line for a receipt that holds is 'counted', 'late' or 'not yet known'.
+
+    With --page instead of RECEIPT, check the page on which people answer a survey.
     """
+    if url is not None:
+        if any(each is not None for each in (receipt, checkpoint, report, variant, member)):
+            raise UsageError("--page: takes neither a RECEIPT nor the options of one")
+        return _check_page(url, as_json=as_json)
+    if receipt is None:
+        raise UsageError("expected a RECEIPT, or --page URL")
     check_command(receipt, "check")
     if checkpoint is None:
         raise UsageError("expected --checkpoint too, the published one")
@@ -182,6 +198,19 @@ def page(file: Path) -> None:
 
     write_whole(file, respondent_page())
     click.echo(printable(f"written: {file}"))
+
+
+def _check_page(url: str, *, as_json: bool) -> int:
+    """Compare the page that is served with that of this release; return the exit code."""
+    from scenarios.report.served import compare_page
+
+    found = compare_page(url)
+    if as_json:
+        print_json(found.values())
+    else:
+        for line in found.lines():
+            click.echo(printable(line))
+    return 1 if found.problems else 0
 
 
 def _wrong_rounds(receipt: Receipt, variant: type[Variant] | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.learned import claims, ledger, trail
 from scenarios.statement.audits.of_file import changed, cut_short, on_record
 from scenarios.statement.audits.record import findings, integrity, members
+from scenarios.statement.audits.spot import spot
 from scenarios.statement.audits.values import audit_values
 from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
@@ -50,6 +51,7 @@ def statement(judged: Judged) -> AuditStatement:
         findings(judged),
         estimates,
         members(judged, answers["The count"]),
+        *(() if judged.spot is None else (spot(judged.spot),)),
         announced(audit.charter.analysis, judged.announced, answers["The analysis"]),
         ledger(judged, answers["Privacy"]),
         claims(judged, answers["Claims"]),
@@ -115,7 +117,7 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     if beside is not None:
         bound = "at most, beside exact sums"
     return (
-        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.parties:,}"),
+        Fact("Parties counted", f"{complete.counted:,}", f"of {complete.response.asked:,}"),
         Fact("Respondents", f"{audit.estimate.n:,}" if audit.estimate else NONE, "in the result"),
         Fact("ε per respondent", epsilon(loss, least=audit.partial), bound),
         Fact("Messages", f"{messages:,}", f"{size(octets)} in {count(len(rounds), 'round')}"),

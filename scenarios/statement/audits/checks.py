@@ -16,6 +16,7 @@ from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import LENGTH, NAMES, Answer, checks_of_file
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums
+from scenarios.statement.sampling import withdrawn_clause
 from scenarios.statement.statement import SO_FAR, Check
 from scenarios.wording.announced import described, title_of
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
@@ -28,9 +29,11 @@ def counted(judged: Judged) -> Answer:
     complete = judged.audit.completeness
     so_far = SO_FAR if judged.audit.partial else ""
     says = (
-        f"{so_far}{complete.counted:,} of {count(complete.parties, 'party', 'parties')} "
+        f"{so_far}{complete.counted:,} of {count(complete.response.asked, 'party', 'parties')} "
         f"{'was' if complete.counted == 1 else 'were'} counted for the estimate"
     )
+    if withdrawn := withdrawn_clause(complete):
+        says += f"; {withdrawn}"
     if any(closing.left_out or closing.unheard for closing in complete.closings):
         return "bad", f"{says}, and not everybody was counted as it should have been."
     return "good" if complete.counted == complete.parties else "care", f"{says}."

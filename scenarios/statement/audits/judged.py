@@ -10,6 +10,7 @@ from protocol.audit.audit import Audit
 from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
+from protocol.audit.proofs.spot import Spot
 from protocol.estimators.analysis import AnnouncedTable
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import USUAL, Intervals
@@ -38,6 +39,7 @@ class Judged:
         coalition: what a coalition knows.
         worst: the most damaging coalition that was found.
         coalition_notes, worst_notes: what a reader has to know of what was asked.
+        spot: the places drawn for a spot check; None if none was asked for.
         notes: what could not be looked at, and why.
     """
 
@@ -57,6 +59,7 @@ class Judged:
     worst: WorstCoalition | None = None
     coalition_notes: tuple[str, ...] = ()
     worst_notes: tuple[str, ...] = ()
+    spot: Spot | None = None
     notes: tuple[str, ...] = ()
 
     @property

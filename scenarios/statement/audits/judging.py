@@ -50,6 +50,8 @@ class Asked:
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have.
         intervals: of the estimate: their level, and what they are about.
+        spot: how many counted places to draw for a spot check; None for no check.
+        spot_words: what the auditor adds to what they are drawn by.
         rounds: whether to tell the rounds; else there are none.
     """
 
@@ -64,6 +66,8 @@ class Asked:
     cosigned: Cosigned | None = None
     disclosed: Sequence[Disclosure] = ()
     intervals: Intervals = USUAL
+    spot: int | None = None
+    spot_words: str = ""
     rounds: bool = False
 
 
@@ -139,6 +143,7 @@ def judge(
         coalition=None if known is None else known.found(),
         worst=None if searched is None else searched.worst_coalition(),
         coalition_notes=silent.notes,
+        spot=None if asked.spot is None else found.spot(asked.spot, asked.spot_words),
     )
     return judged, [] if rounds is None else rounds.rounds()
 

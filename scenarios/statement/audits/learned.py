@@ -12,6 +12,7 @@ from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
 from scenarios.statement.audits.checks import observer_of
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section
+from scenarios.wording.boxes import box_sentences
 from scenarios.wording.formatting import NONE, cut, epsilon, odds, ratio, rest, some
 
 LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
@@ -30,6 +31,7 @@ def ledger(judged: Judged, lead: str) -> Section:
         title=f"What {observer_of(judged.audit)} learned",
         lead=lead,
         reasons=(*reasons, more) if more else reasons,
+        notes=tuple(box_sentences(judged.audit.charter.variant)),
         grids=(_attributes(learned), *_accounts(learned), *_compositions(judged)),
     )
 

@@ -220,7 +220,8 @@ def _closes(survey: Survey) -> Iterator[tuple[str, str]]:
 _KEYS = {
     "request": "made them and asked with an invitation",
     "folder": "were given folders with keys in them, by whoever could speak as any of them",
-    "link": "were given links with keys in them, by whoever could have answered in anybody's place",
+    "link": "were given links: whoever made the links had every key and could have answered in "
+    "anybody's place",
     "seed": "have keys that follow from the simulation's seed",
 }
 
@@ -245,6 +246,11 @@ def _wording(survey: Survey) -> Grid:
         (texts.language, asked.attribute, f"{asked.ask} {asked.help}", ", ".join(asked.labels))
         for texts in survey.texts
         for asked in texts.questions
+    ]
+    rows += [
+        (texts.language, ", ".join(group.attributes), f"{group.ask} {group.help}", "check boxes")
+        for texts in survey.texts
+        for group in texts.groups
     ]
     return Grid(
         key="wording",

@@ -16,6 +16,7 @@ from scenarios.statement.audits.checks import has_sum
 from scenarios.statement.audits.coalitions import active_notes
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.audits.spot import spot_values
 from scenarios.statement.audits.verified import verification_values
 from scenarios.statement.calibration import calibration_values
 from scenarios.statement.estimates import announced_values, interval_values, means_values
@@ -65,6 +66,8 @@ def audit_values(judged: Judged) -> dict[str, Any]:
             "withstands": judged.withstands,
             **coalition_values(found.finding, notes=(*active, *judged.worst_notes)),
         }
+    if judged.spot is not None:
+        values["spot"] = spot_values(judged.spot)
     if judged.account is not None:
         values["trail"] = {"party": judged.account.party, **_account_values(judged.account)}
     return values
@@ -139,7 +142,7 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
         "remarks": audit.remarks,
         "verification": verification_values(audit.verification),
         "completeness": audit.completeness,
-        "response": response_values(audit.completeness.response),
+        "response": response_values(audit.completeness),
         **design_values(audit.design, audit.no_design),
         "replay": {
             "aggregator": None if replay is None else _replay_values(replay),

@@ -6,14 +6,21 @@ import datetime
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parties.keeping.writing import PRIVATE_FOLDER, make_folder, naming, open_private, sync_folder
+from parties.keeping.writing import (
+    PRIVATE_FOLDER,
+    make_folder,
+    naming,
+    open_private,
+    sync_folder,
+    write_once,
+)
 from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId, party_id
@@ -111,6 +118,46 @@ def expect_file(path: Path, command: str) -> None:
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file; 'sottovoce {command}' makes this folder")
+
+
+def put_files(
+    files: Mapping[str, bytes],
+    folder: Path,
+    source: Path,
+    check: Callable[[Path], None],
+    otherwise: str,
+) -> None:
+    """Put the files of a member beside its key; the same ones again change nothing.
+
+    Args:
+        files: by name, the charter among them.
+        folder: the member's, with its key.
+        source: what they are from, for messages.
+        check: refuses what does not make a member together with the key; it is given a folder that
+            has the files alone.
+        otherwise: what is wrong where a file is there with another content, with a ``{}`` for its
+            name.
+
+    Raises:
+        UsageError: ``check`` refuses them, or a file has another content; nothing is put then.
+        OSError: a file cannot be written.
+    """
+    for name, content in files.items():
+        if (folder / name).exists() and (folder / name).read_bytes() != content:
+            raise UsageError(f"{folder / name}: {otherwise.format(name)}")
+    # The key is read where it is: if this program is killed, no copy of it is left.
+    with tempfile.TemporaryDirectory() as made:
+        new = Path(made)
+        for name, content in files.items():
+            write_private(new / name, content)
+        try:
+            check(new)
+        except UsageError as error:
+            raise UsageError(f"{source}: {str(error).replace(f'{new}{os.sep}', '')}") from error
+    # The charter comes last: only with it is the folder a member's.
+    for name in sorted(files, key=lambda name: name == CHARTER):
+        if not (folder / name).exists():
+            write_once(folder / name, files[name])
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parties.keeping.members import Member, key_secret
-from parties.keeping.writing import make_folder, naming, sync_folder, write_once
+from parties.keeping.writing import make_folder, naming, sync_folder
 from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR
 from protocol.session.roster import Identity, is_signature
 from protocol.session.variant import Variant
 from scenarios.surveys.enrolment.agreed import CharterFile
-from scenarios.surveys.enrolment.folders import expect_file, write_folder, write_private
+from scenarios.surveys.enrolment.folders import expect_file, put_files, write_folder
 from scenarios.surveys.enrolment.letters import (
     ANSWER,
     LARGEST_ADMISSION,
@@ -176,26 +176,14 @@ def _check_admission(admission: Admission, invitation: Invitation, path: Path) -
 
 
 def _put(admission: Admission, folder: Path, path: Path, own: str | None) -> Member:
-    files = {name: text.encode() for name, text in admission.files.items()}
-    for name, content in files.items():
-        if (folder / name).exists() and (folder / name).read_bytes() != content:
-            raise UsageError(
-                f"{folder / name}: this party was admitted before, with another {name}; keep both "
-                "admissions, they show that the organiser signed two"
-            )
-    # The key is read where it is: if this program is killed, no copy of it is left.
-    with tempfile.TemporaryDirectory() as name:
-        new = Path(name)
-        for file, content in files.items():
-            write_private(new / file, content)
-        try:
-            _check_member(new, admission, folder, own)
-        except UsageError as error:
-            raise UsageError(f"{path}: {str(error).replace(f'{new}{os.sep}', '')}") from error
-    # The charter comes last: only with it is the folder a member's.
-    for name in sorted(files, key=lambda name: name == CHARTER):
-        if not (folder / name).exists():
-            write_once(folder / name, files[name])
+    put_files(
+        {name: text.encode() for name, text in admission.files.items()},
+        folder,
+        path,
+        lambda new: _check_member(new, admission, folder, own),
+        "this party was admitted before, with another {}; keep both admissions, they show that the "
+        "organiser signed two",
+    )
     return read_member(folder, own)
 
 

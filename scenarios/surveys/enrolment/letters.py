@@ -203,6 +203,20 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
         UsageError: it is too long, malformed, or of another kind.
         OSError: it cannot be read.
     """
+    return decoded(received(path, most), kind, path)
+
+
+def received(path: Path, most: int) -> bytes:
+    """The content of a file from somebody else.
+
+    Args:
+        path: the file.
+        most: its longest, in bytes.
+
+    Raises:
+        UsageError: it is too long, or not a regular file.
+        OSError: it cannot be read.
+    """
     with naming(path):
         if path.exists() and not path.is_file():
             raise not_regular(path)
@@ -210,7 +224,7 @@ def read_letter(path: Path, kind: type[S], most: int = LARGEST_LETTER) -> S:
             content = file.read(most + 1)
     if len(content) > most:
         raise UsageError(f"{path}: expected at most {most:,} bytes")
-    return decoded(content, kind, path)
+    return content
 
 
 def written(letter: msgspec.Struct) -> bytes:

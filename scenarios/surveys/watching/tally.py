@@ -11,6 +11,7 @@ from protocol.messages import (
     LINK_CLOSED,
     NO_ROUND,
     RECORD,
+    WITHDRAWN,
     Closed,
     Declined,
     Head,
@@ -130,7 +131,9 @@ class Tally:
         elif isinstance(entry, Departed) and entry.party in self.parties:
             self.ended += self._goes_on(entry.party)
             rule = entry.reason.startswith("refused: ")
-            word = _BROKE_A_RULE if rule else _WORDS.get(entry.reason, "lost")
+            withdrawn = entry.reason.startswith(WITHDRAWN)
+            word = _WORDS.get(entry.reason, WITHDRAWN if withdrawn else "lost")
+            word = _BROKE_A_RULE if rule else word
             self.departed[entry.party] = word
         return self.rounds.add(step)
 

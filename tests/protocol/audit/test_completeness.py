@@ -6,13 +6,24 @@ import pytest
 
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.walk import Walk, steps
-from protocol.messages import AGGREGATOR, DONE, RECORD, Closed, Envelope, Message
+from protocol.messages import (
+    AGGREGATOR,
+    DONE,
+    LINK_CLOSED,
+    RECORD,
+    WITHDRAWN,
+    Closed,
+    Declined,
+    Envelope,
+    Message,
+    PartyId,
+)
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.roles import EARLY_PER_SENDER, Me
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
-from protocol.transcript.entries import Delivered, Sent
+from protocol.transcript.entries import Delivered, Departed, Sent
 from protocol.variants import PrivKVMVariant, RRClusters
 from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.keyvalue.privkv import KeyReport
@@ -87,6 +98,73 @@ def test_whom_the_aggregator_leaves_out_after_many_rounds_is_found(rounds: int) 
         add(envelope(charter, AGGREGATOR, round_, closed, to=RECORD))
     *_, closing = writer.completeness().closings
     assert closing.left_out == (ONE,)
+
+
+MOVED = f"{WITHDRAWN}: moved away"
+DECLINES = "declines"
+
+
+def who_left(*items: tuple[str, str] | str) -> Completeness:
+    """A record of three parties.
+
+    Args:
+        items: in order: a party that says its word, a party with the reason for which it departed
+            or ``DECLINES``, or ``closed``, which counts all who have said a word.
+    """
+    charter = charter_of(talk())
+    writer, walk = CompletenessWriter(charter), Walk(charter.codec)
+    heard: list[PartyId] = []
+    for item in items:
+        if isinstance(item, tuple) and item[1] == DECLINES:
+            said = envelope(charter, item[0], 0, Declined("terms"))
+            writer.add(walk.add(Sent(at=0, envelope=encode_envelope(said))))
+            continue
+        if isinstance(item, tuple):
+            writer.add(walk.add(Departed(at=0, party=item[0], reason=item[1])))
+            continue
+        name = PartyId(item)
+        if name == "closed":
+            words = (charter.roster.bitmap(ALL), charter.roster.bitmap(tuple(heard)))
+            closed = envelope(charter, AGGREGATOR, 0, Closed("Word", -1, 0, *words), to=RECORD)
+            writer.add(walk.add(Sent(at=0, envelope=encode_envelope(closed))))
+            continue
+        said = envelope(charter, name, 0, Word("x"))
+        writer.add(walk.add(Sent(at=0, envelope=encode_envelope(said))))
+        came = Delivered(at=0, sender=name, recipient=AGGREGATOR, seq=0, repeat=False)
+        writer.add(walk.add(came))
+        heard.append(name)
+    return writer.completeness()
+
+
+@pytest.mark.parametrize(
+    ("items", "withdrawn", "rate"),
+    [
+        ((ONE, THREE, (TWO, MOVED), "closed"), 1, 1),
+        (((TWO, MOVED), ONE, THREE, "closed"), 1, 1),
+        (((TWO, MOVED), (ONE, WITHDRAWN), THREE, "closed"), 2, 1),
+        (((TWO, MOVED), ONE, "closed"), 1, 1 / 2),
+        # Whoever has answered or declined was invited.
+        ((ONE, TWO, THREE, (TWO, MOVED), "closed"), 0, 1),
+        ((ONE, THREE, (TWO, DECLINES), (TWO, MOVED), "closed"), 0, 2 / 3),
+        # A place that was waited for in vain is not withdrawn afterwards.
+        ((ONE, THREE, "closed", (TWO, MOVED)), 0, 2 / 3),
+        # Other reasons.
+        ((ONE, THREE, (TWO, "never came"), "closed"), 0, 2 / 3),
+        ((ONE, THREE, (TWO, "was withdrawn"), "closed"), 0, 2 / 3),
+        ((ONE, THREE, (TWO, LINK_CLOSED), "closed"), 0, 2 / 3),
+        # Whoever is counted was invited, whatever else the aggregator says.
+        (((TWO, MOVED), ONE, TWO, THREE, "closed"), 0, 1),
+        # Who is not on the roster.
+        ((ONE, TWO, THREE, ("zoe", MOVED), "closed"), 0, 1),
+    ],
+)
+def test_a_place_withdrawn_before_it_answered_was_not_invited(
+    items: tuple[tuple[str, str] | str, ...], withdrawn: int, rate: float
+) -> None:
+    found = who_left(*items)
+    assert found.withdrawn == withdrawn
+    assert found.response.rate == pytest.approx(rate)
+    assert (found.parties, found.response.asked) == (3, 3 - withdrawn)
 
 
 EXAMPLES = examples()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from protocol.session.roster import Identity, Roster
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
-from protocol.surveys.texts import Texts, Wording
+from protocol.surveys.texts import Group, Texts, Wording
 from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
 from tests.every_variant import Example, examples
@@ -79,6 +80,56 @@ def other(**changes: Any) -> tuple[Texts, ...]:
 def test_other_texts_are_refused(texts: tuple[Texts, ...], message: str) -> None:
     with pytest.raises(SurveyError, match=message):
         asked(*texts)
+
+
+BOXES = tuple(Attribute(name=name, categories=("no", "yes")) for name in "abcd")
+TICKED = Survey("Boxes", (*BOXES, Attribute(name="e", categories=("x", "y", "z"))))
+
+
+def grouped(*groups: Group, language: str = "en") -> Survey:
+    texts = (ENGLISH_ALONE, Texts(language=language, groups=groups))
+    return Survey(TICKED.title, TICKED.attributes, texts)
+
+
+ENGLISH_ALONE = Texts(language="pt-BR", title="Caixas")
+
+
+def group(names: str, ask: str = "Which?", hint: str = "") -> Group:
+    return Group(attributes=tuple(names), ask=ask, help=hint)
+
+
+def test_groups_travel_with_the_words() -> None:
+    survey = grouped(group("ab", hint="Tick all."), group("cd"))
+    texts = json.loads(msgspec.json.encode(survey))["texts"]
+    assert texts[1]["groups"] == [
+        {"attributes": ["a", "b"], "ask": "Which?", "help": "Tick all."},
+        {"attributes": ["c", "d"], "ask": "Which?"},
+    ]
+    assert "groups" not in texts[0]
+    assert msgspec.convert(msgspec.to_builtins(survey), Survey) == survey
+    assert len({each.digest for each in (TICKED, survey, grouped(group("abcd")))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ((group("a"),), "group 1: expected at least 2 attributes"),
+        ((group(""),), "group 1: expected at least 2 attributes"),
+        ((group("ax"),), "group 1: no attribute 'x'"),
+        ((group("de"),), "column 'e': texts in 'en': group 1: 3 categories, expected 2"),
+        ((group("ab"), group("bc")), "column 'b': texts in 'en': group 2: already in a group"),
+        ((group("aa"),), "group 1: already in a group"),
+        ((group("ac"),), "group 1: expected attributes that follow each other"),
+        ((group("ba"),), "in the survey's order"),
+        ((group("ab", ask=" "),), "group 1: the heading is empty"),
+        ((group("ab", ask="a\u202eb"),), "does not show"),
+        ((group("ab", hint="\u200b"),), "does not show"),
+    ],
+)
+def test_other_groups_are_refused(groups: tuple[Group, ...], message: str) -> None:
+    with pytest.raises(SurveyError, match=message) as refused:
+        grouped(*groups)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_field_that_there_is_not_is_refused() -> None:

@@ -234,6 +234,7 @@ def test_design_effects_are_those_of_the_audit(tmp_path: Path) -> None:
             "answered": 40,
             "rate": 1.0,
             "widest": 0.0,
+            "withdrawn": 0,
         }
     )
 

@@ -32,8 +32,8 @@ from protocol.variants.marginals.variant import MargHT
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, FILMS
-from tests.places import PAGE, Held, path_of
 from tests.recorded.signed import ONE, THREE, TWO, setting
+from tests.transports.web.places import PAGE, Held, path_of
 from transports.web.failures import EVERY, MOST
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -367,7 +367,7 @@ async def test_times_on_record_do_not_tell_who_came_when(autojump_clock: object)
     async with held.asking() as post:
         await trio.sleep(7)
         await post.answer(ONE, await held.body(ONE))
-        await trio.sleep(50)
+        await trio.sleep(20)
         await post.answer(TWO, await held.body(TWO))
         await trio.sleep(2)
         for name in held.charter.roster.parties[2:]:

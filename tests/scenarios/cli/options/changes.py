@@ -101,6 +101,19 @@ def refusal(seen: Seen) -> object:
     return seen.err if seen.code == REFUSED else None
 
 
+def roster(seen: Seen) -> object:
+    """Who is on the roster in the aggregator's folder."""
+    [content] = [text for path, text in seen.files.items() if path.endswith("roster.json")]
+    return [name for name, _ in json.loads(content)["members"]]
+
+
+def links(seen: Seen) -> object:
+    """What links begin with, and how many of them have a picture."""
+    [table] = [text for path, text in seen.files.items() if path.endswith("links.csv")]
+    [page] = [text for path, text in seen.files.items() if path.endswith("links.html")]
+    return [line.split(b"#")[0] for line in table.splitlines()], page.count(b"<svg")
+
+
 def validity(seen: Seen) -> object:
     """For how long the certificates in its files are valid."""
     found = [

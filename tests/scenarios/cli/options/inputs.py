@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from parties.keeping.checkpoints import checkpoint_note, read_checkpoint
+from parties.keeping.members import key_secret
 from parties.keeping.record_names import checkpoint_path
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
@@ -22,6 +23,7 @@ from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.state import make_witness
 from tests.scenarios import command, survey_folders
 from tests.scenarios.command import sottovoce
+from tests.scenarios.linked_surveys import in_days
 from tests.scenarios.survey_folders import PLANS, WHO, hold, make_folders
 
 ATTRIBUTES = """
@@ -408,6 +410,50 @@ class Inputs:
         shutil.copytree(self.admitted, folder)
         _ran("seal", folder, "--variant", self.quiet)
         return folder / "sealed" / "admissions" / "anna.json"
+
+    # Links
+
+    @cached_property
+    def more_ids(self) -> Path:
+        return self._write("more.txt", "anna\nbert\ncarl\n")
+
+    @cached_property
+    def closing_plan(self) -> Path:
+        terms = TERMS.replace("max_records = 30\n", "")
+        return self._write("closing.toml", f"{terms}closes = {in_days(20)}\n{ATTRIBUTES}")
+
+    def _linked_for(self, name: str, *options: object) -> Path:
+        made = ("--url", "https://a.org/", "--out", self._folder / name, *options)
+        _ran("links", self.closing_plan, "--count", 4, "--spare", 1, *made)
+        return self._folder / name
+
+    @cached_property
+    def linked(self) -> Path:
+        """The folder with links, and with the aggregator's folder."""
+        return self._linked_for("linked")
+
+    @cached_property
+    def certificate(self) -> Path:
+        """A certificate and its key in one file."""
+        files = [self.linked / AGGREGATOR / name for name in ("certificate.pem", "identity.key")]
+        return self._write("both.pem", "".join(file.read_text() for file in files))
+
+    @cached_property
+    def organiser(self) -> Path:
+        """The folder of an organiser who has a key, and nothing else."""
+        _ran("links", "--key", self._folder / "organiser")
+        return self._folder / "organiser"
+
+    @cached_property
+    def organiser_key(self) -> str:
+        """The public key."""
+        path = self.organiser / "identity.key"
+        return Identity(AGGREGATOR, key_secret(path.read_bytes(), path)).public.hex()
+
+    @cached_property
+    def received(self) -> Path:
+        """What the organiser was sent by whoever made the links."""
+        return self._linked_for("apart", "--organiser", self.organiser_key) / AGGREGATOR
 
     # Witnesses
 

@@ -12,7 +12,7 @@ from tests.scenarios.cli.options.changes import (
     refusal,
     values,
 )
-from tests.scenarios.cli.options.spies import budgets
+from tests.scenarios.cli.options.spies import budgets, pages
 
 BUDGET: dict[str, Case] = {"--seconds": ("77", passed), "--memory": ("777", passed)}
 ZEROS = "00" * 32
@@ -28,6 +28,7 @@ AUDIT = (
             "--records": ("{table}", out),
             "--delta": ("0.01", values("privacy", "at_delta")),
             "--pld": (None, out),
+            "--spot": ("2", out),
             "--html": ("audit.html", files),
             "--calibrate": ("{margins}", values("result", "marginals")),
             "--level": ("0.5", values("result", "intervals")),
@@ -44,6 +45,7 @@ AUDIT = (
         "audit {record} --json --coalition party-2",
         {"--tap": ("party-1:aggregator", out), "--key": ("party-1", out)},
     ),
+    Call("audit {record} --spot 1", {"--spot-words": ("dice", out)}),
     Call("audit {record} --html audit.html", {"--replay": (None, files)}),
     Call(
         "audit {held}/transcript.svt.zst --records anna={held}/anna.csv",
@@ -165,6 +167,7 @@ CHECK = (
         },
         spy=budgets,
     ),
+    Call("check", {"--page": ("https://example.org/", code)}, spy=pages),
 )
 
 CONSISTENCY = (

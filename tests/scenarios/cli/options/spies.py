@@ -17,9 +17,11 @@ from protocol.surveys.records import Records
 from protocol.variants import BUILT_IN
 from scenarios.cli import witness as witness_command
 from scenarios.cli.options import within_budget
+from scenarios.report.served import Compared, Page
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
+from scenarios.surveys.collecting import Serving
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
@@ -105,6 +107,16 @@ def attacks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     engines(patch, passed, inputs)
 
 
+def pages(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The page that is fetched, which is another one; nobody serves it."""
+
+    def compare(url: str) -> Compared:
+        passed.append(url)
+        return Compared(url, Page(b"", ""), Page(b"own", ""), ("its bytes are others",))
+
+    patch.setattr("scenarios.report.served.compare_page", compare)
+
+
 def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     """What a party answers with; nobody is asked."""
 
@@ -146,6 +158,42 @@ def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> No
     patch.setattr("scenarios.cli.surveys.holding.aggregate_survey", aggregate)
     patch.setattr("scenarios.cli.surveys.holding.begin", begin)
     patch.setattr("scenarios.cli.surveys.holding.cosign_checkpoint", lambda *_: ())
+
+
+def collecting(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """How answers are collected, likewise; nobody waits for receipts to be asked for."""
+    aggregating(patch, passed, inputs)
+    outcome = inputs.outcome
+
+    def collect(
+        member: Member,
+        *,
+        page: object,
+        serving: Serving,
+        parties: tuple[str, int] | None,
+        transcript: Path,
+        begin: Callable[[None], str] | None,
+        publish: Callable[[object], object],
+        resume: bool,
+        **others: object,
+    ) -> None:
+        passed.append((serving, serving.tls, parties, transcript, resume))
+        if begin is not None:
+            begin(None)
+        transcript.parent.mkdir(exist_ok=True)
+        publish(outcome)
+
+    def serve(member: Member, *, transcript: Path, **others: object) -> None:
+        passed.append(transcript)
+
+    patch.setattr("scenarios.cli.surveys.collecting.collect_survey", collect)
+    patch.setattr("scenarios.cli.surveys.collecting.serve_receipts", serve)
+
+
+def collecting_exposed(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """The same, with metrics."""
+    pytest.importorskip("prometheus_client")
+    collecting(patch, passed, inputs)
 
 
 def exposing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:

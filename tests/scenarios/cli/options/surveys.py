@@ -8,16 +8,20 @@ from tests.scenarios.cli.options.changes import (
     code,
     err,
     files,
+    links,
     names,
     out,
     passed,
     refusal,
+    roster,
     validity,
     values,
 )
 from tests.scenarios.cli.options.spies import (
     aggregating,
     answering,
+    collecting,
+    collecting_exposed,
     exposing,
     rehearsing,
     witnessing,
@@ -58,6 +62,31 @@ ENROL = (
     Call("seal admitted", {"--variant": ("{quiet}", code)}, copies=("admitted",)),
     Call("seal admitted --variant {quiet}", {"--days": ("5", validity)}, copies=("admitted",)),
     Call("accept anna {admission}", {"--variant": ("{quiet}", code)}, copies=("anna",)),
+)
+
+LINKED = "links {closing_plan} --url https://a.org/ --out linked"
+LINK = (
+    Call(
+        f"{LINKED} --count 4",
+        {
+            "--count": ("5", roster),
+            "--spare": ("2", roster),
+            "--party": ("ward", roster),
+            "--url": ("https://b.org/", links),
+            "--out": ("there", names),
+            "--organiser": ("{organiser_key}", names),
+            "--no-qr": (None, links),
+            "--days": ("60", validity),
+        },
+    ),
+    Call(f"{LINKED} --names {{ids}}", {"--names": ("{more_ids}", roster)}),
+    Call("links", {"--key": ("mine", code)}),
+    Call("links {received}", {"--take": ("organiser", code)}, copies=("organiser",)),
+    Call(
+        "withdraw linked/aggregator p-1",
+        {"--reason": ("lost", files), "--instead": ("p-5", files)},
+        copies=("linked",),
+    ),
 )
 
 ANSWER = (
@@ -134,6 +163,61 @@ AGGREGATE = (
     ),
 )
 
+COLLECT_FROM = "collect linked/aggregator --listen 127.0.0.1:7 --out result --json"
+COLLECT = (
+    Call(
+        COLLECT_FROM,
+        {
+            "--listen": ("127.0.0.2:8", passed),
+            "--certificate": ("{certificate}", passed),
+            "--behind-proxy": (None, passed),
+            "--parties": ("there:9", passed),
+            "--leave": (None, passed),
+            "--out": ("there", names),
+            "--witness": (WITNESS, passed),
+            "--log-json": ("log.json", names),
+            "--resume": (None, passed),
+            "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
+            "--level": ("0.5", values("estimate")),
+            "--about": ("population", values("estimate")),
+            "--project": ("clip", values("estimate")),
+            "--plot": ("survey.svg", files),
+            "--synthetic": ("people.csv", files),
+            "--html": ("survey.html", files),
+        },
+        copies=("linked",),
+        spy=collecting,
+    ),
+    Call(COLLECT_FROM, {"--metrics": ("127.0.0.1:0", err)}, ("linked",), collecting_exposed),
+    Call(COLLECT_FROM.removesuffix(" --json"), {"--json": (None, out)}, ("linked",), collecting),
+    Call(
+        f"{COLLECT_FROM} --certificate linked/aggregator/certificate.pem",
+        {"--key": ("linked/aggregator/identity.key", code)},
+        ("linked",),
+        collecting,
+    ),
+    Call(
+        f"{COLLECT_FROM} --calibrate {{habits_margins}}",
+        {"--calibrate-by": ("raking", values("estimate"))},
+        ("linked",),
+        collecting,
+    ),
+    Call(
+        f"{COLLECT_FROM} --witness {WITNESS} --witness {WITNESS}",
+        {"--witnesses": ("1", passed)},
+        ("linked",),
+        collecting,
+    ),
+    Call(
+        "collect linked/aggregator --listen 127.0.0.1:7 --out held",
+        {"--force": (None, code)},
+        ("linked", "held"),
+        collecting,
+    ),
+    # Nothing is held from either folder: the one asks whether it may end before its time.
+    Call("close linked/aggregator", {"--early": (None, refusal)}, ("linked",)),
+)
+
 ABANDON = (
     Call(
         "abandon begun/aggregator --out begun/nothing",
@@ -193,4 +277,4 @@ WITNESSING = (
     Call("witness --key key --state state", {"--new-key": ("w.org/5", code)}, spy=witnessing),
 )
 
-CALLS = (*PLAN, *ENROL, *ANSWER, *AGGREGATE, *ABANDON, *REHEARSE, *WITNESSING)
+CALLS = (*PLAN, *ENROL, *LINK, *ANSWER, *AGGREGATE, *COLLECT, *ABANDON, *REHEARSE, *WITNESSING)

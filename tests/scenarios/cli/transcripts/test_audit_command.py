@@ -400,6 +400,22 @@ def test_a_result_that_takes_the_aggregators_folder(tmp_path: Path) -> None:
     assert "The published result of 6 respondents follows" in said.out
 
 
+def test_an_audit_says_what_whoever_made_the_links_could_do(tmp_path: Path) -> None:
+    setting = setting_of(RRIndependent.with_keep(BITS, 0.6), answers(BITS, PARTIES), seed=1)
+    ways = (("link", PARTIES - 1), ("folder", 1))
+    charter = msgspec.structs.replace(setting.charter, enrolled=ways)
+    run = Run(msgspec.structs.replace(setting, charter=charter), seeded=False)
+    path = tmp_path / "transcript.svt.zst"
+    path.write_bytes(run.content)
+    said = sottovoce("audit", path)
+    assert said.code == 0, said.out
+    assert (
+        f"by the organiser's word, {PARTIES - 1} were given links: whoever made the links had "
+        "every key and could have answered in anybody's place; 1 were given folders with keys in "
+        "them, by whoever could speak as any of them"
+    ) in " ".join(said.out.split())
+
+
 def test_a_page_does_not_replace_the_transcript(quick: Recorded) -> None:
     before = quick.path.read_bytes()
     said = sottovoce("audit", quick.path, "--html", quick.path)

@@ -79,6 +79,7 @@ async def watched() -> Watched:
         ("never came", "never came"),
         ("refused: field: something that a caller has said", "broke a rule"),
         ("does not read its mail", "did not read"),
+        ("withdrawn: moved away", "withdrawn"),
         (LINK_CLOSED, "left"),
         ("the connection ended", "lost"),
         ("\x1b[31mwhatever a caller has said", "lost"),

@@ -1,0 +1,144 @@
+"""Places that are answered through links: the spare ones, and those that were withdrawn."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from parties.keeping.lines import lines_in, open_lines
+from parties.keeping.writing import naming
+from protocol.errors import UsageError
+from protocol.messages import PartyId
+from protocol.session.charter import Charter
+
+LINK: Final = "link"
+"""How a charter says that parties came by their keys through links."""
+
+SPARES, WITHDRAWALS = "spares.json", "withdrawn.jsonl"
+"""Files in the aggregator's folder. The second grows while answers are collected."""
+
+MOST_REASON = 200
+"""The longest reason for a withdrawal, in characters."""
+
+_LOST = "what was withdrawn"
+
+
+class Withdrawal(NamedTuple):
+    """A place that takes no answer any more.
+
+    Args:
+        place: its id.
+        reason: why, for the record; may be empty.
+        instead: the spare place that was handed out for it; None if none was.
+    """
+
+    place: PartyId
+    reason: str = ""
+    instead: PartyId | None = None
+
+
+_NAMES = msgspec.json.Decoder(tuple[PartyId, ...])
+_LINE = msgspec.json.Decoder(Withdrawal)
+
+
+def linked(charter: Charter) -> tuple[PartyId, ...]:
+    """Places that are answered through links, spare ones included, in the roster's order."""
+    return tuple(charter.roster.members[place][0] for place in charter.places_enrolled(LINK))
+
+
+def spares(folder: Path) -> tuple[PartyId, ...]:
+    """Places that were kept back when the links were made, in the roster's order.
+
+    Args:
+        folder: the aggregator's.
+
+    Raises:
+        UsageError: their file is missing or malformed.
+        OSError: it cannot be read.
+    """
+    path = folder / SPARES
+    if not path.exists():
+        raise UsageError(f"{path}: no such file, so nobody answers this survey through links")
+    with naming(path):
+        content = path.read_bytes()
+    try:
+        return _NAMES.decode(content)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def withdrawals(folder: Path) -> Sequence[Withdrawal]:
+    """Withdrawals so far, in their order. The file is read again only once it has changed.
+
+    Args:
+        folder: the aggregator's.
+
+    Raises:
+        UsageError: their file is malformed.
+        OSError: it cannot be read.
+    """
+    path = folder / WITHDRAWALS
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ()
+    return _read(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, version: tuple[int, int, int]) -> Sequence[Withdrawal]:
+    return tuple(lines_in(path, _LINE, lost=_LOST))
+
+
+def unused_spares(folder: Path) -> tuple[PartyId, ...]:
+    """Spare places that were not handed out and not withdrawn, in the roster's order.
+
+    Args:
+        folder: the aggregator's.
+
+    Raises:
+        UsageError, OSError: as ``spares`` and ``withdrawals``.
+    """
+    used = _used(withdrawals(folder))
+    return tuple(place for place in spares(folder) if place not in used)
+
+
+def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
+    """Note that a place is withdrawn; it is on disk before the call returns.
+
+    Args:
+        folder: the aggregator's.
+        charter: of the survey, with the whole roster.
+        withdrawal: the place, and what was handed out for it.
+
+    Raises:
+        UsageError: the place has no link or is withdrawn already, what is handed out for it is not
+            an unused spare, or the reason does not fit a line.
+        OSError: it cannot be written.
+    """
+    place, reason, instead = withdrawal
+    if place not in linked(charter):
+        raise UsageError(f"{place!r:.80}: expected a place of this survey that has a link")
+    if len(reason) > MOST_REASON or not reason.isprintable():
+        raise UsageError(
+            f"the reason: expected at most {MOST_REASON} characters, all of them printable"
+        )
+    kept = spares(folder)
+    with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
+        used = _used(lines.values)
+        if place in {each.place for each in lines.values}:
+            raise UsageError(f"{place!r} was withdrawn before")
+        if instead is not None and instead not in kept:
+            raise UsageError(f"{instead!r:.80}: expected a spare place")
+        if instead is not None and instead in {*used, place}:
+            raise UsageError(f"{instead!r} is not spare any more")
+        lines.add(withdrawal)
+
+
+def _used(withdrawn: Sequence[Withdrawal]) -> set[PartyId]:
+    """Places that are withdrawn, or were handed out for one that is."""
+    return {name for each in withdrawn for name in (each.place, each.instead) if name is not None}

@@ -1,0 +1,136 @@
+"""A page to print: a card for every link, with a QR code. It is as private as the links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from protocol.errors import UsageError
+from protocol.surveys.survey import Survey
+from protocol.surveys.texts import Texts
+from scenarios.errors import install_command
+from scenarios.report.page.page import TEMPLATES, environment, hashed
+from scenarios.surveys.enrolment.linking import Link
+
+_QUIET_ZONE = 4
+_RIGHT_TO_LEFT = frozenset(("ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"))
+
+
+class _Words(NamedTuple):
+    """What a card says in one language, with a ``{}`` for the closing."""
+
+    scan: str
+    open: str
+    alone: str
+    until: str
+
+
+_WORDS = MappingProxyType(
+    {
+        "en": _Words(
+            "Scan the code with the camera of your phone, and answer there.",
+            "Open the link on your phone or computer, and answer there.",
+            "It is for you alone: whoever has it can answer in your place.",
+            "Answers are taken until {}.",
+        ),
+        "de": _Words(
+            "Scannen Sie den Code mit der Kamera Ihres Telefons und antworten Sie dort.",
+            "Öffnen Sie den Link auf Ihrem Telefon oder Computer und antworten Sie dort.",
+            "Er ist nur für Sie: Wer ihn hat, kann an Ihrer Stelle antworten.",
+            "Antworten werden bis {} angenommen.",
+        ),
+        "ar": _Words(
+            "امسح الرمز بكاميرا هاتفك وأجب هناك.",
+            "افتح الرابط على هاتفك أو حاسوبك وأجب هناك.",
+            "هو لك وحدك: من يملكه يستطيع أن يجيب مكانك.",
+            "تُقبل الإجابات حتى {}.",
+        ),
+    }
+)
+
+
+class _Said(NamedTuple):
+    """What all cards say in one language."""
+
+    language: str
+    direction: str
+    title: Markup
+    asks: Markup
+    how: str
+    alone: str
+    until: Markup
+
+
+def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Markup] | None) -> str:
+    """The page as HTML. It allows its own style sheet alone, and fetches nothing.
+
+    Args:
+        survey: what is asked, and until when.
+        links: to be handed out, the spare ones last.
+        draw: makes the QR code of a text, as ``qr_codes`` gives it; None for cards without.
+    """
+    style = (TEMPLATES / "links.css").read_text(encoding="utf-8")
+    rendered: str = (
+        environment()
+        .get_template("links.html")
+        .render(
+            policy=f"default-src 'none'; style-src {hashed(style)}; base-uri 'none'; "
+            "form-action 'none'",
+            style=Markup(style),
+            title=survey.title,
+            said=[_said(survey, texts, coded=draw is not None) for texts in _texts(survey)],
+            groups=[
+                ("Links", [link for link in links if not link.spare]),
+                ("Spare links", [link for link in links if link.spare]),
+            ],
+            draw=draw,
+        )
+    )
+    return rendered
+
+
+def qr_codes() -> Callable[[str], Markup]:
+    """What draws a text as a QR code, an SVG picture with its quiet zone, at error level M.
+
+    Raises:
+        UsageError: segno is not installed.
+    """
+    try:
+        import segno
+    except ImportError as error:
+        raise UsageError(
+            f"QR codes need segno: {install_command('web')}; or give --no-qr"
+        ) from error
+
+    def draw(text: str) -> Markup:
+        code = segno.make_qr(text, error="m", boost_error=False)
+        # Of the text it has only the picture: nothing in it has to be escaped.
+        return Markup(
+            code.svg_inline(border=_QUIET_ZONE, omitsize=True, svgclass=None, lineclass=None)
+        )
+
+    return draw
+
+
+def _texts(survey: Survey) -> Sequence[Texts]:
+    return survey.texts or (Texts(language="en"),)
+
+
+def _said(survey: Survey, texts: Texts, *, coded: bool) -> _Said:
+    main = texts.language.partition("-")[0].lower()
+    words = _WORDS.get(main, _WORDS["en"])
+    closing = survey.closing
+    assert closing is not None, "a survey that is answered by pages closes"
+    date = Markup('<bdi dir="ltr">{}</bdi>').format(f"{closing:%Y-%m-%d %H:%M} UTC")
+    return _Said(
+        texts.language,
+        "rtl" if main in _RIGHT_TO_LEFT else "ltr",
+        escape(texts.title or survey.title),
+        escape(texts.asks),
+        words.scan if coded else words.open,
+        words.alone,
+        Markup(words.until).format(date),
+    )

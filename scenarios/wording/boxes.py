@@ -1,0 +1,87 @@
+"""Sentences on what the check boxes of a survey cost a respondent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import PrivacyEvent, Public, Randomized, replaced
+from protocol.errors import ProtocolError
+from protocol.session.variant import Variant
+from scenarios.wording.formatting import cut, some
+from scenarios.wording.formatting import epsilon as rounded
+
+_NAMES = 4
+
+ONCE = (
+    "By marg-ps or inp-ht a report costs \N{GREEK SMALL LETTER EPSILON} once, however many boxes "
+    "there are: every question of this survey has two categories."
+)
+"""The sentence on variants that pay once where this one pays for each box."""
+
+
+def box_sentences(variant: Variant) -> Iterator[str]:
+    """What each group of check boxes costs, by the variant's own accounting."""
+    survey = variant.survey
+    groups = dict.fromkeys(group.attributes for texts in survey.texts for group in texts.groups)
+    paid_each = False
+    for names in groups:
+        boxes = some(map(cut, names), len(names), _NAMES)
+        try:
+            total, each = _together(variant, names), _paid_each(variant, names)
+        except (ProtocolError, ValueError) as error:  # A variant of somebody's own.
+            yield f"Check boxes {boxes}: what they cost is not known ({cut(str(error), 200)})."
+            continue
+        yield f"Check boxes {boxes}: {_cost(names, total, each)}."
+        paid_each = paid_each or each is not None
+    if paid_each and set(survey.sizes) == {2}:
+        yield ONCE
+
+
+def _cost(names: Sequence[str], total: float, each: Sequence[float] | None) -> str:
+    if math.isinf(total):
+        return "no \N{GREEK SMALL LETTER EPSILON} bounds what they tell"
+    if each is None:
+        return f"all {len(names):,} together cost at most {_epsilon(total)}"
+    if len({rounded(one) for one in each}) == 1:
+        return f"each of {len(names):,} costs {_epsilon(each[0])}, all together {rounded(total)}"
+    apart = some(map(rounded, each), len(each), _NAMES)
+    return (
+        f"they cost \N{GREEK SMALL LETTER EPSILON} {apart}, one by one, all together "
+        f"{rounded(total)}"
+    )
+
+
+def _epsilon(value: float) -> str:
+    return f"\N{GREEK SMALL LETTER EPSILON} {rounded(value)}"
+
+
+def _paid_each(variant: Variant, names: Sequence[str]) -> list[float] | None:
+    """The epsilon of each of some attributes; None where they do not add up."""
+    event = _report_event(variant)
+    if event is None:
+        return None
+    losses = PureAccountant().judge(event).attributes
+    each = [losses.get(name, 0.0) for name in names]
+    return each if math.isclose(math.fsum(each), _together(variant, names)) else None
+
+
+def _together(variant: Variant, names: Sequence[str]) -> float:
+    """The most that a report tells of two records that differ in these attributes alone."""
+    event = _report_event(variant)
+    if event is None:
+        return variant.most()
+    asked = frozenset(names)
+
+    def about(part: PrivacyEvent) -> PrivacyEvent:
+        is_other = isinstance(part, Randomized) and asked.isdisjoint(part.attributes)
+        return Public() if is_other else part
+
+    return PureAccountant().judge(replaced(event, about)).record
+
+
+def _report_event(variant: Variant) -> PrivacyEvent | None:
+    """What a report tells, where that is the same for all reports; None where it is not known."""
+    event = getattr(variant, "report_event", None)
+    return event if isinstance(event, PrivacyEvent) else None

@@ -1,0 +1,289 @@
+"""A survey that people answer from a page, held by a program of its own."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+import trio
+import trustme
+
+from parties.keeping.members import Member
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.session.roster import Identity
+from protocol.surveys.records import Records
+from protocol.transcript.checkpoints import read_note
+from protocol.transcript.entries import Departed, Refused
+from protocol.transcript.reader import TranscriptReader
+from protocol.transcript.receipts import decode_receipt, problems_of
+from scenarios.files.transcripts import open_transcript
+from scenarios.surveys.collecting import Serving
+from scenarios.surveys.members import read_member
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.linked_surveys import linked_plan, linking, written_links
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import aggregating, make_folders, table
+from tests.scenarios.surveys.test_attempts import silent
+from tests.transports.web.places import answer, path_of
+from transports.testing import HANGS
+from transports.web.gateway import STATE_PURPOSE
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode = msgspec.msgpack.decode
+
+
+class Place(NamedTuple):
+    """Somebody with a link, at a page that is served somewhere.
+
+    Args:
+        member: the aggregator, for the charter.
+        identity: of the place.
+        where: the address of the page.
+    """
+
+    member: Member
+    identity: Identity
+    where: str
+
+    def ask(self, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """The status and the content of a response."""
+        request = urllib.request.Request(self.where + path.removeprefix("/"), body)
+        try:
+            with urllib.request.urlopen(request, timeout=HANGS) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def answer(self, draw: int = 0) -> int:
+        """Answer; the status. Another draw may be another report."""
+        status, content = self.ask(f"/place/{self.identity.name}")
+        if status != 200:
+            return status
+        survey = self.member.charter.variant.survey
+        records = Records(survey, np.array([[1, 2]], survey.dtype))
+        secret = hashlib.sha256(f"{self.identity.name} {draw}".encode()).digest()
+        question = _decode(content)[4]
+        body = answer(self.member.charter, self.identity, records, question, secret=secret)
+        return self.ask(path_of(self.identity.name, body), body)[0]
+
+    def state(self) -> tuple[bool, bytes | None, str | None]:
+        """What the place is told of itself."""
+        name, session = self.identity.name, self.member.charter.session
+        signature = self.identity.sign(STATE_PURPOSE + _encode((session, name)))
+        answered, receipt, note = _decode(self.ask("/state", _encode((name, signature)))[1])
+        return answered, receipt, note
+
+
+def people(out: Path, where: str) -> dict[str, Place]:
+    """Everybody who has a link."""
+    member = read_member(out / AGGREGATOR)
+    found = {}
+    for place, link, _ in written_links(out):
+        _, seed, survey = link.partition("#")[2].split(".")
+        assert base64.urlsafe_b64decode(survey + "=") == member.charter.session
+        identity = Identity(PartyId(place), base64.urlsafe_b64decode(seed + "="))
+        found[place] = Place(member, identity, where)
+    return found
+
+
+@contextmanager
+def collecting(out: Path, *options: object) -> Generator[tuple[Program, str]]:
+    """A program that collects answers, and where; killed when the block ends."""
+    listen = ("--listen", "127.0.0.1:0", "--out", out / "result", *options)
+    program = Program("collect", out / AGGREGATOR, *listen)
+    said = ""
+    try:
+        while not (line := program.stderr.readline()).startswith("listening on "):
+            assert line, said
+            said += line
+        yield program, line.removeprefix("listening on ").strip()
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def entries(out: Path) -> list[object]:
+    return list(TranscriptReader(open_transcript(out / "result" / "transcript.svt.zst").chunks()))
+
+
+def test_from_links_to_a_result(tmp_path: Path) -> None:
+    """Killed in between, with a place withdrawn, a spare one instead, a party beside the links."""
+    out = linking(tmp_path, "--count", 5, "--spare", 2, "--party", "clinic")
+    folder = out / AGGREGATOR
+    with collecting(out, "--parties", "127.0.0.1:0") as (_, where):
+        page, comma, _ = where.partition(",")
+        assert comma
+        at = people(out, page)
+        assert [at[name].answer() for name in ("p-1", "p-2")] == [200, 200]
+        assert at["p-1"].answer(draw=3) in (200, 409)
+    with collecting(out, "--parties", "127.0.0.1:0", "--resume") as (program, where):
+        page, _, parties = where.removesuffix(" for parties").partition(", and ")
+        at = people(out, page)
+        assert at["p-1"].answer() == 200
+        records = table(tmp_path / "clinic.csv", "yes,old")
+        answering = Program(
+            "answer", out / "parties" / "clinic", "--connect", parties, "--records", records
+        )
+        _, complained = answering.communicate(timeout=HANGS)
+        assert answering.returncode == 0, complained
+        withdrawing = ("withdraw", folder, "p-3", "--reason", "lost", "--instead", "p-6")
+        assert sottovoce(*withdrawing).code == 0
+        assert at["p-6"].answer() == 200
+        patience = time.monotonic() + HANGS
+        while at["p-3"].ask("/place/p-3")[0] != 410:
+            assert time.monotonic() < patience
+            time.sleep(0.1)
+        assert at["p-3"].answer() == 410
+        early = sottovoce("close", folder)
+        assert "--early closes it now" in complaint(early)
+        assert sottovoce("close", folder, "--early").code == 0
+        for line in program.stderr:
+            if line.startswith("the survey is over"):
+                break
+        after = line.partition(" at ")[2].partition(",")[0]
+        assert "with 3 receipts" in line
+        at = people(out, after)
+        for name in ("p-1", "p-2", "p-6"):
+            answered, receipt, note = at[name].state()
+            assert answered
+            assert receipt is not None
+            assert note is not None
+            shown = decode_receipt(receipt)
+            assert (shown.party, shown.word) == (name, "counted")
+            assert problems_of(shown, read_note(note)) == ()
+        assert at["p-4"].state() == (False, None, None)
+        assert at["p-4"].answer() == 410
+        program.terminate()
+        assert program.wait(HANGS) != 0
+    found = entries(out)
+    gone = {each.party: each.reason for each in found if isinstance(each, Departed)}
+    assert gone["p-3"] == "withdrawn: lost"
+    assert gone["p-4"] == gone["p-5"] == "the survey was closed before its time"
+    assert gone["p-7"] == "withdrawn: a spare link that was not handed out"
+    assert not [each for each in found if isinstance(each, Refused)]
+    result = json.loads((out / "result" / "result.json").read_text())
+    assert result["estimate"]["respondents"] == 4
+    verified = sottovoce("verify", out / "result" / "transcript.svt.zst")
+    assert verified.code == 0
+    assert "Record: sound" in verified.out
+    # Nothing of where anybody was: no file of the organiser's has an address.
+    for path in out.rglob("*"):
+        assert path.is_dir() or b"127.0.0.1" not in path.read_bytes().replace(
+            b"https://survey.example.org", b""
+        )
+    with_receipts = ("--resume", "--out", out / "result", "--listen", "127.0.0.1:0")
+    again = Program("collect", folder, *with_receipts)
+    line = again.stderr.readline()
+    assert "with 3 receipts" in line
+    at = people(out, line.partition(" at ")[2].partition(",")[0])
+    assert at["p-1"].state()[0]
+    again.kill()
+    again.communicate()
+
+
+def test_it_closes_when_it_was_said_to(tmp_path: Path) -> None:
+    seconds = 4
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+    out = linking(tmp_path, "--count", 6, plan=linked_plan(days=seconds / 86400))
+    with collecting(out, "--leave") as (program, where):
+        at = people(out, where)
+        assert [at[f"p-{n}"].answer() for n in range(1, 5)] == [200] * 4
+        assert program.wait(HANGS) == 0
+        assert datetime.datetime.now(datetime.UTC) >= moment.replace(microsecond=0)
+    gone = {each.party: each.reason for each in entries(out) if isinstance(each, Departed)}
+    assert (gone["p-5"], gone["p-6"]) == ("never came", "never came")
+
+
+def test_a_survey_without_enough_answers_fails(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 6, plan=linked_plan(days=3 / 86400))
+    with collecting(out, "--leave") as (program, where):
+        assert people(out, where)["p-1"].answer() == 200
+        _, said = program.communicate(timeout=HANGS)
+    assert program.returncode == 1
+    assert "1 of 6" in said or "at least 4" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--listen", "0.0.0.0:1"), "without --certificate, expected an address of this machine"),
+        (("--listen", "127.0.0.1:1", "--key", "{pem}"), "--key: expected --certificate too"),
+        (
+            ("--listen", "0.0.0.0:1", "--certificate", "{pem}", "--behind-proxy"),
+            "with --behind-proxy, expected an address of this machine alone",
+        ),
+    ],
+)
+def test_answers_do_not_travel_in_the_clear(
+    options: tuple[str, ...], why: str, tmp_path: Path
+) -> None:
+    out = linking(tmp_path, "--count", 4)
+    pem = tmp_path / "some.pem"
+    pem.write_text("no certificate")
+    given = [option.format(pem=pem) for option in options]
+    assert why in complaint(sottovoce("collect", out / AGGREGATOR, "--out", tmp_path / "r", *given))
+
+
+def test_only_a_survey_with_links_is_collected(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", keys / AGGREGATOR, *listen))
+    assert "nobody has a link to this survey" in said
+
+
+async def test_a_certificate_is_read_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """Certificates for pages are renewed while a survey goes on."""
+    authority = trustme.CA()
+    file = tmp_path / "page.pem"
+
+    def issue() -> None:
+        file.unlink(missing_ok=True)
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(file))
+
+    issue()
+    serving = Serving("127.0.0.1", 0, file)
+    context = serving.tls
+    assert isinstance(context, ssl.SSLContext)
+    loaded: list[Path] = []
+    monkeypatch.setattr(Serving, "_load", lambda self, _: loaded.append(self.certificate))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serving._renew, context)
+        await trio.sleep(200)
+        assert loaded == []
+        issue()
+        await trio.sleep(200)
+        assert loaded == [file]
+        nursery.cancel_scope.cancel()
+
+
+def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
+    """Also one without links, of which a party has joined and says nothing."""
+    plan = linked_plan(days=6 / 86400).replace("quorum = 4", "quorum = 2")
+    keys = make_folders(tmp_path, plan)
+    with aggregating(keys, tmp_path / "out", "--joining", 60) as (aggregator, where, _):
+        with silent(keys / "carl", where):
+            connect = ("--connect", where, "--waiting", 60, "--records")
+            programs = [
+                Program("answer", keys / name, *connect, table(tmp_path / f"{name}.csv", row))
+                for name, row in (("anna", "no,young"), ("bert", "yes,old"))
+            ]
+            for program in programs:
+                _, said = program.communicate(timeout=HANGS)
+                assert program.returncode == 0, said
+            said, _ = aggregator.communicate(timeout=HANGS)
+        assert json.loads(said)["estimate"]["respondents"] == 2
