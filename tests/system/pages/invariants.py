@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -270,23 +270,36 @@ def shown_is_acknowledged(look: Look) -> Iterator[str]:
 
 
 def unsent_is_not_counted(look: Look) -> Iterator[str]:
-    """Who is told that an answer was not counted is not."""
+    """Who is told in the end that an answer was not counted is not."""
+    final = {showed.tab: showed for showed in look.course.showed}
+    yield from _counted_all_the_same(look, final.values())
+
+
+def nobody_is_alarmed(look: Look) -> Iterator[str]:
+    """Nobody is told, be it for a moment, that an answer was not counted that is."""
+    yield from _counted_all_the_same(look, look.course.showed)
+
+
+def _counted_all_the_same(look: Look, shown: Iterable[Showed]) -> Iterator[str]:
     attempts = look.course.attempts
     if not look.honest or not attempts or attempts[-1].state != "complete":
         return
-    for showed in look.course.showed:
-        if showed.state.unsent:
-            for posted in look.course.posted:
-                own = (posted.device, posted.attempt) == (showed.device, len(attempts))
-                answer = _bodies.decode(posted.body)[0]
-                if own and answer in look.said[-1].get(posted.place, []):
-                    yield f"{showed.device} is told that its answer is not counted, and it is"
+    for showed in shown:
+        for posted in look.course.posted if showed.state.unsent else ():
+            own = (posted.device, posted.attempt) == (showed.device, len(attempts))
+            answer = _bodies.decode(posted.body)[0]
+            if own and answer in look.said[-1].get(posted.place, []):
+                yield f"{showed.device} is told that its answer is not counted, and it is"
 
 
 def an_honest_server_is_not_refused(look: Look) -> Iterator[str]:
-    """Nobody is told that the server cannot be trusted, or cannot be reached, if that is not so."""
+    """Nobody is told that the server cannot be trusted, or cannot be reached, if that is not so.
+
+    Of a page that leaves the sending to another tab that is not said.
+    """
     for showed in look.course.showed:
-        if look.honest and showed.state.name == "refused":
+        refused = showed.state.name == "refused" and showed.state.reason != "tab"
+        if look.honest and refused:
             yield f"{showed.device} refuses: {showed.state.reason}"
 
 
@@ -352,6 +365,7 @@ INVARIANTS: tuple[Callable[[Look], Iterator[str]], ...] = (
     one_draw,
     shown_is_acknowledged,
     unsent_is_not_counted,
+    nobody_is_alarmed,
     an_honest_server_is_not_refused,
     everybody_ends,
     told_checkpoints_are_kept,

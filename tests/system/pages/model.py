@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from protocol.crypto.merkle import Tree, is_included, leaf_hash
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError
+from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Declined, Envelope, Head, PartyId
 from protocol.session.charter import Charter
 from protocol.session.heads import Heard, SaidHead, sign_head
@@ -151,6 +152,7 @@ def agree(link: Link, terms: bytes, place: bytes) -> Agreement:
         variant=variant,
         roster=Excerpt(members=two, place=at, size=members, over=root),
         nonce=agreed.nonce,
+        analysis=msgspec.convert(agreed.analysis, Analysis | None),
         attempt=attempt,
         enrolled=agreed.enrolled,
     )

@@ -30,6 +30,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
 from protocol.wire.codec import decode_envelope
 from scenarios.surveys.aggregating import ABANDONED
+from scenarios.surveys.collecting import GRAIN, NEVER_CAME
 from tests.system.pages.schedule import CLOSES, Down, Lie, Withdrawn
 from tests.transports.web.places import PAGE
 from transports.background import running
@@ -39,12 +40,6 @@ from transports.records.recording import recording
 from transports.switch import Switch
 from transports.web.gateway import Gateway, Said
 from transports.web.http import Request, Response
-
-GRAIN = 60.0
-"""To how many seconds the times on record are rounded up."""
-
-NEVER_CAME = "never came"
-"""Why a place is gone that has not answered when the survey closes."""
 
 PAUSE = 5.0
 """Seconds between two attempts, and before receipts are served."""

@@ -122,6 +122,7 @@ class Showed(NamedTuple):
 
     Args:
         place, device, storage: the page's.
+        tab: its number.
         state: that was shown.
         proofs: how many proofs had reached any page by then.
     """
@@ -129,6 +130,7 @@ class Showed(NamedTuple):
     place: PartyId
     device: str
     storage: Storage | None
+    tab: int
     state: State
     proofs: int
 
@@ -220,7 +222,8 @@ class Tab:
         self.alive = True
         self.scope = trio.CancelScope()
         self.page: Any = None
-        self.words = self.world.words(device.party)
+        self.number = self.world.tabs = self.world.tabs + 1
+        self.words = self.world.words(device.party, self.number)
 
     @property
     def storage(self) -> tuple[str, int] | None:
@@ -367,7 +370,7 @@ class World:
         }
         self._requests = [0] * PLACES
         self._changes = [0] * PLACES
-        self._draws = 0
+        self.tabs = 0
 
     def held(self) -> Course:
         """Hold it."""
@@ -393,10 +396,9 @@ class World:
         seed = self.where.streams.stream(party, IDENTITY_STREAM).bytes(32)
         return f"{party}.{url64(seed)}.{url64(self.where.charter.survey_id)}"
 
-    def words(self, party: PartyId) -> Callable[[], int]:
+    def words(self, party: PartyId, tab: int) -> Callable[[], int]:
         """What a page draws its randomness from."""
-        self._draws += 1
-        own = Random(f"{self.schedule.seed} {party} {self._draws}")
+        own = Random(f"{self.schedule.seed} {party} {tab}")
         if self.told:
             return lambda: own.getrandbits(64)
         # Above any chance to keep, and below what is drawn anew.
@@ -412,7 +414,7 @@ class World:
         return codes
 
     async def _main(self) -> None:
-        self._began = trio.current_time()
+        self.began = trio.current_time()
         async with trio.open_nursery() as self.nursery:
             self.nursery.start_soon(self._serve)
             devices = [Device(self, place, f"phone {place}") for place in range(PLACES)]
@@ -430,7 +432,7 @@ class World:
             with trio.fail_after(BOUND):
                 await self.server.showing.wait()
             await self._look([*devices, *others])
-            self.course.seconds = trio.current_time() - self._began
+            self.course.seconds = trio.current_time() - self.began
             self.nursery.cancel_scope.cancel()
 
     async def _serve(self) -> None:
@@ -460,12 +462,12 @@ class World:
         for fault in self.schedule.faults:
             if isinstance(fault, Twice) and fault.place == device.place:
                 at = trio.current_time() + fault.after
-                self.nursery.start_soon(self._open_at, device, at - self._began)
+                self.nursery.start_soon(self._open_at, device, at - self.began)
                 if fault.together:
                     device.ready = at + THOUGHT
 
     async def _open_at(self, device: Device, at: float) -> None:
-        await trio.sleep_until(self._began + at)
+        await trio.sleep_until(self.began + at)
         if not self.server.showing.is_set():
             device.open()
 
@@ -563,8 +565,8 @@ class World:
         """A page shows something."""
         device = tab.device
         course = self.course
-        showed = Showed(device.party, device.name, tab.storage, state, len(course.proofs))
-        course.showed.append(showed)
+        own = device.party, device.name, tab.storage, tab.number
+        course.showed.append(Showed(*own, state, len(course.proofs)))
 
 
 def _attempt_of(body: bytes) -> int:
