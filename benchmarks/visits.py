@@ -47,7 +47,7 @@ from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.tls import client_context, server_context
+from transports.tls import client_context, public_context, server_context
 from transports.web import http
 from transports.web.gateway import LIMITS, Gateway, Page, Said
 
@@ -109,7 +109,7 @@ def serve_page(folder: str, people: int) -> None:
     """Hold a survey of so many visitors to the page, and print its cost."""
     held = _Held(Path(folder), people)
     gateway = Gateway(held.setting.charter, held.said, Page(*collecting_page()))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls = public_context()
     tls.load_cert_chain(held.folder / "aggregator.pem", held.folder / "aggregator.key")
 
     async def hold() -> Cost:

@@ -138,7 +138,7 @@ class Declined(Message, frozen=True):
 
 REFUSALS: Mapping[str, str] = MappingProxyType(
     {
-        "terms": "it was asked for more than was agreed to",
+        "terms": "it did not agree to what it was asked",
         "message": "it was sent something that breaks the protocol",
     }
 )

@@ -1,4 +1,4 @@
-"""TLS 1.3 with certificates on both sides; a DNS name in each is the party id it belongs to."""
+"""TLS; between members with certificates on both sides, each with its id as a DNS name."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def server_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLC
     # Sessions are never resumed: a ticket would be one more secret, and one more write per party.
     context.num_tickets = 0
     return _strict(context, authority, certificate, key)
+
+
+def public_context() -> ssl.SSLContext:
+    """The side of a server that anybody may connect to, without its certificate, which is loaded.
+
+    Sessions are never resumed: no visit is told to be by whom another was, and nothing is kept.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
+    return context
 
 
 def client_context(*, authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:

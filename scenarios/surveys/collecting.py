@@ -41,7 +41,7 @@ from transports.lasting.hub import LastingHub, open_lasting
 from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.switch import Switch
-from transports.tls import server_context
+from transports.tls import public_context, server_context
 from transports.web import http
 from transports.web.gateway import LIMITS, Gateway, Page, Said
 
@@ -80,7 +80,7 @@ class Serving(NamedTuple):
         """
         if self.certificate is None:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = public_context()
         self._load(context)
         return context
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+\.js)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 _LEFT = re.compile(r"^(import|export)\b.*$", re.MULTILINE)
 
 
@@ -26,7 +27,7 @@ def bundled(entry: str, *folders: Traversable) -> str:
 
     The script declares ``modules``, which has the exports of each module by its file's name.
     Imports are written ``import { a, b as c } from "./name.js";``, exports stand at their
-    declarations.
+    declarations. Comments that fill their lines are left out.
 
     Args:
         entry: the file's name.
@@ -42,7 +43,7 @@ def bundled(entry: str, *folders: Traversable) -> str:
     def add(name: str, within: tuple[str, ...]) -> None:
         if name in within:
             raise ValueError(f"modules import each other: {' -> '.join((*within, name))}")
-        source = _source(name, folders)
+        source = _COMMENT.sub("", _source(name, folders))
         for imported in _IMPORT.finditer(source):
             if imported[2] not in parts:
                 add(imported[2], (*within, name))

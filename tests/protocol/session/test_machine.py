@@ -295,7 +295,7 @@ def test_a_refusal_is_a_departure() -> None:
     assert declined == Declined("terms")
     machine = started(aggregator(collect))
     hear(machine, ONE, declined)
-    assert machine.departed[ONE] == "declined: it was asked for more than was agreed to"
+    assert machine.departed[ONE] == "declined: it did not agree to what it was asked"
     assert machine.kept == []
 
 

@@ -169,7 +169,7 @@ def made(case: Case) -> dict[str, Any]:
     """A setting with all its reports, as the vectors' file has it."""
     survey = begun(case)
     variant, draw = case.variant, random.Random(f"words of {case.name}")
-    edges = sorted(edges_of(variant))
+    edges = edges_of(variant)
     reports = []
     for number in range(case.cases):
         codes = [draw.randrange(size) for size in variant.survey.sizes]
@@ -214,22 +214,43 @@ def posted(envelopes: Sequence[Envelope]) -> bytes:
     return msgspec.msgpack.encode([encode_envelope(envelope) for envelope in envelopes])
 
 
-def chosen(draw: random.Random, edges: Sequence[int]) -> int:
+class Edges(NamedTuple):
+    """Words where something changes.
+
+    Args:
+        thresholds: below which a word is one thing, and from which on another.
+        others: the last words that are not refused, and such as have equal halves.
+    """
+
+    thresholds: Sequence[int]
+    others: Sequence[int]
+
+
+def chosen(draw: random.Random, edges: Edges) -> int:
     """A word, often one at a threshold or beside it, or one that is refused."""
-    if draw.random() < 0.4:
+    kind = draw.random()
+    if kind < 0.3:
         return draw.getrandbits(64)
-    return min(max(draw.choice(edges) + draw.randint(-1, 1), 0), WORDS - 1)
+    near = draw.choice(edges.thresholds if kind < 0.7 else edges.others)
+    return min(max(near + draw.choice((-1, 0, 0, 1)), 0), WORDS - 1)
 
 
-def edges_of(variant: Variant) -> set[int]:
-    """Words where something changes: thresholds, and the first words that are refused."""
-    found = {0, WORDS - 1, 2**63, 5 << 32 | 5, 2**32 - 1}
-    numbers = set(numbers_in(randomizers_of(variant))) | {len(variant.survey.sizes)}
+def edges_of(variant: Variant) -> Edges:
+    """What its randomizers compare words with."""
+    randomizers = randomizers_of(variant)
+    numbers = {*numbers_in(randomizers), len(variant.survey.sizes)}
+    large = {number for number in numbers if 2**32 < number < WORDS}
+    for one in randomizers:
+        if isinstance(one, OneBitMean):
+            large |= {int(row[1] * WORDS) for row in map(one.row, range(one.size))}
+        if isinstance(one, UnaryEncoding):
+            large |= {WORDS - one.hit}
+    others = {0, WORDS - 1, 5 << 32 | 5, 2**32 - 1}
     for number in numbers:
         if 1 < number < WORDS:
-            found |= {WORDS - WORDS % number - 1, number, WORDS - number}
-            found |= {WORDS - (WORDS - other) % number for other in numbers if other < WORDS}
-    return {word for word in found if word < WORDS}
+            others |= {WORDS - WORDS % number - 1}
+            others |= {WORDS - 1 - (WORDS - threshold) % number for threshold in large}
+    return Edges(sorted(large | {0}), sorted(others))
 
 
 def randomizers_of(variant: Any) -> list[Any]:

@@ -7,7 +7,6 @@ const LARGEST_EPSILON = 200;
 
 const BITS = 400n;
 const ONE = 1n << BITS;
-const HALVINGS = 24n;
 
 /** Parameters that no randomizer has. */
 export class Unfit extends Error {}
@@ -37,12 +36,10 @@ function fixed(number) {
 /** The nearest double, of ties the even one. */
 const double = (value) => Number(value) / 2 ** Number(BITS);
 
-/** e to a power in fixed point. */
+/** e to a power, both in fixed point. */
 function exp(power) {
-  const small = power >> HALVINGS;
   let sum = ONE;
-  for (let term = ONE, n = 1n; term !== 0n; n++) sum += term = ((term * small) >> BITS) / n;
-  for (let n = 0n; n < HALVINGS; n++) sum = (sum * sum) >> BITS;
+  for (let term = ONE, n = 1n; term !== 0n; n++) sum += term = ((term * power) >> BITS) / n;
   return sum;
 }
 

@@ -109,7 +109,7 @@ async function checkAttempt(checkpoint, { session, aggregator, attempt }) {
   must(same(signed.session, session) && same(signed.key, aggregator) && (await isSigned(signed)), "checkpoint");
 }
 
-/** All that was agreed, from the bytes of `/terms` and `/place`, if it is what the link is about. Nothing in it is taken on trust. Throws Refused. */
+/** All that was agreed, from the bytes of `/terms` and `/place`, if the link is about it: nothing is taken on trust. Throws Refused. */
 export async function agreed(invited, terms, place) {
   const { party, survey, key, sign } = invited;
   const [encoded, attempt, root, members, checkpoint] = read(terms, isTerms);
@@ -118,7 +118,7 @@ export async function agreed(invited, terms, place) {
   const session = sessionOf(hash, root, members, attempt);
   const [at, path, aggregator, aggregatorPath, asked] = read(place, isPlace);
   const isMember = (name, own, index, proof) => included(leafHash(concat(own, utf8(name))), index, members, root, proof);
-  must(at > 0 && isMember(party, key, at, path) && isMember(AGGREGATOR, aggregator, 0, aggregatorPath), "place");
+  must(isMember(party, key, at, path) && isMember(AGGREGATOR, aggregator, 0, aggregatorPath), "place");
   must(isSoundPoint(aggregator) && unsigned(aggregator) !== unsigned(key), "place");
   await checkAttempt(checkpoint, { session, aggregator, attempt });
   const all = readTerms(encoded);
@@ -186,7 +186,8 @@ export async function receiptOf(agreement, body, acknowledgement) {
   const [size, root, signed, index, at, salt, path, roster, all] = read(acknowledgement, isAcknowledgement);
   const sent = (time, words) => encode(["Sent", time, words]);
   const named = all.filter(([seq]) => isReport && seq === 0);
-  const shown = named.map(([, leaf, time, salted, proof, closing, before]) => [[leaf, salted, sent(time, envelope), proof], closing, [], before]);
+  const shown = named.map(([, leaf, time, salted, proof, closing, before]) =>
+    [[leaf, salted, sent(time, envelope), proof], closing, [], before]);
   const receipt = concat(MAGIC, encode([
     party, key, place, members, roster, terms, attempt,
     shown.filter(([, , , before]) => before === null).map((each) => each.slice(0, 3)), shown.filter(([, , , before]) => before !== null),

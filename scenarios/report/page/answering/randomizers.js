@@ -466,7 +466,7 @@ export class PrivKV {
     return share(4n * WORDS * WORDS - shared, 4n * WORDS * WORDS) / Number(this.keys);
   }
 
-  /** The key that is reported on, and 0 if it is reported missing, 1 for a value of +1, 2 for -1. Values are null where a key is missing. */
+  /** The key that is reported on, and 0 if it is reported missing, 1 for a value of +1, 2 for -1. A missing key has the value null. */
   draw(values, words) {
     const key = below(this.keys, words);
     const value = values[Number(key)];

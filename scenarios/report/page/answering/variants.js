@@ -95,7 +95,8 @@ class Agreed {
 
 function blockwise(agreed, blocks) {
   const { survey, names, sizes } = agreed;
-  must([...blocks.flatMap(({ attributes }) => attributes)].sort().join("\0") === [...names].sort().join("\0"), "blocks of other attributes");
+  const named = blocks.flatMap(({ attributes }) => attributes);
+  must(named.length === names.length && names.every((name) => named.includes(name)), "blocks of other attributes");
   const places = blocks.map(({ attributes }) => attributes.map((name) => names.indexOf(name)));
   const shapes = places.map((each) => each.map((place) => sizes[place]));
   const randomizers = blocks.map(({ randomizer }) => randomizer);
@@ -306,7 +307,8 @@ const marginals = (byInput, form) => (terms) => {
       const bits = bitsOf(choice, about);
       if (isOneHot) for (let i = 0; i < long; i++) bits.push(Number((drawn[i >> 3] >> BigInt(i & 7)) & 1n));
       else bits.push(...bitsOf(drawn[0], long));
-      const octets = Array.from({ length: Math.ceil(bits.length / 8) }, (_, i) => BigInt(`0b${bits.slice(8 * i, 8 * i + 8).join("").padEnd(8, "0")}`));
+      const octet = (i) => BigInt(`0b${bits.slice(8 * i, 8 * i + 8).join("").padEnd(8, "0")}`);
+      const octets = Array.from({ length: Math.ceil(bits.length / 8) }, (_, i) => octet(i));
       return encode([1, array(octets, 256n, [octets.length])]);
     },
     shown(body) {

@@ -226,7 +226,7 @@ class Choosy(RRIndependent, frozen=True):
 
 def test_who_declined_gets_none() -> None:
     run = run_of(setting(Choosy.with_keep(SURVEY, 0.6)))
-    assert refusal(run, ONE, Choosy) == "it declined: it was asked for more than was agreed to"
+    assert refusal(run, ONE, Choosy) == "it declined: it did not agree to what it was asked"
     assert problems_of(receipt_of(run, TWO, Choosy), run.checkpoint) == ()
 
 

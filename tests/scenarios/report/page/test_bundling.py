@@ -26,15 +26,16 @@ def test_a_bundle_runs_as_its_modules_do(tmp_path: Path) -> None:
         tmp_path / "own",
         entry='import {\n  double as twice,\n  Name,\n} from "./both.js";\n'
         'import { three } from "./three.js";\nexport const said = twice(three) + Name.name;',
-        both='import { three } from "./three.js";\n'
+        both='// A note.\nimport { three } from "./three.js";\n\n/**\n * Of numbers: *\n */\n'
         "export const double = (n) => n * 2 + three - 3;\n"
-        "export class Name {}\nexport async function later() {}",
+        "  // Another.\nexport class Name {} // stays\nexport async function later() {}",
     )
     other = written(tmp_path / "other", three="export const three = 3;", both="throw 1;")
     script = bundled("entry.js", own, other)
     assert re.findall(r'^modules\["(.*)"\] = ', script, re.MULTILINE) == [
         *("three.js", "both.js", "entry.js")
     ]
+    assert re.findall(r"//.*|/\*[^/]*", script) == ["// stays"]
     assert NODE is not None
     shown = 'console.log(modules["entry.js"].said, Object.keys(modules["both.js"]).join())'
     done = subprocess.run(

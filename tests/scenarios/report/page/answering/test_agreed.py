@@ -16,7 +16,7 @@ from protocol.randomizers import KeepUniform
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
 from protocol.transcript.checkpoints import sign_checkpoint
-from protocol.variants import RRIndependent
+from protocol.variants import InpPS, RRIndependent
 from protocol.variants.reports.reports import Ask
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
@@ -270,8 +270,8 @@ def test_variants_of_several_rounds_are_refused() -> None:
 SPEAKING = (HERE / "speaking.js").read_text(encoding="utf-8")
 
 
-def spoken() -> dict[str, Any]:
-    link, terms, place = given()
+def spoken(of: Survey | None = None) -> dict[str, Any]:
+    link, terms, place = given(of=of)
     said: dict[str, Any] = json.loads(
         run(SPEAKING, json.dumps([link, terms.hex(), place.hex()]).encode())
     )
@@ -295,6 +295,8 @@ def test_declining_and_asking_for_the_state() -> None:
 def test_codes_are_checked_and_words_are_the_browsers() -> None:
     said = spoken()
     assert said["refusals"] == ["TypeError"] * 6
+    bits = begun(Case("bits", InpPS(survey=survey_of(2, 3, 5), epsilon=1.0, k=3), 1))
+    assert spoken(bits)["refusals"] == ["TypeError"] * 6
     assert (said["words"], said["most"]) == (100, True)
     answer, _ = (
         msgspec.msgpack.decode(each, type=Envelope)
