@@ -20,8 +20,11 @@ from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
 from scenarios.files.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
+from scenarios.surveys.collecting import GRAIN
 from tests.tiers import thinned
 from transports.handshake import MAX_BYTES
+from transports.web import failures
+from transports.web.gateway import LIMITS
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -250,6 +253,21 @@ def test_caps_on_messages_are_those_of_the_code() -> None:
     assert rows["refused messages kept in full by a role"] == [KEPT]
     assert STRANGERS == 1_000
     assert "the first thousand tries go on record" in text_of("docs/threats/networks.md")
+
+
+def test_limits_of_pages_are_those_of_the_code() -> None:
+    rows = rows_of("docs/threats/pages.md", "Strangers")
+    assert [*rows.values()] == [
+        [LIMITS.head],
+        [LIMITS.body],
+        [LIMITS.seconds],
+        [LIMITS.connections],
+        [failures.MOST],
+        [failures.EVERY],
+        [failures.REMEMBERED],
+        [GRAIN],
+    ]
+    assert f"{failures.REMEMBERED:,} at most" in text_of("docs/threats/pages.md")
 
 
 def test_budgets_are_those_of_the_code() -> None:

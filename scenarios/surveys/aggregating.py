@@ -107,11 +107,11 @@ def aggregate_survey(
         resume=resume,
         operation=operation,
     )
-    carry = functools.partial(
-        _carry_by_links, host=host, port=port, joining=joining, listening=listening
-    )
     with opened as attempt:
-        outcome = trio.run(hold, attempt, carry)
+        held = functools.partial(
+            hold, attempt, host=host, port=port, joining=joining, listening=listening
+        )
+        outcome = trio.run(held)
         if publish is not None:
             publish(outcome)
     return outcome
@@ -328,8 +328,26 @@ class Carry(Protocol):
         """
 
 
-async def hold(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
-    """Hold an attempt at a survey: the part that takes time.
+async def hold(
+    attempt: Attempt,
+    *,
+    host: str,
+    port: int,
+    joining: float,
+    listening: Callable[[str], object],
+) -> Outcome[Variant]:
+    """Hold an attempt at a survey over TLS: the part of ``aggregate_survey`` that takes time.
+
+    The arguments and errors are those of ``aggregate_survey``.
+    """
+    carry = functools.partial(
+        _carry_by_links, host=host, port=port, joining=joining, listening=listening
+    )
+    return await hold_by(attempt, carry)
+
+
+async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
+    """Hold an attempt at a survey, whatever its messages go over.
 
     Args:
         attempt: that is about to begin, or to go on.

@@ -29,12 +29,13 @@ from scenarios.errors import say
 from scenarios.files.transcripts import Transcript
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold, lost_in
+from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold_by, lost_in
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import closed, seconds_left
+from scenarios.surveys.closing import NEVER_CAME, closed, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
+from scenarios.wording.formatting import some
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import LastingHub, open_lasting
@@ -51,6 +52,7 @@ GRAIN = 60.0
 SPARE = f"{WITHDRAWN}: a spare link that was not handed out"
 """Why a place is gone that has not answered when the survey closes."""
 
+_NAMED = 20  # How many parties are named.
 _LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
 _PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
 
@@ -132,7 +134,9 @@ class Serving(NamedTuple):
     def _load(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None, "there is one to load"
         try:
-            context.load_cert_chain(self.certificate, self.key)
+            # A certificate that its key does not fit would take the place of one that does.
+            for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+                each.load_cert_chain(self.certificate, self.key)
         except OSError as error:
             what = f"{self.certificate} and its key"
             raise UsageError(f"{what}: expected a certificate and its key: {error}") from error
@@ -149,6 +153,34 @@ def check_collected(member: Member) -> None:
         raise UsageError(
             f"{member.folder}: nobody has a link to this survey; 'sottovoce links' makes them, and "
             "'sottovoce aggregate' holds this one"
+        )
+
+
+def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
+    """Make sure that everybody can answer: by links until the survey closes, and by folders.
+
+    Args:
+        parties: as of ``collect_survey``.
+
+    Raises:
+        UsageError: ordinary parties have nowhere to connect, or no attempt has begun before the
+            survey closed; or another program is at it.
+        OSError: its attempts cannot be read.
+    """
+    charter = member.charter
+    places = frozenset(linked(charter))
+    others = [name for name in charter.roster.parties if name not in places]
+    if others and parties is None:
+        raise UsageError(
+            f"expected --parties HOST:PORT, where those connect who have no link: "
+            f"{some(others, len(others), _NAMED)}"
+        )
+    with counting(member.folder) as counter:
+        begun = counter.last is not None and counter.last.state == "begun"
+    if not begun and (seconds_left(charter) or 1.0) <= 0:
+        raise UsageError(
+            f"{member.folder}: the survey closed at {charter.variant.survey.closes}, as everybody "
+            "was told: nobody can answer it any more"
         )
 
 
@@ -188,6 +220,7 @@ def collect_survey(
     All else is as for ``aggregate_survey``.
     """
     check_collected(member)
+    _ = serving.tls  # So that a certificate that does not fit is said before anything begins.
     operation = operation or Operation()
     said = Said(linked(member.charter))
     operation.follow_too(said.take)
@@ -202,7 +235,7 @@ def collect_survey(
     with opened as attempt:
         gateway = Gateway(attempt.charter, said, page, proxied=serving.proxied)
         collecting = _Collecting(attempt, gateway, serving, parties, listening)
-        outcome = trio.run(hold, attempt, collecting.carry)
+        outcome = trio.run(hold_by, attempt, collecting.carry)
         if publish is not None:
             publish(outcome)
     return outcome
@@ -229,6 +262,7 @@ class _Collecting:
         parties_of = attempt.charter.roster.parties
         self._others = tuple(name for name in parties_of if name not in places)
         self._early = trio.Event()
+        self._withdrawn = 0
         self._hub: LastingHub | None = None
 
     async def carry(
@@ -247,13 +281,14 @@ class _Collecting:
             switch.hand_again(past.waiting.values())
         async with AsyncExitStack() as stack:
             address = await self._open_to_parties(stack, switch, commits)
+            # Until it is opened, the gateway asks for patience.
+            page = await stack.enter_async_context(self._serving.served(self._gateway))
             attempt.record.keep()
             # Nobody is heard before both are on disk.
             attempt.counter.begin()
             attempt.record.keep(attempt.first)
             first = attempt.recorder.checkpoint
             self._gateway.open(switch, commits, None if first is None else first.note)
-            page = await stack.enter_async_context(self._serving.served(self._gateway))
             refusing = self._gateway if self._hub is None else self._hub
             await stack.enter_async_context(operation.opened(switch, refusing, commits))
             self._listening(page if address is None else f"{page}, and {address} for parties")
@@ -307,11 +342,13 @@ class _Collecting:
     async def _close(self, switch: Switch) -> None:
         """Once the survey closes, count out who has not answered."""
         reason = await closed(self._attempt.charter, self._early)
-        exchange, spare = switch.exchange, unused_spares(self._attempt.member.folder)
+        self._take_back(switch)
+        exchange, unused = switch.exchange, unused_spares(self._attempt.member.folder)
         for name in self._places:
             if name not in exchange.departed:
-                unused = SPARE if name in spare else reason
-                switch.detach(name, LINK_CLOSED if exchange.has_ended(name) else unused)
+                spare = SPARE if reason == NEVER_CAME else f"{SPARE}; {reason}"
+                why = spare if name in unused else reason
+                switch.detach(name, LINK_CLOSED if exchange.has_ended(name) else why)
         if self._hub is not None:
             await self._hub.joined(self._others, within=0.0)
             await trio.sleep(LINGER)
@@ -321,17 +358,19 @@ class _Collecting:
 
     async def _withdraw(self, switch: Switch) -> None:
         """Count out places that the organiser withdraws, until cancelled."""
-        folder, exchange = self._attempt.member.folder, switch.exchange
-        known = 0
         while True:
-            found = withdrawals(folder)
-            for place, why, _ in found[known:]:
-                if exchange.has_ended(place):
-                    say(f"{place} has answered, and is not withdrawn")
-                elif place not in exchange.departed:
-                    switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
-            known = len(found)
+            self._take_back(switch)
             await trio.sleep(_LOOK)
+
+    def _take_back(self, switch: Switch) -> None:
+        """Count out the places that the organiser has withdrawn since this was done last."""
+        found, exchange = withdrawals(self._attempt.member.folder), switch.exchange
+        for place, why, _ in found[self._withdrawn :]:
+            if exchange.has_ended(place):
+                say(f"{place} has answered, and is not withdrawn")
+            elif place not in exchange.departed:
+                switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
+        self._withdrawn = len(found)
 
 
 def serve_receipts(

@@ -59,12 +59,16 @@ def read_member(
 
 
 def closing_of(folder: Path) -> str:
-    """The closing time of a member's survey, as its charter says it; empty without one.
+    """The closing time of a member's survey, as its charter says it.
+
+    Empty if there is none, or no charter.
 
     Raises:
-        UsageError: the charter is missing or malformed.
+        UsageError: the charter is malformed.
     """
     path = folder / CHARTER
+    if not path.exists():
+        return ""
     return str(decoded(_content_of(path), CharterFile, path).survey.get("closes", ""))
 
 

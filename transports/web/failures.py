@@ -13,6 +13,9 @@ MOST = 30
 EVERY = 1.0
 """The seconds after which one failure is forgotten."""
 
+LONGEST = 30.0
+"""The longest that an address has to wait, in seconds: others may have it too."""
+
 REMEMBERED = 4096
 """The most addresses that are remembered at once; those that failed longest ago are forgotten."""
 
@@ -30,7 +33,8 @@ class Failures:
     def add(self, address: str) -> None:
         """Note a failure."""
         who, now = _network_of(address), trio.current_time()
-        self._until[who] = max(self._until.pop(who, now), now) + EVERY
+        until = max(self._until.pop(who, now), now) + EVERY
+        self._until[who] = min(until, now + (MOST - 1) * EVERY + LONGEST)
         while len(self._until) > REMEMBERED:
             self._until.popitem(last=False)
 

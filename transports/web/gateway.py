@@ -34,7 +34,7 @@ from protocol.session.roles import Seen, topic_of
 from protocol.session.roster import is_signature
 from protocol.session.variant import bound_of, event_of
 from protocol.transcript.entries import Entry, Sent
-from protocol.transcript.receipts import Acknowledgement
+from protocol.wire.canonical import MALFORMED
 from protocol.wire.codec import decode_envelope, encode_envelope
 from transports.records.commits import Commits
 from transports.switch import Switch
@@ -219,9 +219,10 @@ class Gateway:
         return None
 
     def fail(self, address: str, status: int, reason: str) -> None:
-        """Note that a request was refused before a handler got it."""
+        """Note that a request was refused before a handler got it; who only has to wait is not to
+        blame."""
         self._count(status)
-        if status != 429 and not self._proxied:
+        if status not in (429, 503) and not self._proxied:
             self._failures.add(address)
 
     async def _get_page(self, request: Request) -> Response:
@@ -253,7 +254,7 @@ class Gateway:
         """Tell who has a place's key whether it has answered, and was counted."""
         try:
             party, signature = _states.decode(request.body)
-        except msgspec.MsgspecError:
+        except MALFORMED:
             return self._refuse(request, 400, "expected a place and a signature")
         statement = STATE_PURPOSE + _encode((self._charter.session, party))
         roster, places = self._charter.roster, self._said.places
@@ -288,7 +289,7 @@ class Gateway:
             said = self._check(party, request.body)
         except _AnsweredOtherwiseError as error:
             return _text(409, str(error))
-        except (ProtocolError, msgspec.MsgspecError, ValueError) as error:
+        except (ProtocolError, *MALFORMED) as error:
             return self._refuse(request, 400, str(error))
         # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
         switch.taken(switch.attach(party).take_nowait())
@@ -362,10 +363,11 @@ class Gateway:
         """The acknowledgement of a place that has answered, once that is durable."""
         if self._commits is None:
             return _text(410, "the survey is closed")
+        # The survey may have ended with this very answer, before that was durable.
         if party not in self._commits.acknowledged:
             await self._commits.caught_up()
-        given: Acknowledgement = self._commits.acknowledged[party]
-        return _packed(given)
+        given = self._commits.acknowledged.get(party)
+        return _text(503, "not now", wait=1.0) if given is None else _packed(given)
 
     def _is_gone(self, party: PartyId) -> bool:
         """Whether a place has gone, or the survey is over, without an answer of it."""

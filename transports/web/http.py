@@ -22,7 +22,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         body: the longest body, in bytes.
         seconds: for a request and its response together, and of silence between two.
         connections: the most at once. For a further one the oldest is closed that has yet to send a
-            whole request. If all have sent theirs, the further one is closed.
+            whole request; if all have sent theirs, the oldest that has yet to read its response. If
+            none has one yet, the further one is closed.
     """
 
     head: int
@@ -69,6 +70,9 @@ Early = Callable[[Request], Response | None]
 """Answers a request by its head alone, whose body is not read then; or leaves it to a handler."""
 
 
+_WRITE = 1 << 15
+
+
 class _RefusedError(Exception):
     def __init__(self, response: Response) -> None:
         super().__init__(response.body.decode().strip())
@@ -103,34 +107,43 @@ async def serve(
         Exception: a handler's, after its client has got status 500 without a text. An error
             of streams, such as ``trio.BrokenResourceError``, ends the connection alone.
     """
-    waiting: dict[_Connection, trio.CancelScope] = {}  # For a whole request, the oldest first.
+    # The oldest first: who has yet to send a whole request, and who has yet to read its response.
+    waiting: dict[_Connection, trio.CancelScope] = {}
+    reading: dict[_Connection, trio.CancelScope] = {}
     answering: set[_Connection] = set()
 
     async def attend(wire: trio.SocketStream) -> None:
         connection = _Connection(wire, tls, limits)
         try:
-            if len(waiting) + len(answering) >= limits.connections:
-                if not waiting:
+            if len(waiting) + len(answering) + len(reading) >= limits.connections:
+                slow = waiting or reading
+                if not slow:
                     refused(connection.address, 503, "more connections than allowed")
                     return
-                waiting.pop(next(iter(waiting))).cancel()
+                slow.pop(next(iter(slow))).cancel()
             more = True
             while more:
                 more = False
                 with trio.move_on_after(limits.seconds) as scope:
                     waiting[connection] = scope
-                    more = await answer(connection)
-                answering.discard(connection)
-                if scope.cancelled_caught and connection.in_request:
+                    more = await answer(connection, scope)
+                if scope.cancelled_caught and connection.in_request and has_place(connection):
                     refused(connection.address, 408, "the request took too long")
+                answering.discard(connection)
+                reading.pop(connection, None)
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
             pass  # The client is gone.
         finally:
             waiting.pop(connection, None)
             answering.discard(connection)
+            reading.pop(connection, None)
             await trio.aclose_forcefully(wire)
 
-    async def answer(connection: _Connection) -> bool:
+    def has_place(connection: _Connection) -> bool:
+        """Whether it was not closed for a further one."""
+        return connection in waiting or connection in answering or connection in reading
+
+    async def answer(connection: _Connection, scope: trio.CancelScope) -> bool:
         """Answer a request; whether another may follow."""
         try:
             handler, request = await connection.receive(paths, early)
@@ -146,6 +159,8 @@ async def serve(
             with suppress(trio.BrokenResourceError):  # Whether or not the client is still there.
                 await connection.send(Response(500, headers={"Connection": "close"}))
             raise
+        answering.discard(connection)
+        reading[connection] = scope
         return await connection.send(response)
 
     await trio.serve_listeners(attend, listeners)
@@ -237,9 +252,15 @@ class _Connection:
         sent = self._http.send(
             h11.Response(status_code=status, reason=reason, headers=[*headers.items()])
         )
-        sent += self._http.send(h11.Data(data=b"" if self._head_only else response.body))
+        body = memoryview(b"" if self._head_only else response.body)
+        # Piece by piece: TLS keeps two copies of what is sent at once, for each client.
+        for start in range(0, len(body), _WRITE):
+            await self._stream.send_all(sent + body[start : start + _WRITE])
+            sent = b""
+        self._http.send(h11.Data(data=bytes(body)))
         sent += self._http.send(h11.EndOfMessage())
-        await self._stream.send_all(sent)
+        if sent:
+            await self._stream.send_all(sent)
         self._head_only = self.in_request = False
         if self._http.our_state is not h11.DONE:
             await turn_away(self._wire)

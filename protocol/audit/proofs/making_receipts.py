@@ -120,7 +120,7 @@ def prove_each(
         if party not in roster or party == AGGREGATOR:
             number = len(roster.parties)
             raise SurveyError(f"{party!r:.80} is not on the roster of {number} parties")
-    covering = _checked(verification, asked[0], checkpoint)
+    covering = _checked(verification, next(iter(asked), AGGREGATOR), checkpoint)
     reader = TranscriptReader(chunks())
     held = Held(lambda: reader.stored)
     logged = Logged(reader)

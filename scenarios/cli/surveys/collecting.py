@@ -18,6 +18,7 @@ from scenarios.cli.values import frozen_options, option, part, takes
 from scenarios.errors import say
 from scenarios.surveys.collecting import (
     Serving,
+    check_answerable,
     check_collected,
     collect_survey,
     is_over,
@@ -105,6 +106,7 @@ def collect(options: CollectOptions) -> None:
     parties = None if options.parties is None else address_of(options.parties)
     transcript = held.out / TRANSCRIPT
     if not (held.resume and transcript.is_file() and is_over(member)):
+        check_answerable(member, parties)
         hold = functools.partial(collect_survey, page=page, serving=serving, parties=parties)
         hold_survey(held, member, hold)
         if options.leave:

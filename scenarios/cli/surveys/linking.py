@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from parties.keeping.places import Withdrawal
+from parties.keeping.places import Withdrawal, linked
 from parties.keeping.places import withdraw as withdrawn_by
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
@@ -192,7 +193,7 @@ def _make(options: LinksOptions, path: Path) -> None:
         click.echo(f"{folders} in {out / PARTIES}: hand each to its party alone")
     folder = out / AGGREGATOR
     if options.organiser is None:
-        _say_next(charter, folder)
+        _say_next(charter, folder, url)
         return
     click.echo(
         f"hand {folder} to the organiser, who puts it beside the key with: sottovoce links "
@@ -221,11 +222,17 @@ def _take(made: Path, folder: Path) -> None:
     _say_next(charter, folder)
 
 
-def _say_next(charter: Charter, folder: Path) -> None:
+def _say_next(charter: Charter, folder: Path, url: str = "") -> None:
+    """Say how the answers are collected: behind a proxy, but in a trial on this machine."""
     if charter.analysis is not None:
         click.echo(printable(f"announced: {described(charter.analysis)}"))
-    collect = f"sottovoce collect {shlex.quote(str(folder))} --listen 127.0.0.1:7080 --out result"
-    click.echo(f"collect the answers with, for instance: {collect}")
+    trial = urllib.parse.urlsplit(url).netloc if url.startswith("http:") else ""
+    collect = ["sottovoce", "collect", str(folder), "--listen", trial or "127.0.0.1:7080"]
+    collect += [] if trial else ["--behind-proxy"]
+    if len(linked(charter)) < len(charter.roster) - 1:
+        collect += ["--parties", "0.0.0.0:7081"]
+    line = shlex.join([*collect, "--out", "result"])
+    click.echo(f"collect the answers with, for instance: {line}")
     _say_origin(charter)
 
 

@@ -6,12 +6,13 @@ import base64
 import datetime
 import hashlib
 import json
+import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,9 @@ import pytest
 import trio
 import trustme
 
+from parties.keeping.attempts import counting
 from parties.keeping.members import Member
+from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
@@ -30,6 +33,7 @@ from protocol.transcript.entries import Departed, Refused
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
+from scenarios.surveys import collecting as collecting_
 from scenarios.surveys.collecting import Serving
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
@@ -67,13 +71,13 @@ class Place(NamedTuple):
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
-    def answer(self, draw: int = 0) -> int:
+    def answer(self, draw: int = 0, codes: tuple[int, ...] = (1, 2)) -> int:
         """Answer; the status. Another draw may be another report."""
         status, content = self.ask(f"/place/{self.identity.name}")
         if status != 200:
             return status
         survey = self.member.charter.variant.survey
-        records = Records(survey, np.array([[1, 2]], survey.dtype))
+        records = Records(survey, np.array([codes], survey.dtype))
         secret = hashlib.sha256(f"{self.identity.name} {draw}".encode()).digest()
         question = _decode(content)[4]
         body = answer(self.member.charter, self.identity, records, question, secret=secret)
@@ -133,6 +137,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
         page, _, parties = where.removesuffix(" for parties").partition(", and ")
         at = people(out, page)
         assert at["p-1"].answer() == 200
+        assert at["p-1"].ask(f"/answer/p-1/{bytes(32).hex()}", b"another")[0] == 409
         records = table(tmp_path / "clinic.csv", "yes,old")
         answering = Program(
             "answer", out / "parties" / "clinic", "--connect", parties, "--records", records
@@ -141,12 +146,15 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
         assert answering.returncode == 0, complained
         withdrawing = ("withdraw", folder, "p-3", "--reason", "lost", "--instead", "p-6")
         assert sottovoce(*withdrawing).code == 0
+        assert sottovoce("withdraw", folder, "p-2", "--reason", "too late").code == 0
         assert at["p-6"].answer() == 200
         patience = time.monotonic() + HANGS
         while at["p-3"].ask("/place/p-3")[0] != 410:
             assert time.monotonic() < patience
             time.sleep(0.1)
         assert at["p-3"].answer() == 410
+        # Also what was withdrawn just before the end.
+        assert sottovoce("withdraw", folder, "p-5").code == 0
         early = sottovoce("close", folder)
         assert "--early closes it now" in complaint(early)
         assert sottovoce("close", folder, "--early").code == 0
@@ -171,8 +179,10 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     found = entries(out)
     gone = {each.party: each.reason for each in found if isinstance(each, Departed)}
     assert gone["p-3"] == "withdrawn: lost"
-    assert gone["p-4"] == gone["p-5"] == "the survey was closed before its time"
-    assert gone["p-7"] == "withdrawn: a spare link that was not handed out"
+    assert gone["p-2"] == "closed its link"
+    assert (gone["p-4"], gone["p-5"]) == ("the survey was closed before its time", "withdrawn")
+    spare = "withdrawn: a spare link that was not handed out"
+    assert gone["p-7"] == f"{spare}; the survey was closed before its time"
     assert not [each for each in found if isinstance(each, Refused)]
     result = json.loads((out / "result" / "result.json").read_text())
     assert result["estimate"]["respondents"] == 4
@@ -244,6 +254,38 @@ def test_only_a_survey_with_links_is_collected(tmp_path: Path) -> None:
     assert "nobody has a link to this survey" in said
 
 
+def test_ordinary_parties_need_an_address(tmp_path: Path) -> None:
+    """They would be counted out, and nobody told."""
+    out = linking(tmp_path, "--count", 4, "--party", "clinic")
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert said.endswith(
+        "expected --parties HOST:PORT, where those connect who have no link: clinic"
+    )
+
+
+def test_no_attempt_begins_after_the_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = linking(tmp_path, "--count", 4)
+    monkeypatch.setattr(collecting_, "seconds_left", lambda charter: -1.0)
+    listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
+    said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
+    assert "the survey closed at " in said
+    assert not (tmp_path / "result").exists()
+
+
+def test_an_attempt_ends_though_it_is_gone_on_with_after_the_closing(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 5, plan=linked_plan(days=4 / 86400))
+    with collecting(out) as (_, where):
+        at = people(out, where)
+        assert [at[f"p-{n}"].answer() for n in range(1, 5)] == [200] * 4
+    time.sleep(4)
+    with collecting(out, "--resume", "--leave") as (program, _):
+        assert program.wait(HANGS) == 0
+    assert json.loads((out / "result" / "result.json").read_text())["estimate"]["respondents"] == 4
+
+
 async def test_a_certificate_is_read_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
@@ -271,6 +313,54 @@ async def test_a_certificate_is_read_again_when_it_changes(
         nursery.cancel_scope.cancel()
 
 
+def greeted(server: ssl.SSLContext, authority: trustme.CA) -> bytes:
+    """The certificate that a browser is shown.
+
+    Raises:
+        ssl.SSLError: it gets none.
+    """
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(back, there, server_hostname="localhost"),
+        server.wrap_bio(there, back, server_side=True),
+    )
+    for _ in range(3):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = sides[0].getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+@pytest.mark.parametrize("what", ["another's key", "no key", "no certificate"])
+def test_a_certificate_that_does_not_fit_takes_the_place_of_none(what: str, tmp_path: Path) -> None:
+    """It is read in the midst of a change, or it was changed for a wrong one."""
+    authority = trustme.CA()
+    one, other = (authority.issue_cert("localhost") for _ in range(2))
+    certificate, key = tmp_path / "page.pem", tmp_path / "page.key"
+    certificate.write_bytes(one.cert_chain_pems[0].bytes())
+    key.write_bytes(one.private_key_pem.bytes())
+    serving = Serving("127.0.0.1", 0, certificate, key)
+    context = serving.tls
+    assert isinstance(context, ssl.SSLContext)
+    before = greeted(context, authority)
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    if what == "no key":
+        key.write_text("x")
+    if what == "no certificate":
+        certificate.write_text("x")
+    with pytest.raises(UsageError, match="expected a certificate and its key"):
+        serving._load(context)
+    assert greeted(context, authority) == before
+    certificate.write_bytes(other.cert_chain_pems[0].bytes())
+    key.write_bytes(other.private_key_pem.bytes())
+    serving._load(context)
+    assert greeted(context, authority) != before
+
+
 def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
     """Also one without links, of which a party has joined and says nothing."""
     plan = linked_plan(days=6 / 86400).replace("quorum = 4", "quorum = 2")
@@ -287,3 +377,20 @@ def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
                 assert program.returncode == 0, said
             said, _ = aggregator.communicate(timeout=HANGS)
         assert json.loads(said)["estimate"]["respondents"] == 2
+
+
+def test_what_cannot_be_served_begins_nothing(tmp_path: Path) -> None:
+    out = linking(tmp_path, "--count", 4)
+    pem = tmp_path / "some.pem"
+    pem.write_text("no certificate")
+    to = ("collect", out / AGGREGATOR, "--out", out / "result", "--listen")
+    said = complaint(sottovoce(*to, "127.0.0.1:0", "--certificate", pem))
+    assert "some.pem and its key: expected a certificate and its key" in said
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = "{}:{}".format(*taken.getsockname())
+        assert "ddress already in use" in complaint(sottovoce(*to, where))
+    assert not list(out.glob("result/*"))
+    with counting(out / AGGREGATOR) as counter:
+        assert counter.last is None or counter.last.state == "taken"
+    with collecting(out) as (_, where):
+        assert people(out, where)["p-1"].answer() == 200

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import threading
+import time
 from collections.abc import Callable
 from functools import partial
-from unittest import mock
 
 import msgspec
 import pytest
@@ -37,7 +36,9 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, FILMS
 from tests.recorded.signed import ONE, THREE, TWO, setting
 from tests.transports.web.places import PAGE, Held, path_of
-from transports.web.failures import EVERY, MOST
+from transports.records.commits import Commits
+from transports.web.failures import EVERY, LONGEST, MOST
+from transports.web.http import Response
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode = msgspec.msgpack.decode
@@ -133,6 +134,22 @@ async def test_a_second_answer_leaves_no_trace() -> None:
     assert len(said_by(held, ONE)) == 2
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="409 tells anybody who has answered, and as soon as they have: it should be for who "
+    "has the place's key, as /state is",
+)
+async def test_a_stranger_is_not_told_who_has_answered() -> None:
+    """Times on record are rounded; whoever asks every second would know them all the same."""
+    held = Held()
+    async with held.asking() as post:
+        await post.answer(ONE, await held.body(ONE))
+        answered, other = [
+            await post(f"/answer/{name}/{bytes(32).hex()}", b"") for name in (ONE, TWO)
+        ]
+        assert (answered.status, answered.body) == (other.status, other.body)
+
+
 async def test_two_answers_at_once_are_one() -> None:
     held = Held()
     bodies, statuses = [], []
@@ -174,27 +191,29 @@ async def test_an_answer_without_its_head_is_an_answer() -> None:
     assert audited.completeness.counted == len(held.charter.roster.parties)
 
 
-async def test_at_the_end_too_nothing_is_acknowledged_before_it_is_durable() -> None:
+async def test_an_answer_that_ends_the_survey_is_acknowledged_however_often_it_comes() -> None:
+    """Also while it is written: the survey is over as soon as everybody has answered."""
     held = Held()
-    statuses: list[int] = []
-    synced = threading.Event()
+    held.commits = Commits(held.recorder, lambda: time.sleep(0.1))
+    *those, last = held.charter.roster.parties
+    got: list[Response] = []
     async with held.asking() as post:
-        body = await held.body(ONE)
+        for name in those:
+            assert (await post.answer(name, await held.body(name))).status == 200
+        body = await held.body(last)
 
         async def send() -> None:
-            statuses.append((await post.answer(ONE, body)).status)
+            got.append(await post.answer(last, body))
 
-        with mock.patch.object(held.commits, "_sync", partial(synced.wait, 5)):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(send)
-                while ONE not in held.said.digests:
-                    await trio.lowlevel.checkpoint()
-                held.gateway.close()
-                nursery.start_soon(send)
-                await trio.testing.wait_all_tasks_blocked(0.01)
-                assert statuses == []
-                synced.set()
-    assert statuses == [200, 200]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            while not held.machine.finished:
+                await trio.lowlevel.checkpoint()
+            held.gateway.close()
+            assert got == []
+            nursery.start_soon(send)
+    assert got[0] == got[1]
+    assert got[0].status == 200
 
 
 WRONG: dict[str, Callable[[bytes], bytes]] = {
@@ -322,6 +341,8 @@ async def test_state_is_for_who_has_the_key() -> None:
         assert (await post("/state", _encode((ONE, own.sign(statement))))).status == 200
         for body, status in (
             (b"", 400),
+            (b"\x92\xa1\xff\xc4\x00", 400),
+            (b"\x92\xa3\xed\xa0\x80\xc4\x00", 400),
             (_encode((ONE, bytes(64))), 403),
             (_encode((ONE, other.sign(statement))), 403),
             (_encode((TWO, own.sign(statement))), 403),
@@ -344,6 +365,30 @@ async def test_only_failures_count_against_an_address(autojump_clock: object) ->
         assert (await post("/terms", address="2001:db8:0:1::1")).status == 200
         await trio.sleep(EVERY)
         assert (await post("/terms", address="2001:db8::1")).status == 200
+
+
+async def test_nobody_shuts_out_an_address_for_long(autojump_clock: object) -> None:
+    """What is refused before it is known to come from an address that has to wait counts, too."""
+    held = Held()
+    async with held.asking() as post:
+        for _ in range(100 * MOST):
+            held.gateway.fail("192.0.2.1", 404, "expected another path")
+        refused = await post("/terms")
+        assert (refused.status, refused.headers["Retry-After"]) == (429, f"{LONGEST:.0f}")
+        await trio.sleep(LONGEST)
+        assert (await post("/terms")).status == 200
+
+
+async def test_who_finds_no_room_has_not_failed() -> None:
+    held = Held()
+    async with held.asking() as post:
+        for _ in range(MOST):
+            held.gateway.fail("192.0.2.1", 503, "more connections than allowed")
+        assert (await post("/terms")).status == 200
+        for _ in range(MOST):
+            held.gateway.fail("192.0.2.1", 400, "malformed request")
+        assert (await post("/terms")).status == 429
+    assert held.gateway.refused == {"service unavailable": MOST, "bad request": MOST}
 
 
 @pytest.mark.parametrize("proxied", [False, True])
@@ -370,23 +415,19 @@ async def test_the_page_is_the_same_for_all_and_stays_in_caches() -> None:
 
 
 async def test_times_on_record_do_not_tell_who_came_when(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    mock_clock: trio.testing.MockClock,
 ) -> None:
-    async def at_once(function: Callable[[], object]) -> object:
-        return function()
-
-    # This clock jumps while a thread runs.
-    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
     held = Held(grain=60.0)
     async with held.asking() as post:
-        await trio.sleep(7)
+        mock_clock.jump(7)
         await post.answer(ONE, await held.body(ONE))
-        await trio.sleep(20)
+        mock_clock.jump(20)
         await post.answer(TWO, await held.body(TWO))
-        await trio.sleep(2)
+        mock_clock.jump(2)
         for name in held.charter.roster.parties[2:]:
             await post.answer(name, await held.body(name))
     minute = 60_000_000
     times = [each.at for each in entries(held) if isinstance(each, Sent)]
-    assert set(times) == {0, minute} or set(times) == {minute}
+    assert set(times) <= {0, minute}
+    assert times[-1] == minute
     assert verify(Unpacked(bytes(held.content))).verdict == "sound"

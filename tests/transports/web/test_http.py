@@ -20,6 +20,7 @@ from transports.web.http import Limits, Request, Response, serve
 LIMITS = Limits(head=1 << 10, body=1 << 12, seconds=HANGS, connections=4)
 PROMPT = msgspec.structs.replace(LIMITS, seconds=0.5)
 LONG = b"x" * (1 << 24)
+LATE = trio.Event()
 CLOSE = "Connection: close\r\n"
 
 
@@ -41,6 +42,11 @@ async def be_long(request: Request) -> Response:
     return Response(200, LONG)
 
 
+async def be_late(request: Request) -> Response:
+    await LATE.wait()
+    return Response(200, b"late")
+
+
 def judge(request: Request) -> Response | None:
     """What is refused by its head alone."""
     assert request.address == "127.0.0.1"
@@ -55,6 +61,7 @@ PATHS = {
     "/echo": {"POST": echo},
     "/fail": {"GET": fail},
     "/long": {"GET": be_long},
+    "/late": {"GET": be_late},
 }
 
 Told = list[tuple[str, int, str]]
@@ -225,7 +232,7 @@ async def test_a_request_that_ends_early_is_malformed(sent: bytes) -> None:
 async def test_a_refusal_says_what_is_expected_and_no_more() -> None:
     async with served() as port:
         back = await exchange(port, asked("GET /<script>"))
-        assert back.endswith(b"expected /path or /below/ or /echo or /fail or /long\n")
+        assert back.endswith(b"expected /path or /below/ or /echo or /fail or /long or /late\n")
         back = await exchange(port, asked("PUT /below/"))
         assert b"\r\nAllow: GET, POST\r\n" in back
         assert back.endswith(b"expected GET or POST\n")
@@ -293,15 +300,34 @@ async def test_the_silent_make_room() -> None:
     assert told == []
 
 
+async def test_those_who_do_not_read_make_room() -> None:
+    """The first to go has been reading longest, and it is not told of: it did nothing wrong."""
+    told: Told = []
+    async with served(told=told) as port, AsyncExitStack() as stack:
+        crowd = []
+        for _ in range(LIMITS.connections):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            crowd.append(await stack.enter_async_context(stream))
+            await stream.send_all(asked("GET /long", CLOSE))
+            assert await stream.receive_some(1)
+        assert (await exchange(port, asked("GET /path", CLOSE))).endswith(b"/path")
+        with suppress(trio.BrokenResourceError):
+            assert not (await all_of(crowd[0])).endswith(LONG)
+        for stream in crowd[1:]:
+            assert (await all_of(stream)).endswith(LONG)
+    assert told == []
+
+
 async def test_those_who_are_answered_keep_their_places() -> None:
     told: Told = []
     one = msgspec.structs.replace(LIMITS, connections=1)
     async with served(one, told) as port, await trio.open_tcp_stream("127.0.0.1", port) as slow:
-        await slow.send_all(asked("GET /long", CLOSE))
-        assert await slow.receive_some(1)
+        await slow.send_all(asked("GET /late", CLOSE))
+        await trio.testing.wait_all_tasks_blocked(0.01)
         async with await trio.open_tcp_stream("127.0.0.1", port) as other:
             assert await all_of(other) == b""
-        assert (await all_of(slow)).endswith(LONG)
+        LATE.set()
+        assert (await all_of(slow)).endswith(b"late")
     assert told == [("127.0.0.1", 503, "more connections than allowed")]
 
 

@@ -94,6 +94,14 @@ def test_the_receipts_of_all_parties_are_those_of_each() -> None:
             assert str(refused.value) == str(receipt)
 
 
+def test_the_receipts_of_nobody_are_none() -> None:
+    """A survey may end well though nobody has answered by a link."""
+    run = signed_run()
+    each, covering = prove_each(functools.partial(Unpacked, run.content), RRIndependent, [])
+    assert list(each) == []
+    assert covering == run.checkpoint
+
+
 def test_a_receipt_is_what_the_format_says() -> None:
     """Its entries are leaves of the log, by the description alone."""
     forgery = Forgery(signed_run().content)

@@ -106,10 +106,13 @@ def test_it_says_what_it_made_and_what_to_do(tmp_path: Path) -> None:
         "place: hand each link to one person, then delete both files",
         f"1 folder in {out}/parties: hand each to its party alone",
         f"collect the answers with, for instance: sottovoce collect {out}/aggregator "
-        "--listen 127.0.0.1:7080 --out result",
+        "--listen 127.0.0.1:7080 --behind-proxy --parties 0.0.0.0:7081 --out result",
         f"for a witness: --trust {origin}",
     ]
     assert said.err == ""
+    to = ("--url", "http://127.0.0.1:7999/", "--out", tmp_path / "trial")
+    trial = sottovoce("links", plan, "--count", 4, *to).out.splitlines()[2]
+    assert trial.endswith("/trial/aggregator --listen 127.0.0.1:7999 --out result")
 
 
 def test_places_with_names_of_their_own(tmp_path: Path) -> None:

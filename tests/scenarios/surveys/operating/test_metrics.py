@@ -175,7 +175,7 @@ async def test_with_no_room_the_oldest_without_a_request_is_closed(
             assert (await stream.receive_some()).endswith(b"beginning\n")
 
 
-async def test_who_has_sent_a_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_read_its_response_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Response(HTTPStatus.OK, b"x" * 2**25)
     monkeypatch.setattr(metrics, "SECONDS", 60.0)
     monkeypatch.setitem(metrics.PAGES, "/metrics", lambda counts: long)
@@ -183,7 +183,10 @@ async def test_who_has_sent_a_request_keeps_its_place(monkeypatch: pytest.Monkey
     async with served(Progress()) as port, await trio.open_tcp_stream("127.0.0.1", port) as slow:
         await slow.send_all(get("/metrics"))
         assert await slow.receive_some(1)
-        assert await ask(port, get("/healthz")) == (b"", b"")
+        assert await ask(port, get("/healthz")) == (
+            b"HTTP/1.1 503 Service Unavailable",
+            b"beginning\n",
+        )
 
 
 def test_a_survey_can_be_asked_while_it_is_held(keys: Path, tmp_path: Path) -> None:
