@@ -29,6 +29,7 @@ from protocol.transcript.receipts import (
 from protocol.transcript.verification import Verification, verify
 from protocol.wire.codec import decode_envelope
 from tests.system.pages.model import question_to
+from tests.system.pages.schedule import Down
 from tests.system.pages.world import FINAL, Course, Posted, Proof, Showed, Truths, play
 
 _EPSILON = 1e-9
@@ -242,6 +243,16 @@ def records_are_sound(look: Look) -> Iterator[str]:
             yield f"an audit calls a record {found.verdict}: {found.findings[:1]}"
 
 
+def who_speaks_has_signed(look: Look) -> Iterator[str]:
+    """Whose answer is on record has signed it there, unless a loss of power came between."""
+    faults = look.course.schedule.faults
+    torn = any(isinstance(one, Down) and one.power for one in faults)
+    for found in look.audits:
+        unsigned = found.verification.unsigned
+        if look.honest and unsigned and not torn:
+            yield f"{unsigned} have not signed what is on record"
+
+
 def one_draw(look: Look) -> Iterator[str]:
     """What pages with one storage send in an attempt are the same bytes, and one draw in all."""
     bodies: dict[object, set[bytes]] = defaultdict(set)
@@ -362,6 +373,7 @@ INVARIANTS: tuple[Callable[[Look], Iterator[str]], ...] = (
     one_report_of_each_place,
     nobody_is_charged_more,
     records_are_sound,
+    who_speaks_has_signed,
     one_draw,
     shown_is_acknowledged,
     unsent_is_not_counted,

@@ -226,7 +226,7 @@ PLANTS: dict[str, Plant] = {
         "unsent_is_not_counted", 100, planted=_forgetful, shown_by=(Down,)
     ),
     "the server relays the answer without its head": Plant(
-        "nothing_breaks", 2, server=_with(gateway=Headless)
+        "who_speaks_has_signed", 6, server=_with(gateway=Headless)
     ),
     "the server counts a place twice": Plant("records_are_sound", 2, planted=_counted_twice),
     "the server does not count a place": Plant("acknowledged_is_counted", 4, planted=_unheard),
