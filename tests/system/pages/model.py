@@ -40,7 +40,6 @@ from protocol.variants import BUILT_IN
 from protocol.variants.reports.one_report import OneReport, Request
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
-from transports.web.gateway import STATE_PURPOSE
 
 PURSE = "sottovoce purse"
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -439,7 +438,7 @@ class Page:
 
     async def _ask_state(self) -> tuple[bool, bytes | None, str | None]:
         charter, identity = self.agreement.charter, self.link.identity
-        statement = STATE_PURPOSE + _encode((charter.session, self.link.party))
+        statement = b"sottovoce state 1\0" + _encode((charter.session, self.link.party))
         body = _encode((self.link.party, identity.sign(statement)))
         status, found = await self.ask("/state", body, _state.decode)
         if status != 200:
