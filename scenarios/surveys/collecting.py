@@ -401,7 +401,7 @@ def serve_receipts(
         raise UsageError(f"{transcript}: is not of the survey of {member.folder}")
     for entry in reader:
         said.take(entry)
-    proved, covering = opened.prove_each(type(charter.variant), sorted(said.digests))
+    proved, covering = opened.prove_each(type(charter.variant), sorted(said.answered))
     gateway = Gateway(charter, said, page, proxied=serving.proxied)
     gateway.receipts = {
         name: (encode_receipt(found), covering.note)

@@ -94,6 +94,14 @@ class Said:
         self.digests: dict[PartyId, bytes] = {}
         self._size = 1
 
+    @property
+    def answered(self) -> set[PartyId]:
+        """The places whose reports are on record, whether or not their heads are.
+
+        A loss of power may come between the two.
+        """
+        return self.digests.keys() | self.answers.keys()
+
     def take(self, entry: Entry) -> None:
         """Take the next entry."""
         self._size += 1
@@ -238,7 +246,7 @@ class Gateway:
         if party not in places or not is_signature(signature, statement, key=roster.key(party)):
             return self._refuse(request, 403, "not signed by the place's key")
         receipt, note = self.receipts.get(party, (None, None))
-        answered = party in self._said.digests
+        answered = party in self._said.answered
         return _packed((answered, receipt, note, not answered and self._can_answer(party)))
 
     async def _post_answer(self, request: Request) -> Response:

@@ -179,6 +179,30 @@ async def test_two_answers_at_once_are_one() -> None:
     assert _encode(said_by(held, ONE)) in bodies
 
 
+async def test_an_answer_without_its_head_is_an_answer() -> None:
+    """A loss of power may come between the two; the place is counted all the same."""
+    held = Held()
+    identity = held.where.identities[ONE]
+    async with held.asking() as post:
+        body = await held.body(ONE)
+        other = await held.body(ONE, secret=bytes(31) + b"\1")
+        held.switch.taken(held.switch.attach(ONE).take_nowait())
+        held.switch.relay_nowait(ONE, [decode_envelope(_decode(body)[0])])
+        assert (await post.state(identity))[0]
+        assert (await post.answer(ONE, other)).status == 409
+        held.switch.detach(ONE, "never came")
+        assert (await post.answer(ONE, body)).status == 410
+        assert (await post(f"/place/{ONE}")).status == 200
+        for name in held.charter.roster.parties[1:]:
+            await post.answer(name, await held.body(name))
+    assert (await post.answer(ONE, body)).status == 410
+    assert (await post(f"/place/{ONE}")).status == 200
+    assert await post.state(identity) == (True, None, None)
+    assert held.gateway.refused == {}
+    audited = audit(partial(Unpacked, bytes(held.content)), RRIndependent)
+    assert audited.completeness.counted == len(held.charter.roster.parties)
+
+
 async def test_an_answer_that_ends_the_survey_is_acknowledged_however_often_it_comes() -> None:
     """Also while it is written: the survey is over as soon as everybody has answered."""
     held = Held()
