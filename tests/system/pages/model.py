@@ -52,7 +52,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _terms = msgspec.msgpack.Decoder(tuple[bytes, int, bytes, int, str | None])
 _agreed = msgspec.msgpack.Decoder(Terms)
 _place = msgspec.msgpack.Decoder(tuple[int, tuple[bytes, ...], bytes, tuple[bytes, ...], bytes])
-_state = msgspec.msgpack.Decoder(tuple[bool, bytes | None, str | None])
+_state = msgspec.msgpack.Decoder(tuple[bool, bytes | None, str | None, bool])
 _posted = msgspec.msgpack.Decoder(tuple[bytes, bytes])
 _acknowledgement = msgspec.msgpack.Decoder(Acknowledgement)
 
@@ -391,23 +391,22 @@ class Page:
     async def arrive(self) -> None:
         """Find what there is to agree to, and what this browser has of it."""
         self._agreement = await self.agreed()
-        if self._agreement is None:
-            return self.become(name="closed", unsent=self._is_unsent())
         kept = self.kept()
         if kept is not None and kept.attempt > self.attempt:
             raise RefusedError("attempt")
         if kept is not None and kept.attempt == self.attempt:
             return await (self.deliver(kept) if kept.receipt is None else self.acknowledged(kept))
-        if await self.has_answered():
+        answered, _, _, is_open = await self._ask_state()
+        if answered:
             return await self.elsewhere()
+        if not is_open:
+            return self.become(name="closed", unsent=self._is_unsent())
         self.become(name="asking" if kept is None or kept.report is None else "again")
 
-    async def agreed(self) -> Agreement | None:
-        """What was agreed; None if this place is not asked any more."""
+    async def agreed(self) -> Agreement:
+        """What was agreed."""
         for last in (False, False, True):
             status, place = await self.ask(f"/place/{self.link.party}", read=_place.decode)
-            if status == 410:
-                return None
             if status != 200:
                 raise RefusedError("unknown")
             _, terms = await self.ask("/terms", read=_terms.decode)
@@ -432,11 +431,9 @@ class Page:
         kept = self.kept()
         return kept is not None and kept.receipt is None and not kept.declined
 
-    async def has_answered(self) -> bool:
-        """Whether the server says that this place has answered."""
-        return (await self._ask_state())[0]
-
-    async def _ask_state(self) -> tuple[bool, bytes | None, str | None]:
+    async def _ask_state(self) -> tuple[bool, bytes | None, str | None, bool]:
+        """What the server says of this place: whether it has answered, what proves that it was
+        counted, and whether it can answer."""
         charter, identity = self.agreement.charter, self.link.identity
         statement = b"sottovoce state 1\0" + _encode((charter.session, self.link.party))
         body = _encode((self.link.party, identity.sign(statement)))
@@ -517,7 +514,7 @@ class Page:
             return await self.elsewhere()
         await self._check_moved()
         if status == 410:
-            if await self.has_answered():
+            if (await self._ask_state())[0]:
                 return await self.elsewhere()
             return self.become(name="closed", unsent=not record.declined)
         raise RefusedError("server")
@@ -533,7 +530,7 @@ class Page:
         await self._recount(self.state, None)
 
     async def _recount(self, state: State, record: Stored | None) -> None:
-        answered, receipt, note = await self._ask_state()
+        answered, receipt, note, _ = await self._ask_state()
         if not answered:
             counted = "denied"
         elif receipt is None or note is None:

@@ -86,8 +86,8 @@ class RedrawsLater(Page):
 class AsksNoState(Page):
     """A page that does not ask what it does not remember."""
 
-    async def has_answered(self) -> bool:
-        return False
+    async def _ask_state(self) -> tuple[bool, bytes | None, str | None, bool]:
+        return False, None, None, True
 
 
 class StoresTruth(Page):

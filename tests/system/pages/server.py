@@ -195,7 +195,7 @@ class Server:
             note = msgspec.msgpack.decode(response.body)[4]
             self.notes |= {note} - {None}
         if path == "/state" and self.lies("unanswered") and response.status == 200:
-            return Response(200, _encode((False, None, None)))
+            return Response(200, _encode((False, None, None, True)))
         if self.lies("errors") and self._random.random() < 0.25:
             return Response(self._random.choice((500, 502, 404)), b"<h1>Sorry</h1>")
         if self.lies("garbage") and self._random.random() < 0.25:

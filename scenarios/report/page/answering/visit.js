@@ -1,6 +1,6 @@
 // A visit without a page. What was drawn is stored before it is sent, and stays what is sent.
 
-import { fromHex, hex } from "./bytes.js";
+import { fromHex, hex, same } from "./bytes.js";
 import { decode } from "./msgpack.js";
 import { again, agreed, answer, counted, declined, invitation, receiptOf, Refused, stateOf } from "./party.js";
 import { sha256 } from "./sha256.js";
@@ -156,17 +156,30 @@ export class Visit {
     }
   }
 
+  /** Find what was agreed; another attempt may begin between two requests. */
+  async #agreed() {
+    for (let before = null, tries = 0; ; tries++) {
+      const place = await this.#ask(`/place/${this.#invited.party}`);
+      if (place.status !== 200) throw new Refused(place.status === 404 ? "unknown" : "server");
+      const terms = await this.#ask("/terms");
+      if (terms.status !== 200) throw new Refused("server");
+      try {
+        return await agreed(this.#invited, terms.bytes, place.bytes);
+      } catch (error) {
+        if (!(error instanceof Refused) || tries > 1 || (before && same(before, place.bytes))) throw error;
+        before = place.bytes;
+      }
+    }
+  }
+
   /** Find what there is to agree to, and what this browser has of it. */
   async #arrive() {
-    const place = await this.#ask(`/place/${this.#invited.party}`);
-    if (place.status !== 200) throw new Refused(place.status === 404 ? "unknown" : "server");
-    const terms = await this.#ask("/terms");
-    if (terms.status !== 200) throw new Refused("server");
-    this.agreement = await agreed(this.#invited, terms.bytes, place.bytes);
+    this.agreement = await this.#agreed();
     const record = this.#record();
     if (record && record.attempt > this.agreement.attempt) throw new Refused("attempt");
     if (record?.attempt === this.agreement.attempt) return record.receipt ? this.#acknowledged(record) : this.#deliver(record);
     const found = await this.#inquire();
+    if (!found && (await this.#hasMoved())) return this.#arrive();
     if (!found) throw new Refused("server");
     if (found.answered) {
       this.#become("elsewhere", { conflict: false, counted: null });
@@ -251,10 +264,9 @@ export class Visit {
 
   /** It is too late to send what is stored, unless it had arrived and only the acknowledgement was lost. */
   async #over(record) {
-    this.#become("closed", { unsent: !record.declined });
     if (await this.#hasMoved()) return this.#arrive();
     const found = await this.#inquire();
-    if (!found?.answered) return;
+    if (!found?.answered) return this.#become("closed", { unsent: !record.declined });
     if (found.receipt === null) return this.#become("elsewhere", { conflict: false, counted: "not yet known" });
     const made = await this.#judged(found, record);
     if (made.receipt) this.#become("sent", { shown: this.#shown(record), declined: record.declined, ...made });
