@@ -33,12 +33,15 @@ class Withdrawal(NamedTuple):
     Args:
         place: its id.
         reason: why, for the record; may be empty.
-        instead: the spare place that was handed out for it; None if none was.
+        instead: the spare place that was handed out for it; None if none was. It takes no answer if
+            the first one has answered, so that nobody answers twice.
+        although: whether it does all the same: somebody else has answered in the first one.
     """
 
     place: PartyId
     reason: str = ""
     instead: PartyId | None = None
+    although: bool = False
 
 
 _NAMES = msgspec.json.Decoder(tuple[PartyId, ...])
@@ -94,17 +97,15 @@ def _read(path: Path, version: tuple[int, int, int]) -> Sequence[Withdrawal]:
     return tuple(lines_in(path, _LINE, lost=_LOST))
 
 
-def unused_spares(folder: Path) -> tuple[PartyId, ...]:
-    """Spare places that were not handed out and not withdrawn, in the roster's order.
+def unused_spares(kept: Sequence[PartyId], withdrawn: Sequence[Withdrawal]) -> tuple[PartyId, ...]:
+    """Spare places that were not handed out and not withdrawn, in their order.
 
     Args:
-        folder: the aggregator's.
-
-    Raises:
-        UsageError, OSError: as ``spares`` and ``withdrawals``.
+        kept: all of them (``spares``).
+        withdrawn: so far (``withdrawals``).
     """
-    used = _used(withdrawals(folder))
-    return tuple(place for place in spares(folder) if place not in used)
+    used = _used(withdrawn)
+    return tuple(place for place in kept if place not in used)
 
 
 def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
@@ -120,7 +121,7 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
             an unused spare, or the reason does not fit a line.
         OSError: it cannot be written.
     """
-    place, reason, instead = withdrawal
+    place, reason, instead, although = withdrawal
     if place not in linked(charter):
         raise UsageError(f"{place!r:.80}: expected a place of this survey that has a link")
     if len(reason) > MOST_REASON or not reason.isprintable():
@@ -130,7 +131,7 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
     kept = spares(folder)
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
         used = _used(lines.values)
-        if place in {each.place for each in lines.values}:
+        if place in {each.place for each in lines.values} and not although:
             raise UsageError(f"{place!r} was withdrawn before")
         if instead is not None and instead not in kept:
             raise UsageError(f"{instead!r:.80}: expected a spare place")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import trio
 from parties.actor import run_machine
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
-from parties.keeping.places import linked, unused_spares, withdrawals
+from parties.keeping.places import Withdrawal, linked, spares, unused_spares, withdrawals
 from parties.session import LINGER
 from protocol.audit.proofs.making_receipts import NotCountedError
 from protocol.errors import UsageError
@@ -119,11 +119,12 @@ class Serving(NamedTuple):
     async def _renew(self, context: ssl.SSLContext) -> None:
         """Read the certificate again whenever its file has changed, until cancelled."""
         assert self.certificate is not None, "there is one to renew"
-        read = self.certificate.stat().st_mtime_ns
+        files = [file for file in (self.certificate, self.key) if file is not None]
+        read = [file.stat().st_mtime_ns for file in files]
         while True:
             await trio.sleep(GRAIN)
             try:
-                found = self.certificate.stat().st_mtime_ns
+                found = [file.stat().st_mtime_ns for file in files]
                 if found != read:
                     self._load(context)
                     say(f"{self.certificate}: read again")
@@ -136,7 +137,8 @@ class Serving(NamedTuple):
         try:
             # A certificate that its key does not fit would take the place of one that does.
             for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
-                each.load_cert_chain(self.certificate, self.key)
+                # Nobody may be there to type a password.
+                each.load_cert_chain(self.certificate, self.key, password="")
         except OSError as error:
             what = f"{self.certificate} and its key"
             raise UsageError(f"{what}: expected a certificate and its key: {error}") from error
@@ -262,7 +264,8 @@ class _Collecting:
         parties_of = attempt.charter.roster.parties
         self._others = tuple(name for name in parties_of if name not in places)
         self._early = trio.Event()
-        self._withdrawn = 0
+        self._spares = spares(attempt.member.folder)
+        self._taken_back: Sequence[Withdrawal] = ()
         self._hub: LastingHub | None = None
 
     async def carry(
@@ -342,8 +345,10 @@ class _Collecting:
     async def _close(self, switch: Switch) -> None:
         """Once the survey closes, count out who has not answered."""
         reason = await closed(self._attempt.charter, self._early)
-        self._take_back(switch)
-        exchange, unused = switch.exchange, unused_spares(self._attempt.member.folder)
+        with suppress(OSError, UsageError):  # It was said.
+            self._take_back(switch)
+        exchange = switch.exchange
+        unused = unused_spares(self._spares, self._taken_back)
         for name in self._places:
             if name not in exchange.departed:
                 spare = SPARE if reason == NEVER_CAME else f"{SPARE}; {reason}"
@@ -359,18 +364,25 @@ class _Collecting:
     async def _withdraw(self, switch: Switch) -> None:
         """Count out places that the organiser withdraws, until cancelled."""
         while True:
-            self._take_back(switch)
+            try:
+                self._take_back(switch)
+            except (OSError, UsageError) as error:
+                say(f"{error}; nobody is withdrawn until that is mended")
+                await trio.sleep(GRAIN)
             await trio.sleep(_LOOK)
 
     def _take_back(self, switch: Switch) -> None:
         """Count out the places that the organiser has withdrawn since this was done last."""
         found, exchange = withdrawals(self._attempt.member.folder), switch.exchange
-        for place, why, _ in found[self._withdrawn :]:
+        for place, why, instead, although in found[len(self._taken_back) :]:
             if exchange.has_ended(place):
                 say(f"{place} has answered, and is not withdrawn")
+                if instead is not None and not although and instead not in exchange.departed:
+                    say(f"{instead} takes no answer, for {place} has answered")
+                    switch.detach(instead, f"{WITHDRAWN}: {place} has answered")
             elif place not in exchange.departed:
                 switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
-        self._withdrawn = len(found)
+        self._taken_back = found
 
 
 def serve_receipts(

@@ -31,7 +31,9 @@ class Failures:
         return f"Failures({len(self._until)} addresses)"
 
     def add(self, address: str) -> None:
-        """Note a failure."""
+        """Note a failure. What comes of this machine, a proxy say, may be anybody's."""
+        if _is_anybodys(address):
+            return
         who, now = _network_of(address), trio.current_time()
         until = max(self._until.pop(who, now), now) + EVERY
         self._until[who] = min(until, now + (MOST - 1) * EVERY + LONGEST)
@@ -44,12 +46,19 @@ class Failures:
         return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
 
 
+def _is_anybodys(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True
+
+
 def _network_of(address: str) -> str:
     """What counts as one address: of IPv6 the first 64 bits, which one customer has."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address
+        return address  # Nobody's: it never waits.
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)

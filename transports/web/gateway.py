@@ -17,7 +17,6 @@ from typing import NamedTuple
 import msgspec
 
 from protocol.crypto.merkle import Tree, leaf_hash
-from protocol.errors import ProtocolError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
@@ -262,7 +261,7 @@ class Gateway:
                 return self._refuse(request, 400, "another body than the path says")
             try:
                 said = self._check(party, request.body)
-            except (ProtocolError, *MALFORMED) as error:
+            except Exception as error:  # It may be anybody's, and must not end the survey.
                 return self._refuse(request, 400, str(error))
             refusal = self._take(party, said)
             if refusal is not None:

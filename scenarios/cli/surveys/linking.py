@@ -265,16 +265,28 @@ def _public_key(text: str) -> bytes:
     metavar="SPARE",
     help="The spare place whose link you have handed out for this one.",
 )
-def withdraw(folder: Path, place: str, reason: str, instead: str | None) -> None:
+@click.option(
+    "--although-answered",
+    is_flag=True,
+    help="The spare place may answer although this one has: somebody else has answered in it.",
+)
+def withdraw(
+    folder: Path, place: str, reason: str, instead: str | None, although_answered: bool
+) -> None:
     """Take no answer from PLACE any more, because its link was lost, say.
 
     FOLDER is the aggregator's, whether a survey is held from it or not. An answer that was given
-    stays.
+    stays, and nobody answers in its stead then.
     """
+    if although_answered and instead is None:
+        raise UsageError("--although-answered: expected --instead too")
     member = member_in(folder, None)
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{folder}: is {member.identity.name}'s, not the aggregator's")
     another = None if instead is None else PartyId(instead)
-    withdrawn_by(folder, member.charter, Withdrawal(PartyId(place), reason, another))
-    counts = "" if instead is None else f"; {instead} is not spare any more"
-    click.echo(f"{place} is withdrawn{counts}")
+    withdrawal = Withdrawal(PartyId(place), reason, another, although_answered)
+    withdrawn_by(folder, member.charter, withdrawal)
+    click.echo(f"{place} takes no answer any more; one that it has given stays")
+    if instead is not None:
+        rest = "" if although_answered else f", unless {place} has answered: 'collect' says so then"
+        click.echo(f"{instead} is handed out for it{rest}")

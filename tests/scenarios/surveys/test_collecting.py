@@ -203,17 +203,28 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     again.communicate()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="'withdraw' says that a place is withdrawn which has answered, and takes a spare for "
-    "it: whoever says that a link was lost could answer twice; it should refuse",
-)
-def test_a_place_that_has_answered_is_not_replaced(tmp_path: Path) -> None:
-    out = linking(tmp_path, "--count", 5, "--spare", 1)
-    with collecting(out) as (_, where):
-        assert people(out, where)["p-1"].answer() == 200
-        said = sottovoce("withdraw", out / AGGREGATOR, "p-1", "--instead", "p-6")
-        assert (said.code, "p-1 has answered" in said.err) == (2, True)
+def test_nobody_answers_in_the_stead_of_who_has_answered(tmp_path: Path) -> None:
+    """Whoever says that a link was lost could answer twice."""
+    out = linking(tmp_path, "--count", 5, "--spare", 2)
+    folder = out / AGGREGATOR
+    with collecting(out) as (program, where):
+        at = people(out, where)
+        assert at["p-1"].answer() == 200
+        said = sottovoce("withdraw", folder, "p-1", "--instead", "p-6")
+        assert said.code == 0
+        assert "p-6 is handed out for it, unless p-1 has answered" in said.out
+        assert program.stderr.readline() == "p-1 has answered, and is not withdrawn\n"
+        assert program.stderr.readline() == "p-6 takes no answer, for p-1 has answered\n"
+        assert at["p-6"].answer() == 410
+        although = ("--instead", "p-7", "--although-answered")
+        assert sottovoce("withdraw", folder, "p-1", *although).code == 0
+        assert program.stderr.readline() == "p-1 has answered, and is not withdrawn\n"
+        assert at["p-7"].answer() == 200
+        # What cannot be read ends nothing.
+        with (folder / "withdrawn.jsonl").open("a") as file:
+            file.write("garbage\n")
+        assert "nobody is withdrawn until that is mended" in program.stderr.readline()
+        assert at["p-2"].answer() == 200
 
 
 def test_it_closes_when_it_was_said_to(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ async def test_an_answer_without_its_head_is_an_answer() -> None:
             await post.answer(name, await held.body(name))
     assert (await post.answer(ONE, body)).status == 410
     assert (await post(f"/place/{ONE}")).status == 200
-    assert await post.state(identity) == (True, None, None)
+    assert await post.state(identity) == (True, None, None, False)
     assert held.gateway.refused == {}
     audited = audit(partial(Unpacked, bytes(held.content)), RRIndependent)
     assert audited.completeness.counted == len(held.charter.roster.parties)
@@ -413,14 +413,9 @@ async def test_whose_failures_they_are_says_a_proxy_only_where_there_is_one(prox
             assert (await post("/state", b"", address="127.0.0.1", **said)).status == 400
         of_client = await post("/terms", address="127.0.0.1", **{"x-forwarded-for": "192.0.2.9"})
         of_other = await post("/terms", address="127.0.0.1", **{"x-forwarded-for": "192.0.2.7"})
-        assert [of_client.status, of_other.status] == ([429, 200] if proxied else [429, 429])
+        assert [of_client.status, of_other.status] == ([429, 200] if proxied else [200, 200])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="behind a proxy that does not say whose requests are, all have one address: one "
-    "stranger's failures, one a second, shut everybody out; they should count against nobody",
-)
 @pytest.mark.parametrize("proxied", [False, True])
 async def test_failures_count_against_nobody_where_nobody_can_be_told_apart(proxied: bool) -> None:
     held = Held(proxied=proxied)

@@ -87,6 +87,11 @@ LINK = (
         {"--reason": ("lost", files), "--instead": ("p-5", files)},
         copies=("linked",),
     ),
+    Call(
+        "withdraw linked/aggregator p-1 --instead p-5",
+        {"--although-answered": (None, files)},
+        copies=("linked",),
+    ),
 )
 
 ANSWER = (

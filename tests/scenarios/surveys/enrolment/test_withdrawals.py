@@ -38,16 +38,20 @@ def withdraw(folder: Path, *words: object) -> Said:
 
 def test_nothing_is_withdrawn_at_first(folder: Path) -> None:
     assert withdrawals(folder) == ()
-    assert unused_spares(folder) == spares(folder) == ("p-6", "p-7", "p-8")
+    assert spares(folder) == ("p-6", "p-7", "p-8")
+    assert unused_spares(spares(folder), withdrawals(folder)) == spares(folder)
     assert not (folder / WITHDRAWALS).exists()
 
 
 def test_a_place_is_withdrawn_for_a_reason_and_another_is_handed_out(folder: Path) -> None:
     said = withdraw(folder, "p-2", "--reason", "letter came back", "--instead", "p-7")
-    assert said == Said(0, "p-2 is withdrawn; p-7 is not spare any more\n", "")
-    assert withdraw(folder, "p-4") == Said(0, "p-4 is withdrawn\n", "")
-    assert withdrawals(folder) == (("p-2", "letter came back", "p-7"), ("p-4", "", None))
-    assert unused_spares(folder) == ("p-6", "p-8")
+    stays = "takes no answer any more; one that it has given stays\n"
+    instead = "p-7 is handed out for it, unless p-2 has answered: 'collect' says so then\n"
+    assert said == Said(0, f"p-2 {stays}{instead}", "")
+    assert withdraw(folder, "p-4") == Said(0, f"p-4 {stays}", "")
+    found = withdrawals(folder)
+    assert found == (("p-2", "letter came back", "p-7", False), ("p-4", "", None, False))
+    assert unused_spares(spares(folder), found) == ("p-6", "p-8")
     assert stat.S_IMODE((folder / WITHDRAWALS).stat().st_mode) == 0o600
 
 
@@ -55,7 +59,7 @@ def test_spare_places_can_be_withdrawn_before_and_after_they_are_handed_out(fold
     assert withdraw(folder, "p-6").code == 0
     assert withdraw(folder, "p-1", "--instead", "p-7").code == 0
     assert withdraw(folder, "p-7", "--instead", "p-8").code == 0
-    assert unused_spares(folder) == ()
+    assert unused_spares(spares(folder), withdrawals(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,7 @@ def test_half_a_line_does_not_count_and_is_cut_off(folder: Path) -> None:
     path.write_bytes(whole + b'["p-2","lo')
     assert withdrawals(folder) == (Withdrawal("p-1"),)
     assert withdraw(folder, "p-3").code == 0
-    assert path.read_bytes() == whole + b'["p-3","",null]\n'
+    assert path.read_bytes() == whole + b'["p-3","",null,false]\n'
 
 
 @pytest.mark.parametrize("line", ["nonsense", '["p-1"', '{"place":"p-1"}', '["p-1","",null,1]'])
@@ -127,7 +131,7 @@ def test_a_malformed_file_is_not_guessed_at(line: str, folder: Path) -> None:
 def test_a_malformed_list_of_spares(content: str, folder: Path) -> None:
     (folder / "spares.json").write_text(content)
     with pytest.raises(UsageError, match=r"spares\.json: "):
-        unused_spares(folder)
+        unused_spares(spares(folder), withdrawals(folder))
     assert "spares.json: " in complaint(withdraw(folder, "p-2"))
 
 
@@ -143,3 +147,12 @@ def test_two_who_withdraw_at_once_wait_for_each_other(folder: Path) -> None:
     second.join(30)
     assert waited
     assert [each.place for each in withdrawals(folder)] == ["p-1", "p-2"]
+
+
+def test_a_place_is_withdrawn_once_more_only_for_another_spare_one(folder: Path) -> None:
+    assert withdraw(folder, "p-1", "--instead", "p-6").code == 0
+    assert "'p-1' was withdrawn before" in complaint(withdraw(folder, "p-1", "--instead", "p-7"))
+    again = withdraw(folder, "p-1", "--instead", "p-7", "--although-answered")
+    assert again.out.endswith("\np-7 is handed out for it\n")
+    lone = withdraw(folder, "p-2", "--although-answered")
+    assert complaint(lone) == "--although-answered: expected --instead too"
