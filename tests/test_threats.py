@@ -264,6 +264,7 @@ def test_limits_of_pages_are_those_of_the_code() -> None:
         [LIMITS.connections],
         [failures.MOST],
         [failures.EVERY],
+        [failures.LONGEST],
         [failures.REMEMBERED],
         [GRAIN],
     ]

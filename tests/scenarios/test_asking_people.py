@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import chdir
 from functools import cached_property
@@ -26,7 +23,6 @@ from tests.scenarios.programs import Program
 from tests.scenarios.surveys.operating.test_stopping import free_port
 from tests.scenarios.surveys.test_collecting import Place, entries
 from tests.scenarios.surveys.test_collecting import people as with_links
-from transports.testing import HANGS
 
 PAGE = ROOT / "docs" / "asking-people.md"
 THEIRS = " --organiser HEX"
@@ -64,7 +60,7 @@ class WithoutBrowsers:
         assert self._places[place].answer(codes=(2, 1)) == 200
 
     def receipt(self, place: str, link: str) -> tuple[bytes, bytes]:
-        _, receipt, note = self._places[place].state()
+        _, receipt, note, _ = self._places[place].state()
         assert receipt is not None
         assert note is not None
         return receipt, note.encode()
@@ -98,7 +94,6 @@ def walk(folder: Path, people: People) -> None:
             assert said.code == 0, f"{line}\n{said.out}{said.err}"
             match words[0]:
                 case "withdraw":
-                    wait_until_gone(folder, words[2])
                     people.answer("p-21", link_of(folder, "p-21"))
                 case "check" if "--page" in words:
                     assert said.out.endswith("\nthe page of this release\n")
@@ -133,23 +128,6 @@ def wait_for(program: Program, beginning: str) -> None:
     while not (line := program.stderr.readline()).startswith(beginning):
         assert line, said
         said += line
-
-
-def wait_until_gone(folder: Path, place: str) -> None:
-    """Wait until a place that was withdrawn is not asked any more."""
-    where = f"{link_of(folder, place).partition('#')[0]}place/{place}"
-    patience = time.monotonic() + HANGS
-    while status_of(where) != 410:
-        assert time.monotonic() < patience
-        time.sleep(0.1)
-
-
-def status_of(where: str) -> int:
-    try:
-        with urllib.request.urlopen(where, timeout=HANGS) as response:
-            return int(response.status)
-    except urllib.error.HTTPError as error:
-        return error.code
 
 
 def link_of(folder: Path, place: str) -> str:
