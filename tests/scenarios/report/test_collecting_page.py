@@ -34,10 +34,7 @@ def test_the_policy_allows_its_own_script_and_style_alone() -> None:
 
 
 def test_the_page_is_small_and_promises_nothing() -> None:
-    own = ("collect.js", "visit.js", "words.js", "collect.css")
-    sizes = [len((ANSWERING / name).read_bytes()) for name in own]
-    assert sum(sizes) < 60_000
-    assert len(collecting_page()[0]) < 150 * 1024
+    assert len(collecting_page()[0]) <= 150_000
     for name in ("words.js", "collect.html", "collect.js"):
         assert not FORBIDDEN.search((ANSWERING / name).read_text(encoding="utf-8"))
 
