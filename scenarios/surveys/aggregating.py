@@ -156,6 +156,16 @@ class Attempt(NamedTuple):
             self.record.cut()
             self.recorder.go_on()
 
+    def begin(self) -> None:
+        """Note that it has begun. Nobody is heard before.
+
+        Raises:
+            OSError: it cannot be noted; perhaps it is all the same, and the record stays.
+        """
+        self.record.keep()
+        self.counter.begin()
+        self.record.keep(self.first)
+
 
 @contextmanager
 def attempting(
@@ -429,11 +439,7 @@ async def _carry_by_links(
     async with opened as (hub, bound):
         if past is not None:
             hub.expect(past.handed, within=grace if past.began is not None else joining + grace)
-        # If it cannot be noted that the attempt has begun, perhaps it is noted all the same.
-        attempt.record.keep()
-        # Nobody is heard before both are on disk.
-        attempt.counter.begin()
-        attempt.record.keep(attempt.first)
+        attempt.begin()
         async with operation.opened(switch, hub, commits):
             listening(f"{host}:{bound}")
             if AGGREGATOR not in exchange.departed:

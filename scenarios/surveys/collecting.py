@@ -286,10 +286,7 @@ class _Collecting:
             address = await self._open_to_parties(stack, switch, commits)
             # Until it is opened, the gateway asks for patience.
             page = await stack.enter_async_context(self._serving.served(self._gateway))
-            attempt.record.keep()
-            # Nobody is heard before both are on disk.
-            attempt.counter.begin()
-            attempt.record.keep(attempt.first)
+            attempt.begin()
             first = attempt.recorder.checkpoint
             self._gateway.open(switch, commits, None if first is None else first.note)
             refusing = self._gateway if self._hub is None else self._hub

@@ -6,7 +6,7 @@ import { included, leafHash, rootOf } from "./merkle.js";
 import { decode, encode, Float, isArray, isBytes, isCount, isInt, isList, isText, Malformed, orNil } from "./msgpack.js";
 import { checkpointOf, isSigned, parseCheckpoint } from "./notes.js";
 import { MAGIC, parseReceipt, problemsOf, wordOf } from "./receipts.js";
-import { isAttempt, NEIGHBOURS, sessionOf } from "./session.js";
+import { isAttempt, sessionOf, TERMS } from "./session.js";
 import { sha256 } from "./sha256.js";
 import { fromUrl, keyOf } from "./signing.js";
 import { protocolOf } from "./variants.js";
@@ -31,19 +31,6 @@ const isHash = isBytes(32);
 const isPath = isList(isHash);
 const isTerms = isArray(isBytes(0, Infinity), isAttempt, isHash, isCount, orNil(isText()));
 const isPlace = isArray(isCount, isPath, isHash, isPath, isBytes(0, Infinity));
-const TERMS = {
-  variant: isText(),
-  code: orNil(isBytes(32)),
-  parameters: isMap,
-  survey: isMap,
-  analysis: orNil(isMap),
-  neighbours: (value) => value === NEIGHBOURS,
-  nonce: isBytes(16),
-  roles: orNil(isList(isText())),
-  enrolled: orNil(isList(isArray(isText(), isInt))),
-  kinds: Array.isArray,
-};
-
 /** A word of 64 bits. */
 export const random = () => crypto.getRandomValues(new BigUint64Array(1))[0];
 

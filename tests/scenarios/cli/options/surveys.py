@@ -120,23 +120,27 @@ ANSWER = (
 
 HOLD = "aggregate fresh/aggregator --listen 127.0.0.1:7 --out result --json"
 WITNESS = "http://127.0.0.1:1 {asked}"
+HELD = {
+    "--out": ("there", names),
+    "--witness": (WITNESS, passed),
+    "--log-json": ("log.json", names),
+    "--resume": (None, passed),
+    "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
+    "--level": ("0.5", values("estimate")),
+    "--about": ("population", values("estimate")),
+    "--project": ("clip", values("estimate")),
+    "--plot": ("survey.svg", files),
+    "--synthetic": ("people.csv", files),
+    "--html": ("survey.html", files),
+}
+"""Of a survey that is held in whichever way."""
 AGGREGATE = (
     Call(
         HOLD,
         {
             "--listen": ("there:8", passed),
-            "--out": ("there", names),
             "--joining": ("7", passed),
-            "--witness": (WITNESS, passed),
-            "--log-json": ("log.json", names),
-            "--resume": (None, passed),
-            "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
-            "--level": ("0.5", values("estimate")),
-            "--about": ("population", values("estimate")),
-            "--project": ("clip", values("estimate")),
-            "--plot": ("survey.svg", files),
-            "--synthetic": ("people.csv", files),
-            "--html": ("survey.html", files),
+            **HELD,
         },
         copies=("fresh",),
         spy=aggregating,
@@ -178,17 +182,7 @@ COLLECT = (
             "--behind-proxy": (None, passed),
             "--parties": ("there:9", passed),
             "--leave": (None, passed),
-            "--out": ("there", names),
-            "--witness": (WITNESS, passed),
-            "--log-json": ("log.json", names),
-            "--resume": (None, passed),
-            "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
-            "--level": ("0.5", values("estimate")),
-            "--about": ("population", values("estimate")),
-            "--project": ("clip", values("estimate")),
-            "--plot": ("survey.svg", files),
-            "--synthetic": ("people.csv", files),
-            "--html": ("survey.html", files),
+            **HELD,
         },
         copies=("linked",),
         spy=collecting,
