@@ -49,7 +49,7 @@ from transports.records.recording import recording
 from transports.switch import Switch
 from transports.tls import client_context, public_context, server_context
 from transports.web import http
-from transports.web.gateway import LIMITS, Gateway, Page, Said
+from transports.web.gateway import LIMITS, Gateway, OnRecord, Page
 
 KEEP, SEED = 0.7, 1
 AT_ONCE = 64
@@ -218,7 +218,7 @@ class _Held:
         charter = self.setting.charter
         issue(folder, self.setting)
         allow_connections(people)
-        self.said = Said(charter.roster.parties)
+        self.said = OnRecord(charter.roster.parties)
         self._file = self.path.open("wb", buffering=0)
         self.recorder = Recorder(
             self._file.write,

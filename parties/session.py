@@ -10,7 +10,7 @@ import trio
 
 from parties.actor import Channel, run_aggregator, run_machine
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
+from protocol.messages import AGGREGATOR, NEVER_CAME, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.roster import Identity
@@ -60,7 +60,7 @@ async def run_session(
         ProtocolError: the aggregator's role failed.
     """
     parties = charter.roster.parties
-    endings: dict[PartyId, str] = dict.fromkeys(parties, "never came")
+    endings: dict[PartyId, str] = dict.fromkeys(parties, NEVER_CAME)
     keys = identities or {}
     async with trio.open_nursery() as nursery:
         start_parties(

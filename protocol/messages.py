@@ -201,5 +201,14 @@ LINK_CLOSED = "closed its link"
 """The reason that others get when a member has ended by itself, well or badly."""
 
 
+NEVER_CAME = "never came"
+"""The reason for the departure of a party that has not connected while it was waited for."""
+
+
+OUT_OF_TIME = "the survey closed before it answered"
+CLOSED_EARLY = "the survey was closed before its time"
+"""Reasons for the departure of a party that has not answered when its survey closes."""
+
+
 IDENTITY_STREAM = "identity"
 """The purpose of the stream that a simulated member's identity key comes from."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import LINK_CLOSED, Envelope, PartyId
+from protocol.messages import LINK_CLOSED, NEVER_CAME, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from transports.background import running
 from transports.base import Link
@@ -73,9 +73,11 @@ class MemoryHub:
         except RemoteProtocolError as refusal:
             raise ConnectionError(str(refusal)) from refusal
 
-    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
+    async def joined(
+        self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
+    ) -> None:
         """Wait until all members are connected; who has not come by then is gone."""
-        await self._switch.joined(members, within=within)
+        await self._switch.joined(members, within=within, reason=reason)
 
     async def emptied(self) -> None:
         """Wait until nobody is connected."""

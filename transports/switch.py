@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, Envelope, PartyId
+from protocol.messages import AGGREGATOR, NEVER_CAME, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
 from transports.base import Limits
 from transports.mailbox import Mailbox
@@ -100,15 +100,17 @@ class Switch:
         self._ports[member] = self._expected.pop(member)
         self._came(member)
 
-    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        """Wait until all are connected; who has not come by then is gone."""
+    async def joined(
+        self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
+    ) -> None:
+        """Wait until all are connected; who has not come by then is gone, for this reason."""
         self._missing = set(members) - self._ports.keys() - self.exchange.departed.keys()
         self._all_here = trio.Event()
         if self._missing:
             with trio.move_on_after(within):
                 await self._all_here.wait()
         for member in sorted(self._missing):
-            self.detach(member, "never came")
+            self.detach(member, reason)
 
     def end_joining(self) -> None:
         """Have ``joined`` return at once: who is not connected is gone."""

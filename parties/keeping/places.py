@@ -35,13 +35,13 @@ class Withdrawal(NamedTuple):
         reason: why, for the record; may be empty.
         instead: the spare place that was handed out for it; None if none was. It takes no answer if
             the first one has answered, so that nobody answers twice.
-        although: whether it does all the same: somebody else has answered in the first one.
+        by_another: whether it does all the same: somebody else has answered in the first one.
     """
 
     place: PartyId
     reason: str = ""
     instead: PartyId | None = None
-    although: bool = False
+    by_another: bool = False
 
 
 _NAMES = msgspec.json.Decoder(tuple[PartyId, ...])
@@ -108,6 +108,22 @@ def unused_spares(kept: Sequence[PartyId], withdrawn: Sequence[Withdrawal]) -> t
     return tuple(place for place in kept if place not in used)
 
 
+def replaced_by(withdrawal: Withdrawal, withdrawn: Sequence[Withdrawal]) -> list[PartyId]:
+    """Places of one person, as far as the organiser knows: those that a spare one stands for.
+
+    Args:
+        withdrawal: for which the spare one was handed out.
+        withdrawn: all of them; the place may have been handed out for another one itself.
+    """
+    found = list[PartyId]()
+    before = {each.instead: each for each in withdrawn}
+    each: Withdrawal | None = withdrawal
+    while each is not None and not each.by_another and each.place not in found:
+        found.append(each.place)
+        each = before.get(each.place)
+    return found
+
+
 def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
     """Note that a place is withdrawn; it is on disk before the call returns.
 
@@ -121,7 +137,9 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
             an unused spare, or the reason does not fit a line.
         OSError: it cannot be written.
     """
-    place, reason, instead, although = withdrawal
+    place, reason, instead, by_another = withdrawal
+    if {"#", "."} & {*place}:
+        raise UsageError("expected the id of a place, not its link")
     if place not in linked(charter):
         raise UsageError(f"{place!r:.80}: expected a place of this survey that has a link")
     if len(reason) > MOST_REASON or not reason.isprintable():
@@ -131,7 +149,9 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
     kept = spares(folder)
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
         used = _used(lines.values)
-        if place in {each.place for each in lines.values} and not although:
+        before = [each.instead for each in lines.values if each.place == place]
+        # What was withdrawn without a spare place may get one later.
+        if before and not by_another and (instead is None or any(before)):
             raise UsageError(f"{place!r} was withdrawn before")
         if instead is not None and instead not in kept:
             raise UsageError(f"{instead!r:.80}: expected a spare place")

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, ROLE_STREAM, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, ROLE_STREAM, Envelope, PartyId
 from protocol.session.exchange import Delivery, Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
@@ -96,7 +96,7 @@ class Loop:
             exchange.attach(name)
         for name in exchange.charter.roster.parties:
             if name not in machines:
-                self._queue(exchange.leave(name, "never came", now=self._now))
+                self._queue(exchange.leave(name, NEVER_CAME, now=self._now))
         # The aggregator starts last, as in a session: nobody misses its first words.
         for name in reversed(list(machines)):
             machines[name].start(self._now)
@@ -113,7 +113,7 @@ class Loop:
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
             machine.abandon(f"deadlock: all members wait for each other{what}")
         for name in exchange.charter.roster.parties:
-            endings[name] = ending_of(machines[name]) if name in machines else "never came"
+            endings[name] = ending_of(machines[name]) if name in machines else NEVER_CAME
         return run_of(machines[AGGREGATOR], endings)
 
     def _advance(self) -> bool:

@@ -97,6 +97,8 @@ class Past:
         self._charter = charter
         self._recorder = recorder
         self._exchange = exchange
+        # By recipient: which of those in ``waiting`` are to it.
+        self._waiting_for: dict[PartyId, set[tuple[PartyId, int]]] = {}
         self._closings: list[Closing] = []
         self._awaited = self._counted = b""
 
@@ -161,6 +163,7 @@ class Past:
                 self._close(envelope, at)
         if recipient != RECORD and recipient not in self._exchange.departed:
             self.waiting[sender, envelope.seq] = envelope
+            self._waiting_for.setdefault(recipient, set()).add((sender, envelope.seq))
 
     def _delivered(self, entry: Delivered) -> None:
         envelope = self.waiting.pop((entry.sender, entry.seq), None)
@@ -169,6 +172,7 @@ class Past:
                 f"seq {entry.seq} of {entry.sender!r} is delivered to {entry.recipient!r}: "
                 "expected what was sent to it, once"
             )
+        self._waiting_for[entry.recipient].discard((entry.sender, entry.seq))
         self._exchange.recall_delivered(entry.recipient)
         if entry.recipient == AGGREGATOR:
             at = entry.at * _SECONDS
@@ -181,8 +185,7 @@ class Past:
         self._exchange.recall_left(entry.party, entry.reason)
         if AGGREGATOR not in self._exchange.departed:
             self.departed[entry.party] = entry.reason
-        lost = [key for key, sent in self.waiting.items() if sent.recipient == entry.party]
-        for key in lost:
+        for key in self._waiting_for.pop(entry.party, ()):
             del self.waiting[key]
 
     def _close(self, envelope: Envelope, at: float) -> None:

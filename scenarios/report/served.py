@@ -108,9 +108,7 @@ def compare_page(url: str, *, within: float = WITHIN) -> Compared:
     Raises:
         UsageError: the URL is malformed, or the server cannot be reached, breaks off or is late.
     """
-    from scenarios.report.page.collecting import (  # type: ignore[import-not-found, unused-ignore]
-        collecting_page,
-    )
+    from scenarios.report.page.collecting import collecting_page
 
     served, own = _fetched(url, within), Page(*collecting_page())
     return Compared(url, served, own, tuple(_problems(served, own)))
@@ -185,9 +183,9 @@ def _place(url: str) -> tuple[bool, str, int | None, str]:
     Raises:
         UsageError: the URL is malformed, or has the secret part of a respondent's link.
     """
-    parts = urlsplit(url) if url.isascii() and url.isprintable() and " " not in url else None
-    if parts is not None and parts.fragment:
+    if "#" in url:
         raise UsageError("--page: expected the address up to the #; what follows it is secret")
+    parts = urlsplit(url) if url.isascii() and url.isprintable() and " " not in url else None
     try:
         port = None if parts is None else parts.port
     except ValueError:

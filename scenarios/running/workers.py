@@ -19,7 +19,7 @@ from parties.session import LINGER, lead_session, start_parties
 from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import Streams
 from protocol.errors import QuorumError, UsageError
-from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, PartyId
+from protocol.messages import AGGREGATOR, DONE, LINK_CLOSED, NEVER_CAME, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.roster import KEY_BYTES, Identity
@@ -119,7 +119,7 @@ async def _live(task: ShardTask) -> ShardEnded:
     agreed: Agreed = {}
     identities = {name: simulated_identity(streams, name, agreed) for name in names}
     held = Records(task.records.survey, task.records.codes).split(len(names))
-    endings: dict[PartyId, str] = dict.fromkeys(names, "never came")
+    endings: dict[PartyId, str] = dict.fromkeys(names, NEVER_CAME)
     tls = None if task.credentials is None else task.credentials.context(client_context)
     try:
         async with (

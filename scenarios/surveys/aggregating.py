@@ -37,7 +37,7 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import program
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import closed
+from scenarios.surveys.closing import closed, count_out
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from transports.background import running
@@ -448,7 +448,7 @@ async def _carry_by_links(
                         async with operation.joining(switch, joining):
                             await hub.joined(parties, within=joining)
                     operation.progress.asking(machine)
-                    async with running(functools.partial(_count_out, charter, switch, hub)):
+                    async with running(functools.partial(_close_on_time, charter, switch, hub)):
                         await run_machine(machine, link, unsaid=unsaid)
             with operation.lingering(LINGER):
                 await hub.emptied()
@@ -456,15 +456,12 @@ async def _carry_by_links(
     return lost_in(exchange)
 
 
-async def _count_out(charter: Charter, switch: Switch, hub: LastingHub) -> None:
+async def _close_on_time(charter: Charter, switch: Switch, hub: LastingHub) -> None:
     """Count out whoever has not answered when the survey closes, if that was agreed."""
     if charter.variant.survey.closing is not None:
         reason = await closed(charter)
-        parties = charter.roster.parties
-        await hub.joined(parties, within=0.0)
-        for name in parties:
-            if name not in switch.exchange.departed:
-                switch.detach(name, LINK_CLOSED if switch.exchange.has_ended(name) else reason)
+        await hub.joined(charter.roster.parties, within=0.0, reason=reason)
+        count_out(switch, charter.roster.parties, reason)
 
 
 def lost_in(exchange: Exchange) -> Mapping[PartyId, str]:

@@ -14,11 +14,18 @@ import trio
 from parties.actor import run_machine
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
-from parties.keeping.places import Withdrawal, linked, spares, unused_spares, withdrawals
+from parties.keeping.places import (
+    Withdrawal,
+    linked,
+    replaced_by,
+    spares,
+    unused_spares,
+    withdrawals,
+)
 from parties.session import LINGER
 from protocol.audit.proofs.making_receipts import NotCountedError
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, WITHDRAWN, Envelope, PartyId
+from protocol.messages import AGGREGATOR, OUT_OF_TIME, WITHDRAWN, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.variant import Variant
@@ -31,20 +38,20 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.aggregating import Attempt, attempting, check_aggregator, hold_by, lost_in
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import NEVER_CAME, closed, seconds_left
+from scenarios.surveys.closing import closed, count_out, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
 from scenarios.wording.formatting import some
 from transports.background import running
 from transports.base import Limits
-from transports.lasting.hub import LastingHub, open_lasting
+from transports.lasting.hub import STAYED_AWAY, LastingHub, open_lasting
 from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.switch import Switch
 from transports.tls import public_context, server_context
 from transports.web import http
-from transports.web.gateway import LIMITS, Gateway, Page, Said
+from transports.web.gateway import LIMITS, Gateway, OnRecord, Page
 
 GRAIN = 60.0
 """To how many seconds the times on record are rounded up."""
@@ -53,6 +60,8 @@ SPARE = f"{WITHDRAWN}: a spare link that was not handed out"
 """Why a place is gone that has not answered when the survey closes."""
 
 _NAMED = 20  # How many parties are named.
+_RENEWED = 60.0  # Seconds between two looks at the certificate.
+_PATIENCE = 60.0  # Seconds until what could not be read is tried again.
 _LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
 _PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
 
@@ -73,9 +82,8 @@ class Serving(NamedTuple):
     key: Path | None = None
     proxied: bool = False
 
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        """The context for HTTPS, if there is a certificate.
+    def context(self) -> ssl.SSLContext | None:
+        """Read the certificate, if there is one: the context for HTTPS.
 
         Raises:
             UsageError: the files do not belong together.
@@ -95,9 +103,10 @@ class Serving(NamedTuple):
 
         Raises:
             OSError: it cannot be listened at.
-            UsageError: as ``tls``.
+            UsageError: as ``context``.
         """
-        tls = self.tls
+        tls = self.context()
+        allow_connections(LIMITS.connections)
         listeners = await trio.open_tcp_listeners(self.port, host=self.host)
         answer = functools.partial(
             http.serve,
@@ -122,7 +131,7 @@ class Serving(NamedTuple):
         files = [file for file in (self.certificate, self.key) if file is not None]
         read = [file.stat().st_mtime_ns for file in files]
         while True:
-            await trio.sleep(GRAIN)
+            await trio.sleep(_RENEWED)
             try:
                 found = [file.stat().st_mtime_ns for file in files]
                 if found != read:
@@ -222,9 +231,9 @@ def collect_survey(
     All else is as for ``aggregate_survey``.
     """
     check_collected(member)
-    _ = serving.tls  # So that a certificate that does not fit is said before anything begins.
+    serving.context()  # What does not fit is said before anything begins.
     operation = operation or Operation()
-    said = Said(linked(member.charter))
+    said = OnRecord(linked(member.charter))
     operation.follow_too(said.take)
     opened = attempting(
         member,
@@ -236,7 +245,7 @@ def collect_survey(
     )
     with opened as attempt:
         gateway = Gateway(attempt.charter, said, page, proxied=serving.proxied)
-        collecting = _Collecting(attempt, gateway, serving, parties, listening)
+        collecting = _Collecting(attempt, said, gateway, serving, parties, listening)
         outcome = trio.run(hold_by, attempt, collecting.carry)
         if publish is not None:
             publish(outcome)
@@ -249,6 +258,7 @@ class _Collecting:
     def __init__(
         self,
         attempt: Attempt,
+        said: OnRecord,
         gateway: Gateway,
         serving: Serving,
         parties: tuple[str, int] | None,
@@ -256,6 +266,7 @@ class _Collecting:
     ) -> None:
         self._attempt = attempt
         self._gateway = gateway
+        self._said = said
         self._serving = serving
         self._parties = parties
         self._listening = listening
@@ -293,9 +304,7 @@ class _Collecting:
             await stack.enter_async_context(operation.opened(switch, refusing, commits))
             self._listening(page if address is None else f"{page}, and {address} for parties")
             if AGGREGATOR not in exchange.departed:
-                operation.progress.asking(
-                    machine, left=functools.partial(seconds_left, attempt.charter)
-                )
+                operation.progress.asking(machine)
                 watching = functools.partial(self._close, switch)
                 withdrawing = functools.partial(self._withdraw, switch)
                 async with operation.closing(self._early.set), running(watching, withdrawing):
@@ -344,19 +353,16 @@ class _Collecting:
         reason = await closed(self._attempt.charter, self._early)
         with suppress(OSError, UsageError):  # It was said.
             self._take_back(switch)
-        exchange = switch.exchange
-        unused = unused_spares(self._spares, self._taken_back)
-        for name in self._places:
-            if name not in exchange.departed:
-                spare = SPARE if reason == NEVER_CAME else f"{SPARE}; {reason}"
-                why = spare if name in unused else reason
-                switch.detach(name, LINK_CLOSED if exchange.has_ended(name) else why)
+        unused = frozenset(unused_spares(self._spares, self._taken_back))
+        spare = SPARE if reason == OUT_OF_TIME else f"{SPARE}; {reason}"
+        # A report without its head is counted all the same.
+        count_out(switch, list(self._said.answers), STAYED_AWAY)
+        count_out(switch, unused, spare)
+        count_out(switch, self._places, reason)
         if self._hub is not None:
-            await self._hub.joined(self._others, within=0.0)
+            await self._hub.joined(self._others, within=0.0, reason=reason)
             await trio.sleep(LINGER)
-        for name in self._others:
-            if name not in exchange.departed:
-                switch.detach(name, reason)
+        count_out(switch, self._others, reason)
 
     async def _withdraw(self, switch: Switch) -> None:
         """Count out places that the organiser withdraws, until cancelled."""
@@ -365,20 +371,26 @@ class _Collecting:
                 self._take_back(switch)
             except (OSError, UsageError) as error:
                 say(f"{error}; nobody is withdrawn until that is mended")
-                await trio.sleep(GRAIN)
+                await trio.sleep(_PATIENCE)
             await trio.sleep(_LOOK)
 
     def _take_back(self, switch: Switch) -> None:
         """Count out the places that the organiser has withdrawn since this was done last."""
-        found, exchange = withdrawals(self._attempt.member.folder), switch.exchange
-        for place, why, instead, although in found[len(self._taken_back) :]:
-            if exchange.has_ended(place):
-                say(f"{place} has answered, and is not withdrawn")
-                if instead is not None and not although and instead not in exchange.departed:
-                    say(f"{instead} takes no answer, for {place} has answered")
-                    switch.detach(instead, f"{WITHDRAWN}: {place} has answered")
-            elif place not in exchange.departed:
-                switch.detach(place, f"{WITHDRAWN}: {why}" if why else WITHDRAWN)
+        found, departed = withdrawals(self._attempt.member.folder), switch.exchange.departed
+        for each in found[len(self._taken_back) :]:
+            if each.place in self._said.answered:
+                say(f"{each.place} has answered, and is not withdrawn")
+            elif each.place not in departed:
+                reason = f"{WITHDRAWN}: {each.reason}" if each.reason else WITHDRAWN
+                switch.detach(each.place, reason)
+            answered = [name for name in replaced_by(each, found) if name in self._said.answered]
+            if each.instead is None or not answered:
+                continue
+            if each.instead in self._said.answered:
+                say(f"{each.instead} has answered, and {answered[0]} too: both count")
+            elif each.instead not in departed:
+                say(f"{each.instead} takes no answer, for {answered[0]} has answered")
+                switch.detach(each.instead, f"{WITHDRAWN}: {answered[0]} has answered")
         self._taken_back = found
 
 
@@ -403,7 +415,7 @@ def serve_receipts(
         ProtocolError: the record proves nothing.
     """
     check_collected(member)
-    opened, said = Transcript(transcript), Said(linked(member.charter))
+    opened, said = Transcript(transcript), OnRecord(linked(member.charter))
     reader = TranscriptReader(opened.chunks())
     charter = member.charter.again(reader.header.attempt)
     if charter.session != reader.header.session:

@@ -69,7 +69,9 @@ def closing_of(folder: Path) -> str:
     path = folder / CHARTER
     if not path.exists():
         return ""
-    return str(decoded(_content_of(path), CharterFile, path).survey.get("closes", ""))
+    charter = decoded(_content_of(path), CharterFile, path)
+    linked = any(way == "link" for way, _ in charter.enrolled)
+    return str(charter.survey.get("closes", "")) if linked else ""
 
 
 def decoded(content: bytes, kind: type[S], path: Path) -> S:

@@ -32,7 +32,7 @@ from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
 from transports.web import http
-from transports.web.gateway import LIMITS, Gateway, Page, Said
+from transports.web.gateway import LIMITS, Gateway, OnRecord, Page
 
 CLOSES = "2026-12-15T18:00:00Z"
 ENGLISH = Texts(
@@ -100,7 +100,7 @@ class Held:
     def __init__(self, variant: Variant = VARIANT, *, people: int = 4, attempt: int = 1) -> None:
         self.setting = setting_of(variant, answers(variant.survey, people), seed=1)
         self.charter = self.setting.charter.again(attempt)
-        self.said = Said(self.charter.roster.parties)
+        self.said = OnRecord(self.charter.roster.parties)
         self.address = ""
         self._content = bytearray()
         self._ready, self._closed = threading.Event(), threading.Event()

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 import trio
 
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, SWITCH, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
 from protocol.transcript.receipts import Acknowledgement
@@ -131,8 +131,10 @@ class LastingHub(TcpHub):
             self._fewer = trio.Event()
             await self._fewer.wait()
 
-    async def joined(self, members: Iterable[PartyId], *, within: float) -> None:
-        await super().joined(members, within=within)
+    async def joined(
+        self, members: Iterable[PartyId], *, within: float, reason: str = NEVER_CAME
+    ) -> None:
+        await super().joined(members, within=within, reason=reason)
         for line in [line for line in self._lost if line.departed]:
             self.find(line)
 

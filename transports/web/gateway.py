@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from protocol.crypto.merkle import Tree, leaf_hash
+from protocol.errors import RemoteProtocolError
 from protocol.messages import (
     AGGREGATOR,
     LINK_CLOSED,
@@ -72,7 +73,7 @@ class Page(NamedTuple):
     policy: str
 
 
-class Said:
+class OnRecord:
     """What is on record of places, entry by entry, whether it happens now or is read back.
 
     Args:
@@ -141,7 +142,9 @@ class Gateway:
         refused: how many requests were refused, by a few words.
     """
 
-    def __init__(self, charter: Charter, said: Said, page: Page, *, proxied: bool = False) -> None:
+    def __init__(
+        self, charter: Charter, said: OnRecord, page: Page, *, proxied: bool = False
+    ) -> None:
         self.receipts: Mapping[PartyId, tuple[bytes, str]] = {}
         self.refused: Counter[str] = Counter()
         self._charter = charter
@@ -282,7 +285,10 @@ class Gateway:
         if switch is None or not switch.has_room(AGGREGATOR):
             return _text(503, "not now", wait=1.0)
         # Without a pause: on record it is one step, and whoever stops waiting stops nothing.
-        switch.taken(switch.attach(party).take_nowait())
+        try:
+            switch.taken(switch.attach(party).take_nowait())
+        except RemoteProtocolError:  # By a certificate of its own, it is connected over TLS.
+            return _text(503, "not now", wait=1.0)
         switch.relay_nowait(party, said[switch.exchange.accepted(party) :])
         switch.detach(party, LINK_CLOSED)
         return None
@@ -305,10 +311,8 @@ class Gateway:
             raise ValueError("of another session or sender, or out of order")
         if (answer.recipient, head.recipient, head.kind) != (AGGREGATOR, RECORD, _HEAD):
             raise ValueError("expected an answer to the aggregator, and a head")
-        self._check_answer(answer, decode_envelope(question))
-        said_tree, heard = Tree(), Heard()
+        said_tree, heard, asked = Tree(), Heard(), decode_envelope(question)
         said_tree.append(encoded[0])
-        asked = decode_envelope(question)
         heard.add(0, asked.kind, NO_ROUND, [(0, asked.seq, leaf_hash(question))])
         statement = head_statement(
             session=charter.session,
@@ -324,6 +328,7 @@ class Gateway:
             or not is_signature(signed.signature, statement, key=charter.roster.key(party))
         ):
             raise ValueError("its head does not sign this answer to this question")
+        self._check_answer(answer, asked)
         return said
 
     def _check_answer(self, answer: Envelope, question: Envelope) -> None:

@@ -257,7 +257,7 @@ class _Connection:
         for start in range(0, len(body), _WRITE):
             await self._stream.send_all(sent + body[start : start + _WRITE])
             sent = b""
-        self._http.send(h11.Data(data=bytes(body)))
+        self._http.send_with_data_passthrough(h11.Data(data=response.body[: len(body)]))
         sent += self._http.send(h11.EndOfMessage())
         if sent:
             await self._stream.send_all(sent)

@@ -59,6 +59,11 @@ class CollectOptions:
         metavar="HOST:PORT",
         help="Where ordinary parties connect over TLS, in a survey that has some beside its links.",
     )
+    again: bool = option(
+        "--again",
+        is_flag=True,
+        help="Begin another attempt although one is over: everybody is asked once more.",
+    )
     leave: bool = option(
         "--leave",
         is_flag=True,
@@ -105,12 +110,19 @@ def collect(options: CollectOptions) -> None:
     check_collected(member)
     parties = None if options.parties is None else address_of(options.parties)
     transcript = held.out / TRANSCRIPT
-    if not (held.resume and transcript.is_file() and is_over(member)):
+    over = is_over(member)
+    if not (held.resume and transcript.is_file() and over):
+        if over and not options.again:
+            raise UsageError(
+                f"{held.folder}: this survey is over: --resume, with the --out that it had, shows "
+                "people whether they were counted; --again begins another attempt, in which "
+                "whoever answers once more may tell twice as much"
+            )
         check_answerable(member, parties)
         hold = functools.partial(collect_survey, page=page, serving=serving, parties=parties)
         hold_survey(held, member, hold)
-        if options.leave:
-            return
+    if options.leave:
+        return
 
     def listening(where: str) -> None:
         say(

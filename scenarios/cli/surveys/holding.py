@@ -292,7 +292,6 @@ def aggregate(options: AggregateOptions) -> None:
     With --witness it does not begin before enough of them have cosigned its first checkpoint.
     """
     held = options.held
-    held.asked_witnesses()
     member = member_in(held.folder, options.variant)
     host, port = address_of(options.listen)
     hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)

@@ -23,6 +23,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
+from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
 from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, check_parties
 from scenarios.surveys.enrolment.folders import (
@@ -124,6 +125,8 @@ def address_of_page(url: str) -> str:
     wrong = UsageError(
         f"--url {url!r:.200}: expected https://HOST/, or for a trial http://localhost:PORT/"
     )
+    if "#" in url:
+        raise UsageError("--url: expected the address up to the #; what follows it is secret")
     if not url.isprintable() or " " in url:
         raise wrong
     try:
@@ -176,7 +179,8 @@ def make_links(
             folder that is not empty.
         OSError: a file cannot be written; none is left.
     """
-    days = _days(plan, days)
+    check_linked(plan.variant, pinned=plan.pin is not None)
+    days = _days(plan.variant.survey, days)
     address = address_of_page(url)
     names = names_of([*places.linked, *places.spare, *places.parties])
     kept = {*places.spare}
@@ -268,6 +272,7 @@ def take(made: Path, folder: Path) -> Member:
             raise UsageError(
                 f"{key} is on its roster as {member.identity.name!r}, not {AGGREGATOR!r}"
             )
+        check_linked(member.charter.variant, pinned=member.charter.code is not None)
         tls_context(new, server_context, key=key)
         if not {*spares(new)} <= {*linked(member.charter)}:
             raise UsageError(f"{SPARES}: expected places that have links")
@@ -276,15 +281,17 @@ def take(made: Path, folder: Path) -> Member:
     return read_member(folder)
 
 
-def _days(plan: Plan, days: int | None) -> int:
-    """How long the certificates are valid, for a plan that a page can answer.
+def check_linked(variant: Variant, *, pinned: bool = False) -> None:
+    """Refuse what people cannot answer through links, until the survey closes.
+
+    Args:
+        pinned: whether the variant is in a file of its own.
 
     Raises:
-        UsageError: a page cannot, or the plan lacks something, or they end before the survey.
+        UsageError: says what it is.
     """
-    variant, survey = plan.variant, plan.variant.survey
     can = f"expected one of {', '.join(ANSWERED_BY_PAGES)}"
-    if plan.pin is not None:
+    if pinned:
         raise UsageError(f"variant {variant.name!r}: no page can run a file of your own; {can}")
     if variant.name not in ANSWERED_BY_PAGES:
         raise UsageError(
@@ -300,11 +307,25 @@ def _days(plan: Plan, days: int | None) -> int:
             "the plan has no quorum: expected how many people must answer, for the half of all who "
             "are invited seldom do"
         )
-    if survey.closing is None:
+    if variant.survey.closing is None:
         raise UsageError(
             "the plan has no closes: expected until when answers are taken, such as "
             "closes = 2026-12-15T18:00:00Z"
         )
+    if variant.patience is not None:
+        raise UsageError(
+            f"patience = {variant.patience:g}: expected none, for the survey closes at "
+            f"{variant.survey.closes}, and not before"
+        )
+
+
+def _days(survey: Survey, days: int | None) -> int:
+    """Number of days that the certificates are valid.
+
+    Raises:
+        UsageError: they end before the survey, or its closing is past or too far away.
+    """
+    assert survey.closing is not None, "a survey with links has a closing time"
     left = survey.closing - datetime.datetime.now(datetime.UTC)
     if left <= datetime.timedelta(0):
         raise UsageError(f"closes {survey.closes}: expected a time to come")

@@ -1,4 +1,4 @@
-"""The file that is there while a survey waits for its parties: deleting it ends the wait.
+"""The file that is there while a survey waits for people: deleting it ends the wait.
 
 It lies in the aggregator's folder, so whoever may not write there cannot end anything.
 """
@@ -52,24 +52,24 @@ async def joining_file(folder: Path, end: Callable[[], object]) -> AsyncGenerato
 
 
 def close_joining(folder: Path) -> None:
-    """End the joining of the survey that is held from this folder.
+    """End the joining, or the collecting, of the survey that is held from this folder.
 
     Raises:
-        UsageError: none waits for parties.
+        UsageError: none waits.
         OSError: the file cannot be opened or deleted.
     """
     path = folder / JOINING
     try:
         descriptor = open_private(path, os.O_RDWR)
     except FileNotFoundError as error:
-        raise UsageError(f"{folder}: no survey waits for its parties here") from error
+        raise UsageError(f"{folder}: no survey waits for anybody here") from error
     try:
         if _is_locked(descriptor, path):
             path.unlink(missing_ok=True)
             return
         # Its program was killed.
         path.unlink(missing_ok=True)
-        raise UsageError(f"{folder}: no survey waits for its parties here")
+        raise UsageError(f"{folder}: no survey waits for anybody here")
     finally:
         os.close(descriptor)
 

@@ -118,7 +118,7 @@ class Operation:
 
     @asynccontextmanager
     async def closing(self, end: Callable[[], object]) -> AsyncGenerator[None]:
-        """While ``close_joining`` may end a wait, by ``end``."""
+        """While ``close_joining`` ends a wait, by ``end``."""
         if self._folder is None:
             yield
             return

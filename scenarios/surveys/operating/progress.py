@@ -13,6 +13,7 @@ import trio
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.transcript.entries import Entry
+from scenarios.surveys.closing import seconds_left
 from scenarios.surveys.watching.tally import Tally
 from transports.records.commits import Commits
 from transports.switch import Switch
@@ -108,7 +109,6 @@ class Progress:
         self._commits: Commits | None = None
         self._machine: Machine | None = None
         self._deadline: float | None = None
-        self._time_left: Callable[[], float | None] = lambda: None
         self.closed: Counter[str] = Counter()
 
     def tell(self, event: str, **fields: Field) -> None:
@@ -148,13 +148,8 @@ class Progress:
         self.phase = Phase.JOINING
         self._deadline = trio.current_time() + within
 
-    def asking(self, machine: Machine, *, left: Callable[[], float | None] = lambda: None) -> None:
-        """The aggregator's role begins.
-
-        Args:
-            left: the seconds until the survey closes, if that is settled otherwise than by a wait.
-        """
-        self._time_left = left
+    def asking(self, machine: Machine) -> None:
+        """The aggregator's role begins."""
         self.phase = Phase.ASKING
         self._machine, self._deadline = machine, None
         counts = self.counts()
@@ -216,5 +211,8 @@ class Progress:
         deadline = self._deadline
         if self.phase is Phase.ASKING and self._machine is not None:
             deadline = self._machine.deadline
-        left = self._time_left() if deadline is None else deadline - trio.current_time()
+        if deadline is not None:
+            left: float | None = deadline - trio.current_time()
+        else:
+            left = None if self._switch is None else seconds_left(self._switch.exchange.charter)
         return None if left is None else max(0.0, left)

@@ -8,8 +8,11 @@ from typing import NamedTuple
 from protocol.audit.walk import Step, Walk
 from protocol.messages import (
     AGGREGATOR,
+    CLOSED_EARLY,
     LINK_CLOSED,
+    NEVER_CAME,
     NO_ROUND,
+    OUT_OF_TIME,
     RECORD,
     WITHDRAWN,
     Closed,
@@ -26,7 +29,13 @@ LEFT = "left"
 """Word for a party that closed its link."""
 
 _CLOSING = (AGGREGATOR, Closed.kind(), RECORD)
-_WORDS = {"never came": "never came", "does not read its mail": "did not read", LINK_CLOSED: LEFT}
+_WORDS = {
+    NEVER_CAME: NEVER_CAME,
+    OUT_OF_TIME: "not in time",
+    CLOSED_EARLY: "closed early",
+    "does not read its mail": "did not read",
+    LINK_CLOSED: LEFT,
+}
 _BROKE_A_RULE = "broke a rule"
 
 

@@ -39,7 +39,7 @@ from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.web.gateway import Gateway, Said
+from transports.web.gateway import Gateway, OnRecord
 from transports.web.http import Request, Response
 
 PAUSE = 5.0
@@ -124,7 +124,7 @@ class Server:
     """
 
     disk: Callable[[], Disk] = Disk
-    said: Callable[..., Said] = Said
+    said: Callable[..., OnRecord] = OnRecord
     gateway: Callable[..., Gateway] = Gateway
 
     def __init__(self, where: Setting, faults: tuple[object, ...], random: Random) -> None:

@@ -28,7 +28,7 @@ from transports.memory import MemoryLink
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
-from transports.web.gateway import STATE_PURPOSE, Gateway, Page, Said
+from transports.web.gateway import STATE_PURPOSE, Gateway, OnRecord, Page
 from transports.web.http import Request, Response
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -134,7 +134,7 @@ class Held:
         self.where = where or setting()
         self.charter: Charter = self.where.charter
         self.content = bytearray()
-        self.said = Said(self.charter.roster.parties)
+        self.said = OnRecord(self.charter.roster.parties)
         header = header_of(self.charter, transport="tls", program="test")
         self.recorder = Recorder(
             self.content.extend,

@@ -7,6 +7,7 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
+from parties.keeping.attempts import counting
 from parties.keeping.checkpoints import checkpoint_note, read_checkpoint
 from parties.keeping.members import key_secret
 from parties.keeping.record_names import checkpoint_path
@@ -431,6 +432,16 @@ class Inputs:
     def linked(self) -> Path:
         """The folder with links, and with the aggregator's folder."""
         return self._linked_for("linked")
+
+    @cached_property
+    def collected(self) -> Path:
+        """Likewise, of a survey that is over."""
+        folder = self._linked_for("collected")
+        with counting(folder / AGGREGATOR) as counter:
+            counter.take(lambda _: b"a header")
+            counter.begin()
+            counter.finish()
+        return folder
 
     @cached_property
     def certificate(self) -> Path:

@@ -177,7 +177,7 @@ def collecting(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> Non
         resume: bool,
         **others: object,
     ) -> None:
-        passed.append((serving, serving.tls, parties, transcript, resume))
+        passed.append((serving, serving.context() is not None, parties, transcript, resume))
         if begin is not None:
             begin(None)
         transcript.parent.mkdir(exist_ok=True)

@@ -213,6 +213,12 @@ COLLECT = (
         ("linked", "held"),
         collecting,
     ),
+    Call(
+        "collect collected/aggregator --listen 127.0.0.1:7 --out result",
+        {"--again": (None, code)},
+        ("collected",),
+        collecting,
+    ),
     # Nothing is held from either folder: the one asks whether it may end before its time.
     Call("close linked/aggregator", {"--early": (None, refusal)}, ("linked",)),
 )

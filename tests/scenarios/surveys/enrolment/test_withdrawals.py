@@ -154,5 +154,9 @@ def test_a_place_is_withdrawn_once_more_only_for_another_spare_one(folder: Path)
     assert "'p-1' was withdrawn before" in complaint(withdraw(folder, "p-1", "--instead", "p-7"))
     again = withdraw(folder, "p-1", "--instead", "p-7", "--although-answered")
     assert again.out.endswith("\np-7 is handed out for it\n")
+    # The next letter goes out a day later.
+    assert withdraw(folder, "p-3").code == 0
+    assert withdraw(folder, "p-3", "--instead", "p-8").code == 0
+    assert "'p-3' was withdrawn before" in complaint(withdraw(folder, "p-3"))
     lone = withdraw(folder, "p-2", "--although-answered")
     assert complaint(lone) == "--although-answered: expected --instead too"

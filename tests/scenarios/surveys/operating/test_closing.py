@@ -29,12 +29,12 @@ def test_the_joining_ends_early(keys: Path, tmp_path: Path) -> None:
     [closed] = said
     assert (closed.code, closed.err) == (0, "")
     nothing = complaint(sottovoce("close", keys / AGGREGATOR))
-    assert nothing == f"{keys / AGGREGATOR}: no survey waits for its parties here"
+    assert nothing == f"{keys / AGGREGATOR}: no survey waits for anybody here"
 
 
 def test_a_file_that_a_killed_program_has_left_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / JOINING).touch(0o600)
-    assert complaint(sottovoce("close", tmp_path)).endswith("no survey waits for its parties here")
+    assert complaint(sottovoce("close", tmp_path)).endswith("no survey waits for anybody here")
 
 
 async def test_a_file_that_is_left_is_replaced(tmp_path: Path) -> None:
