@@ -141,7 +141,7 @@ def test_a_visit_changes_nothing_and_leaves_no_link(held: Held, visitor: Visitor
         "I would rather not say",
         "What bothers you?",
         "Of 20 people's phones, 11 send the answer as it is, the other 9",
-        "if somebody thought 20 of 100 likely, they may think 94 of 100 after it, never more",
+        "a chance of 20 in 100 may, with your report in hand, give it 94 in 100, and no more",
         "If you have answered on another device, stop here.",
         "knows whose place it is, and could have answered in it",
     ):
@@ -241,7 +241,7 @@ def test_one_report_and_a_receipt_that_holds(held: Held, visitor: Visitor) -> No
     assert path.endswith(f"/answer/party-1/{held.said.digests[held.party()].hex()}")
     assert body is not None
     page.wait_for_selector("[role=status]:has-text('Counted: not yet')")
-    assert "Some of it may be drawn by lot." in page.inner_text("main")
+    assert "it may have been drawn by lot. Nobody can tell which." in page.inner_text("main")
     receipt, note = saved(page, "Save the receipt"), saved(page, "Save the checkpoint")
     assert problems_of(decode_receipt(receipt), read_note(note.decode())) == ()
     held.close()
@@ -433,7 +433,7 @@ def test_closed_before_the_answer_came(held: Held, visitor: Visitor) -> None:
     fill(page)
     page.click("button[type=submit]")
     page.wait_for_selector("h1:has-text('This link is closed')")
-    assert "too late. It is not counted" in page.inner_text("[role=alert]")
+    assert "What you sent is not counted" in page.inner_text("[role=alert]")
     assert page.locator(".sent").count() == 0
     assert "closed" in heading(visitor.open(held.link(2)))
 
@@ -450,7 +450,7 @@ def test_a_changed_letter_is_refused(held: Held, visitor: Visitor, path: str) ->
     page.route(f"**{path}", change)
     page.goto(held.link())
     settled(page)
-    assert heading(page) == "This does not go on"
+    assert heading(page) == "This page cannot go on"
     assert "Nothing was sent." in page.inner_text("[role=alert]")
     assert page.locator("form").count() == 0
     assert visitor.posts == []
@@ -530,7 +530,7 @@ def test_a_later_attempt_without_a_report_says_what_it_may_cost(browser: Browser
     with Held(attempt=2) as held:
         page = visitor.open(held.link())
         assert "may tell twice as much" in page.inner_text("form")
-        assert page.locator(".worst").all_inner_texts()[1].endswith("more than 99 of 100 after it.")
+        assert page.locator(".worst").all_inner_texts()[1].endswith("give it more than 99 in 100.")
         send(page)
         page.click("summary")
         page.click("summary >> text=Reports from this browser")

@@ -94,14 +94,20 @@ function lot(share, about, usual) {
   return [dots(kept), paragraph([about, ...sentences].filter(Boolean).join(" "), "soft")];
 }
 
-/** What is told with a question: of the blocks that end with it, each share once. */
-function toldAfter({ group, places }) {
-  const { told } = visit.agreement.protocol;
-  const ends = told.filter(({ attributes }) => places.includes(Math.max(...attributes)));
-  const kinds = new Map(ends.map((block) => [`${block.share} ${block.attributes.length > 1}`, block]));
+const isWithin = ({ attributes }, { places }) => attributes.every((place) => places.includes(place));
+
+/** What blocks tell, each share once. */
+function lots(blocks, group = null) {
+  const kinds = new Map(blocks.map((block) => [`${block.share} ${block.attributes.length > 1}`, block]));
   const aboutOf = ({ length }) => (length > 1 ? words.together : group && words.each);
   return [...kinds.values()].flatMap(({ attributes, share }) => lot(share, aboutOf(attributes), isOnOne() ? words.keptOne : words.kept));
 }
+
+/** What is told of a question, or of a group of boxes, by itself. */
+const toldAfter = (asked) => lots(visit.agreement.protocol.told.filter((block) => isWithin(block, asked)), asked.group);
+
+/** What is told of several questions together. */
+const toldOfSeveral = (asked) => lots(visit.agreement.protocol.told.filter((block) => !asked.some((each) => isWithin(block, each))));
 
 const isOnOne = () => ONE.includes(visit.agreement.variant) && survey().attributes.length > 1;
 const isOnPart = () => visit.agreement.variant.startsWith("marg-");
@@ -144,6 +150,12 @@ function about() {
   }
   if (contact) rows.push(pair(words.contact, said("dd", contact)));
   return [rows.length ? element("dl", rows) : null, ...(consent ? [element("h2", words.consent), said("p", consent, { class: "lines" })] : [])];
+}
+
+/** Whom to turn to, if the survey says it. */
+function contact() {
+  const { contact: whom } = text();
+  return whom ? element("dl", pair(words.contact, said("dd", whom))) : null;
 }
 
 function experts() {
@@ -259,6 +271,7 @@ function form({ doubled }) {
         element("h2", words.before, { id: "before" }),
         isOnOne() ? paragraph(words.one) : null,
         isOnPart() ? paragraph(words.some) : null,
+        ...toldOfSeveral(asked),
         paragraph(worst(epsilon), "worst"),
         ...(doubled ? [paragraph(words.doubled), paragraph(worst(2 * epsilon), "worst")] : []),
         paragraph(words.device, "care"),
@@ -322,7 +335,7 @@ const STATES = {
   sending: ({ waiting }) => [words.sending, [], [words[waiting], words.stored].filter(Boolean).join(" ")],
   sent: (state) => {
     const { shown, declined } = state;
-    const told = declined ? [paragraph(words.declinedThis)] : [element("h2", words.sentThis), element("ul", shown.flatMap(sentItem), { class: "sent" }), paragraph(words.lot, "soft")];
+    const told = declined ? [paragraph(words.declinedThis)] : [element("h2", words.sentThis), paragraph(words.lot), element("ul", shown.flatMap(sentItem), { class: "sent" })];
     return [
       declined ? words.declined : words.sent,
       [...told, ...receipt(state), ...evidence(state), row(forget()), experts()],
@@ -331,11 +344,11 @@ const STATES = {
   },
   elsewhere: (state) => {
     const why = filled(state.conflict ? words.conflict : words.elsewhereThis, { ask: words.newLink });
-    return [words.elsewhere, [alert(why), ...receipt(state), ...evidence(state), visit.stored() && row(forget()), experts()], countedWords(state)];
+    return [words.elsewhere, [alert(why), contact(), ...receipt(state), ...evidence(state), visit.stored() && row(forget()), experts()], countedWords(state)];
   },
   closed: ({ unsent }) => {
     const kept = visit.stored();
-    return [words.closed, [alert(unsent ? words.closedUnsent : words.closedThis), ...receipt(kept), kept && row(forget())], ""];
+    return [words.closed, [alert(unsent ? words.closedUnsent : words.closedThis), contact(), ...receipt(kept), kept && row(forget())], ""];
   },
   refused: (state) => {
     const { reason, problems } = state;
