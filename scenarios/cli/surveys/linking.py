@@ -186,7 +186,8 @@ def _make(options: LinksOptions, path: Path) -> None:
     )
     click.echo(
         "whoever has one of these two files, you who made them included, can answer in anybody's "
-        "place: hand each link to one person, then delete both files"
+        "place: hand each link to one person, keep spare ones until the survey closes, and then "
+        "delete both files"
     )
     if places.parties:
         folders = counted(len(places.parties), "folder")

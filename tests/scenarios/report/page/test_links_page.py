@@ -127,7 +127,7 @@ def test_spare_links_stand_apart() -> None:
 def test_whoever_prints_it_is_warned() -> None:
     said = " ".join(Read(links_page(SURVEY, LINKS, None)).texts)
     assert "Whoever has this page, or links.csv beside it, can answer in anybody's place." in said
-    assert "then delete both files" in said
+    assert "delete both files" in said
 
 
 @pytest.mark.parametrize("hostile", ["<script>x()</script>", '"><img src=x onerror=x()>'])

@@ -104,7 +104,8 @@ def test_it_says_what_it_made_and_what_to_do(tmp_path: Path) -> None:
         f"6 links, 1 of them spare, in {out}/links: links.csv to be merged into letters or mail, "
         "links.html to be printed",
         "whoever has one of these two files, you who made them included, can answer in anybody's "
-        "place: hand each link to one person, then delete both files",
+        "place: hand each link to one person, keep spare ones until the survey closes, and then "
+        "delete both files",
         f"1 folder in {out}/parties: hand each to its party alone",
         f"collect the answers with, for instance: sottovoce collect {out}/aggregator "
         "--listen 127.0.0.1:7080 --behind-proxy --parties 0.0.0.0:7081 --out result",
