@@ -140,9 +140,9 @@ def test_a_visit_changes_nothing_and_leaves_no_link(held: Held, visitor: Visitor
         "Whatever the reason.",
         "I would rather not say",
         "What bothers you?",
-        "Of 20 people's phones, 11 send the answer as it is, the other 9",
+        "Of 20 people's phones, about 11 send the answer as it is, the other 9",
         "a chance of 20 in 100 may, with your report in hand, give it 94 in 100, and no more",
-        "If you have answered on another device, stop here.",
+        "If you have answered before, on another device, in another browser",
         "knows whose place it is, and could have answered in it",
     ):
         assert words in said
@@ -241,7 +241,10 @@ def test_one_report_and_a_receipt_that_holds(held: Held, visitor: Visitor) -> No
     assert path.endswith(f"/answer/party-1/{held.said.digests[held.party()].hex()}")
     assert body is not None
     page.wait_for_selector("[role=status]:has-text('Counted: not yet')")
-    assert "it may have been drawn by lot. Nobody can tell which." in page.inner_text("main")
+    assert (
+        "it may have been drawn by lot. Whoever receives it cannot be sure which."
+        in page.inner_text("main")
+    )
     receipt, note = saved(page, "Save the receipt"), saved(page, "Save the checkpoint")
     assert problems_of(decode_receipt(receipt), read_note(note.decode())) == ()
     held.close()
@@ -529,7 +532,7 @@ def test_a_later_attempt_without_a_report_says_what_it_may_cost(browser: Browser
     visitor = Visitor(browser)
     with Held(attempt=2) as held:
         page = visitor.open(held.link())
-        assert "may tell twice as much" in page.inner_text("form")
+        assert "You may have sent a report before" in page.inner_text("form")
         assert page.locator(".worst").all_inner_texts()[1].endswith("give it more than 99 in 100.")
         send(page)
         page.click("summary")
@@ -545,6 +548,7 @@ def test_forgetting(held: Held, visitor: Visitor) -> None:
     assert "the receipt as well" in page.inner_text("dialog")
     page.click("dialog >> button:text-is('Delete')")
     page.wait_for_selector("h1:has-text('Forgotten')")
+    assert "may still be in the browser's history" in page.inner_text("main")
     assert (stored(page), page.evaluate("sessionStorage.length")) == ({}, 0)
     page.reload()
     assert "not a whole link" in settled(page).inner_text("main")

@@ -20,7 +20,7 @@ export async function invitation(link) {
 
 export async function agreed({ party }, terms, place) {
   const [name, attempt] = decode(terms);
-  if (name !== "terms" || text(place) !== `asks ${party}`) throw new Refused("survey");
+  if (name !== "terms" || decode(place) !== `asks ${party}`) throw new Refused("survey");
   const shown = (report) => [{ attributes: [0], kind: "answers", value: [text(report)] }];
   return { attempt, party, protocol: { epsilon: 1, told: [], shown } };
 }
@@ -36,7 +36,7 @@ export const declined = async ({ attempt }) => utf8(`${attempt} declined`);
 export const stateOf = async ({ party }) => utf8(party);
 
 export async function receiptOf(agreement, body, given) {
-  if (!text(given).startsWith("given ")) throw new Error("not an acknowledgement");
+  if (!text(given).startsWith("given ")) throw new Refused("unexpected");
   const problems = text(given) === `given ${text(body)}` ? [] : ["the checkpoint is not signed by the key in it"];
   return { receipt: given, note: "note", problems };
 }

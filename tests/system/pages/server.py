@@ -15,7 +15,7 @@ from parties.actor import aggregator, run_machine
 from protocol.audit.proofs.making_receipts import prove_each
 from protocol.crypto.randomness import Streams
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, WITHDRAWN, Envelope, PartyId
+from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, WITHDRAWN, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
@@ -30,7 +30,6 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
 from protocol.wire.codec import decode_envelope
 from scenarios.surveys.aggregating import ABANDONED
-from scenarios.surveys.closing import NEVER_CAME
 from scenarios.surveys.collecting import GRAIN
 from tests.system.pages.schedule import CLOSES, Down, Lie, Withdrawn
 from tests.transports.web.places import PAGE

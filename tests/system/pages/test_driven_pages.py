@@ -101,7 +101,7 @@ FAULTS: dict[str, tuple[str, tuple[type, ...], int, tuple[tuple[str, str], ...]]
         2,
         (
             (
-                'this.#become("sending", { waiting: null });\n    this.#charge',
+                'this.#become("sending", { waiting: null, isStored: true });\n    this.#charge',
                 'this.#become("sending", { shown: this.#shown(record) });\n    this.#charge',
             ),
         ),

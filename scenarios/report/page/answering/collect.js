@@ -15,7 +15,6 @@ const PROBLEMS = [
   [/signed head|party's head|another report/, "head"],
 ];
 const REASONS = { malformed: "unexpected", checkpoint: "place", attempt: "survey" };
-const SENT = ["server", "unexpected", "tab"]; // reasons after which something may have been sent
 const ONE = ["smp", "privkv"]; // variants whose reports are on one question
 
 const root = document.documentElement;
@@ -90,7 +89,8 @@ function dots(kept) {
 function lot(share, about, usual) {
   const kept = Math.max(1, Math.round(PEOPLE * share));
   const values = { people: number(PEOPLE), kept: number(kept), other: number(PEOPLE - kept) };
-  const sentences = kept === PEOPLE ? [words.keptAll] : [filled(usual, values), words.nobody];
+  const isSure = kept === PEOPLE || visit.agreement.protocol.epsilon === Infinity;
+  const sentences = [kept === PEOPLE ? words.keptAll : filled(usual, values), isSure ? "" : words.nobody];
   return [dots(kept), paragraph([about, ...sentences].filter(Boolean).join(" "), "soft")];
 }
 
@@ -100,7 +100,9 @@ const isWithin = ({ attributes }, { places }) => attributes.every((place) => pla
 function lots(blocks, group = null) {
   const kinds = new Map(blocks.map((block) => [`${block.share} ${block.attributes.length > 1}`, block]));
   const aboutOf = ({ length }) => (length > 1 ? words.together : group && words.each);
-  return [...kinds.values()].flatMap(({ attributes, share }) => lot(share, aboutOf(attributes), isOnOne() ? words.keptOne : words.kept));
+  const isAsItIs = visit.agreement.variant.startsWith("rr-");
+  const usual = isOnOne() ? words.keptOne : isAsItIs ? words.kept : words.keptOther;
+  return [...kinds.values()].flatMap(({ attributes, share }) => lot(share, aboutOf(attributes), usual));
 }
 
 /** What is told of a question, or of a group of boxes, by itself. */
@@ -144,8 +146,8 @@ function about() {
   const rows = [];
   if (asks) rows.push(pair(words.asks, said("dd", asks)));
   if (closes) {
-    const region = navigator.languages.find((tag) => isAlike(tag, language)) ?? localeOf(language);
-    const form = new Intl.DateTimeFormat(region, { dateStyle: "full", timeStyle: "short" });
+    const region = navigator.languages.find((tag) => isAlike(tag, language)) ?? language;
+    const form = new Intl.DateTimeFormat(localeOf(region), { dateStyle: "full", timeStyle: "short" });
     rows.push(pair(words.closes, element("dd", element("time", form.format(new Date(closes)), { datetime: closes }))));
   }
   if (contact) rows.push(pair(words.contact, said("dd", contact)));
@@ -183,7 +185,7 @@ function receipt(kept, meaning = words.receiptMeans) {
 
 /** A receipt that does not hold, and each reason once. */
 function evidence({ problems = [], wrong }) {
-  const kinds = problems.map((problem) => PROBLEMS.find(([pattern]) => pattern.test(problem))?.[1] ?? "record");
+  const kinds = problems.map((problem) => PROBLEMS.find(([pattern]) => pattern.test(problem))?.[1] ?? "other");
   return wrong ? [element("ul", [...new Set(kinds)].map((kind) => element("li", words.problems[kind]))), ...receipt(wrong, words.receiptEvidence)] : [];
 }
 
@@ -209,14 +211,18 @@ function confirmed(question, meaning, yes) {
 
 const forget = () =>
   button(words.forget, "quiet", async () => {
-    if (!(await confirmed(words.forget, words.forgetMeans, words.forgetYes))) return;
+    const asked = visit;
+    if (!(await confirmed(words.forget, words.forgetMeans, words.forgetYes)) || asked !== visit) return;
     keepLink("");
     visit.forget();
   });
 
 const decline = () =>
   button(words.decline, "quiet", async () => {
-    if (await confirmed(words.decline, words.declineMeans, words.declineYes)) await visit.decline();
+    const asked = visit;
+    if (!(await confirmed(words.decline, words.declineMeans, words.declineYes)) || asked !== visit) return;
+    clear();
+    await visit.decline();
   });
 
 function input(type, place, code, more = {}) {
@@ -259,7 +265,7 @@ function question(asked) {
   );
 }
 
-function form({ doubled }) {
+function form({ earlier }) {
   const { epsilon } = visit.agreement.protocol;
   const asked = questions();
   const problem = element("p", [], { role: "alert", class: "problem" });
@@ -273,7 +279,7 @@ function form({ doubled }) {
         isOnPart() ? paragraph(words.some) : null,
         ...toldOfSeveral(asked),
         paragraph(worst(epsilon), "worst"),
-        ...(doubled ? [paragraph(words.doubled), paragraph(worst(2 * epsilon), "worst")] : []),
+        ...(earlier ? [paragraph(words.earlier), paragraph(worst((1 + earlier) * epsilon), "worst")] : []),
         paragraph(words.device, "care"),
         paragraph(filled(words.name, { place: `\u2068${visit.party}\u2069` })),
       ],
@@ -296,10 +302,15 @@ function form({ doubled }) {
       return;
     }
     visit.send(survey().attributes.map((_, place) => codes[place] ?? 0));
-    codes = [];
-    made.reset();
+    clear();
   });
   return made;
+}
+
+/** Leave nothing of the answers on the page. */
+function clear() {
+  codes = [];
+  for (const filled of document.forms) filled.reset();
 }
 
 /** The label of a code; a box without one is ticked or not. */
@@ -332,7 +343,7 @@ const STATES = {
     const repeat = button(words.againSend, "", () => visit.repeat());
     return [words.again, [...about(), paragraph(words.againThis), paragraph(words.device, "care"), row(repeat, decline()), experts()], ""];
   },
-  sending: ({ waiting }) => [words.sending, [], [words[waiting], words.stored].filter(Boolean).join(" ")],
+  sending: ({ waiting, isStored }) => [words.sending, [], [words[waiting], isStored && words.stored].filter(Boolean).join(" ")],
   sent: (state) => {
     const { shown, declined } = state;
     const told = declined ? [paragraph(words.declinedThis)] : [element("h2", words.sentThis), paragraph(words.lot), element("ul", shown.flatMap(sentItem), { class: "sent" })];
@@ -353,8 +364,9 @@ const STATES = {
   refused: (state) => {
     const { reason, problems } = state;
     if (problems) return [words.refusedReceipt, [alert(words.refusedReceiptThis), ...evidence(state), row(forget())], ""];
-    const why = words.reasons[REASONS[reason] ?? reason] ?? words.reasons.unexpected;
-    return [words.refused, [alert(SENT.includes(reason) ? why : `${why} ${words.nothingSent}`), ...receipt(visit.stored())], ""];
+    const why = words.reasons[REASONS[reason] ?? reason] ?? (visit.mayHaveSent ? words.reasons.server : words.reasons.unexpected);
+    const kept = visit.stored();
+    return [words.refused, [alert(visit.mayHaveSent ? why : `${why} ${words.nothingSent}`), ...receipt(kept), kept?.receipt && row(forget())], ""];
   },
   forgotten: () => [words.forgotten, [paragraph(words.forgottenThis)], ""],
 };
@@ -413,7 +425,8 @@ function start() {
   if (fragment) history.replaceState(null, "", location.pathname + location.search);
   if (fragment) keepLink(fragment);
   visit?.stop();
-  codes = [];
+  clear();
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close("");
   shownState = null;
   visit = new Visit({ changed: render });
   render();
@@ -421,5 +434,6 @@ function start() {
 }
 
 speak(chosen(navigator.languages, Object.keys(WORDS)));
+addEventListener("pagehide", clear);
 addEventListener("hashchange", () => location.hash && start());
 start();

@@ -36,15 +36,17 @@ export const random = () => crypto.getRandomValues(new BigUint64Array(1))[0];
 
 /** What a personal link says after its `#`: PLACE.SEED.SURVEY. Throws Refused. */
 export async function invitation(text) {
-  const [party, seed, survey, ...more] = text.replace(/^#/, "").split(".");
+  const [party, ...parts] = text.replace(/^#/, "").split(".");
+  must(ID.test(party) && ![AGGREGATOR, RECORD, "switch"].includes(party) && parts.length === 2, "link");
+  let secret;
+  let survey;
   try {
-    must(ID.test(party) && ![AGGREGATOR, RECORD, "switch"].includes(party) && more.length === 0, "link");
-    const [secret, id] = [fromUrl(seed), fromUrl(survey)];
-    must(secret.length === 32 && id.length === 32, "link");
-    return { party, survey: id, ...(await keyOf(secret)) };
+    [secret, survey] = parts.map(fromUrl);
   } catch {
     throw new Refused("link");
   }
+  must(secret.length === 32 && survey.length === 32, "link");
+  return { party, survey, ...(await keyOf(secret)) };
 }
 
 /** The one value that the bytes are, if it is as it should be. */

@@ -12,6 +12,15 @@ const CLAIM = 150; // milliseconds until another claim would be seen
 const STALE = 20000;
 const TRANSIENT = [408, 425, 429];
 
+async function isFit(isRight, bytes) {
+  try {
+    await isRight(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Thrown inside a visit that was left. */
 class Stopped extends Error {}
 
@@ -49,7 +58,8 @@ export function purseIn(storage) {
 
 /**
  * `state.name` is one of
- * - `opening` and `sending` (`waiting`: null, "offline" or "server"), `asking` (`doubled`: an earlier attempt may have had a report), `again`,
+ * - `opening` and `sending` (`waiting`: null, "offline" or "server"; `isStored` once it is), `asking` (`earlier`: how many reports there may
+ *   be already), `again`,
  * - `sent` (`shown`, `declined`, `receipt`, `note`, `counted`: null, "counted", "late", "not yet known", "denied" or, with `problems`, "wrong"),
  * - `elsewhere` (`conflict`: a stored report was refused for another; else `counted` as above), `closed` (`unsent`: one is stored, not counted),
  * - `refused` (`reason`; for a receipt that does not hold `problems` and `wrong`), `forgotten`.
@@ -61,6 +71,7 @@ export class Visit {
   agreement = null;
   #with;
   #invited = null;
+  #posted = false;
   #left = false;
   #sending = null;
 
@@ -114,6 +125,11 @@ export class Visit {
     return purseIn(this.#with.storage);
   }
 
+  /** Whether something may have been sent from here, now or before. */
+  get mayHaveSent() {
+    return this.#posted || this.stored() !== null;
+  }
+
   /** What is stored of this survey, to be looked at whatever the server says: null, or with `receipt` and `note` if there are any. */
   stored() {
     try {
@@ -159,9 +175,9 @@ export class Visit {
   /** Find what was agreed; another attempt may begin between two requests. */
   async #agreed() {
     for (let before = null, tries = 0; ; tries++) {
-      const place = await this.#ask(`/place/${this.#invited.party}`);
+      const place = await this.#ask(`/place/${this.#invited.party}`, null, decode);
       if (place.status !== 200) throw new Refused(place.status === 404 ? "unknown" : "server");
-      const terms = await this.#ask("/terms");
+      const terms = await this.#ask("/terms", null, decode);
       if (terms.status !== 200) throw new Refused("server");
       try {
         return await agreed(this.#invited, terms.bytes, place.bytes);
@@ -187,7 +203,14 @@ export class Visit {
     }
     if (!found.open) return this.#become("closed", { unsent: this.#isUnsent() });
     if (record?.report) return this.#become("again");
-    this.#become("asking", { doubled: this.agreement.attempt > 1 && !record });
+    this.#become("asking", { earlier: this.#earlier(record) });
+  }
+
+  /** How many reports of the same person there may be already: in earlier attempts, and from here by other links. */
+  #earlier(record) {
+    const survey = hex(this.#invited.survey);
+    const others = this.purse().filter((entry) => entry.survey === survey && entry.place !== this.#invited.party).length;
+    return others + (record?.report ? 0 : (record ?? this.agreement).attempt - 1);
   }
 
   #isUnsent() {
@@ -223,9 +246,10 @@ export class Visit {
   /** Store a record in the place of what was read, unless something else is stored by now: then that. */
   #replace(read, record) {
     if (this.#left) throw new Stopped();
-    if (this.#stored() !== read) return this.#record();
-    this.#write(record);
-    return record;
+    if (this.#stored() === read) this.#write(record);
+    const kept = this.#record();
+    if (!kept) throw new Refused("storage");
+    return kept;
   }
 
   /** Run alone among the tabs of this browser. */
@@ -233,9 +257,9 @@ export class Visit {
     const { locks, storage, sleep } = this.#with;
     if (locks) return locks.request(this.#name, task);
     const name = `${this.#name} tab`;
-    const claim = JSON.stringify([crypto.randomUUID?.() ?? hex(crypto.getRandomValues(new Uint8Array(16))), Date.now()]);
+    const claim = `${hex(crypto.getRandomValues(new Uint8Array(16)))} ${Date.now()}`;
     const other = storage.getItem(name);
-    if (other !== null && Date.now() - (JSON.parse(other)[1] || 0) < STALE) throw new Refused("tab");
+    if (other !== null && Date.now() - (Number(other.split(" ")[1]) || 0) < STALE) throw new Refused("tab");
     storage.setItem(name, claim);
     await sleep(CLAIM);
     if (storage.getItem(name) !== claim) throw new Refused("tab");
@@ -249,8 +273,9 @@ export class Visit {
   /** Send what is stored until it is acknowledged or turned away. */
   async #deliver(record) {
     const body = fromHex(record.body);
-    this.#become("sending", { waiting: null });
+    this.#become("sending", { waiting: null, isStored: true });
     this.#charge(record);
+    this.#posted = true;
     let made;
     const { status } = await this.#ask(`/answer/${this.#invited.party}/${hex(sha256(body))}`, body, async (bytes) => {
       made = await receiptOf(this.agreement, body, bytes);
@@ -274,7 +299,7 @@ export class Visit {
 
   /** Whether the server is at another attempt by now. */
   async #hasMoved() {
-    const { status, bytes } = await this.#ask("/terms");
+    const { status, bytes } = await this.#ask("/terms", null, decode);
     return status === 200 && decode(bytes)[1] !== this.agreement.attempt;
   }
 
@@ -339,7 +364,7 @@ export class Visit {
    */
   async #ask(path, body, isRight = () => {}) {
     const more = body ? { method: "POST", body, headers: { "Content-Type": "application/msgpack" } } : {};
-    const options = { ...more, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
+    const options = { ...more, signal: globalThis.AbortSignal?.timeout?.(1000 * LONGEST), cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" };
     for (let tries = 0; ; tries++) {
       if (this.#left) throw new Stopped();
       let pause = BACKOFF[Math.min(tries, BACKOFF.length - 1)];
@@ -349,7 +374,7 @@ export class Visit {
         const { status } = response;
         if (status < 500 && !TRANSIENT.includes(status)) {
           const bytes = new Uint8Array(await response.arrayBuffer());
-          if (status === 200) await isRight(bytes);
+          if (status === 200 && !(await isFit(isRight, bytes))) throw new Error("something answered in the server's place");
           if (this.#left) throw new Stopped();
           if (this.state.waiting) this.#become(this.state.name, { ...this.state, waiting: null });
           return { status, bytes };
