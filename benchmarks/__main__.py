@@ -106,8 +106,8 @@ COMPARISONS: Mapping[str, Callable[[], bool]] = MappingProxyType(
         "visits": compare_visits,
     }
 )
-"""What prints a comparison of its own: whether all is as expected. All but the visits need other
-libraries, in environments of their own."""
+"""Benchmarks that print a comparison of their own, and return whether all is as expected.
+All but the visits need other libraries, in environments of their own."""
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ from transports.web.gateway import LIMITS, Gateway, OnRecord, Page
 
 KEEP, SEED = 0.7, 1
 AT_ONCE = 64
-"""How many visitors there are at one time."""
+"""Visitors at one time."""
 
 PEOPLE = 10_000
 
@@ -61,7 +61,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a survey has cost its server.
+    """Cost of a survey to its server.
 
     Args:
         people: how many answered and were counted.
@@ -232,7 +232,7 @@ class _Held:
         self.exchange = Exchange(charter, recorder=self.recorder)
 
     def cost(self, began: float, started: float) -> Cost:
-        """What it has cost since these readings of the clocks."""
+        """Cost since these readings of the clocks."""
         return Cost(
             people=len(self.said.digests),
             computing=time.process_time() - began,

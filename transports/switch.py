@@ -221,7 +221,7 @@ class Switch:
                 waited.pass_on()
 
     def has_room(self, member: PartyId) -> bool:
-        """Whether a member's mailbox takes an envelope now; that of who is gone drops it."""
+        """Return whether a member's mailbox takes an envelope now, or drops it."""
         port = self._port_of(member)
         return port is None or not port.full
 

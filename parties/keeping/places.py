@@ -16,7 +16,7 @@ from protocol.messages import PartyId
 from protocol.session.charter import Charter
 
 LINK: Final = "link"
-"""How a charter says that parties came by their keys through links."""
+"""Word in a charter for keys that came through links."""
 
 SPARES, WITHDRAWALS = "spares.json", "withdrawn.jsonl"
 """Files in the aggregator's folder. The second grows while answers are collected."""

@@ -119,7 +119,7 @@ class Completeness(msgspec.Struct, frozen=True):
 
     @property
     def response(self) -> Response:
-        """How many parties were asked, and counted; those withdrawn in time were not asked."""
+        """Numbers of parties asked and counted; those withdrawn in time were not asked."""
         return Response(self.parties - self.withdrawn, self.counted)
 
 
@@ -216,7 +216,7 @@ class CompletenessWriter:
         return self._counted.get(kind, set())
 
     def completeness(self) -> Completeness:
-        """Who took part so far."""
+        """Participation so far."""
         counted = self.counted
         return Completeness(
             parties=len(self._charter.roster.parties),

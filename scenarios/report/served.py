@@ -15,7 +15,7 @@ import trio
 from protocol.errors import UsageError
 
 WITHIN = 15.0
-"""How long a server has for the whole page, in seconds."""
+"""Time that a server has for the whole page, in seconds."""
 
 LARGEST = 1_000_000
 """The most bytes of a page that are read."""
@@ -68,7 +68,7 @@ class Compared(NamedTuple):
     problems: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """What was found, in sentences; the last one is the verdict."""
+        """Findings, in sentences; the last one is the verdict."""
         release = f"sottovoce {version('sottovoce')}"
         yield f"{self.url}: {len(self.served.content):,} bytes, SHA-256 {self.served.digest}"
         yield f"{release}: {len(self.own.content):,} bytes, SHA-256 {self.own.digest}"
@@ -115,7 +115,7 @@ def compare_page(url: str, *, within: float = WITHIN) -> Compared:
 
 
 def _problems(served: Page, own: Page) -> Iterator[str]:
-    """How a page that was served differs from that of this release."""
+    """Differences between a page that was served and that of this release."""
     if served.status != own.status:
         redirect = ", a redirect, which is not followed" if 300 <= served.status < 400 else ""
         yield f"the server answered {served.status}{redirect}; expected {own.status}"
@@ -133,7 +133,7 @@ def _problems(served: Page, own: Page) -> Iterator[str]:
 
 
 def _fetched(url: str, within: float) -> Page:
-    """What a server answers. Redirects are not followed.
+    """Response of a server. Redirects are not followed.
 
     Raises:
         UsageError: as ``compare_page``.
@@ -178,7 +178,7 @@ _LEADING_AWAY = ("Refresh", "Content-Encoding", "Link", "Content-Security-Policy
 
 
 def _place(url: str) -> tuple[bool, str, int | None, str]:
-    """Whether it is served over TLS, then host, port and path.
+    """Split an address into whether it is over TLS, host, port and path.
 
     Raises:
         UsageError: the URL is malformed, or has the secret part of a respondent's link.

@@ -23,7 +23,7 @@ def response_values(completeness: Completeness) -> dict[str, Any]:
 
 
 def withdrawn_clause(completeness: Completeness) -> str:
-    """How many places the organiser withdrew; empty if none."""
+    """Sentence on places that the organiser withdrew; empty if there are none."""
     if not completeness.withdrawn:
         return ""
     places = count(completeness.withdrawn, "place")
@@ -31,7 +31,7 @@ def withdrawn_clause(completeness: Completeness) -> str:
 
 
 def response_sentences(completeness: Completeness, variant: Variant) -> Iterator[str]:
-    """What nonresponse leaves open, and what was withdrawn; nothing if all were counted."""
+    """Sentences on nonresponse and on withdrawn places; none if all were counted."""
     response = completeness.response
     if withdrawn := withdrawn_clause(completeness):
         yield withdrawn

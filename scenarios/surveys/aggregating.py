@@ -318,7 +318,7 @@ def _read_back(
 
 
 class Carry(Protocol):
-    """How the members of an attempt reach each other."""
+    """Connection between the members of an attempt."""
 
     async def __call__(
         self,
@@ -465,7 +465,7 @@ async def _close_on_time(charter: Charter, switch: Switch, hub: LastingHub) -> N
 
 
 def lost_in(exchange: Exchange) -> Mapping[PartyId, str]:
-    """Who has left before its last words, and why."""
+    """Members that have left before their last words, with the reason."""
     left = exchange.departed.items()
     return {name: why for name, why in left if not exchange.has_ended(name)}
 

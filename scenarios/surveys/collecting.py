@@ -67,7 +67,7 @@ _PARTING = 1.0  # Seconds for acknowledgements that are under way when the surve
 
 
 class Serving(NamedTuple):
-    """Where and how the page is served.
+    """Place and manner of serving the page.
 
     Args:
         host, port: where to listen; port 0 takes a free one.
@@ -196,7 +196,7 @@ def check_answerable(member: Member, parties: tuple[str, int] | None) -> None:
 
 
 def is_over(member: Member) -> bool:
-    """Whether the last attempt that the aggregator has begun is over.
+    """Return whether the last attempt that the aggregator has begun is over.
 
     Raises:
         UsageError: another program is at it.

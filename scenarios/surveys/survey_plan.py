@@ -58,7 +58,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan asks: attributes, or keys with values; in what words, and until when.
+    """Questions of a plan: attributes, or keys with values, their texts and the closing.
 
     Args:
         title: of the survey.

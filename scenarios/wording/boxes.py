@@ -22,7 +22,7 @@ ONCE = (
 
 
 def box_sentences(variant: Variant) -> Iterator[str]:
-    """What each group of check boxes costs, by the variant's own accounting."""
+    """Cost of each group of check boxes, by the variant's own accounting."""
     survey = variant.survey
     groups = dict.fromkeys(group.attributes for texts in survey.texts for group in texts.groups)
     paid_each = False
@@ -82,6 +82,6 @@ def _together(variant: Variant, names: Sequence[str]) -> float:
 
 
 def _report_event(variant: Variant) -> PrivacyEvent | None:
-    """What a report tells, where that is the same for all reports; None where it is not known."""
+    """Privacy event of a report, if it is the same for all reports; None if it is not known."""
     event = getattr(variant, "report_event", None)
     return event if isinstance(event, PrivacyEvent) else None

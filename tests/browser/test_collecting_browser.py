@@ -650,7 +650,6 @@ def test_many_categories_are_a_list(visitor: Visitor) -> None:
         page.wait_for_selector(".sent")
 
 
-@pytest.mark.slow
 def test_questions_that_are_reported_together(visitor: Visitor) -> None:
     with Held(RRJoint.with_keep(MANY, 0.5)) as held:
         assert visitor.open(held.link()).locator(".told svg").count() == 1
@@ -658,4 +657,4 @@ def test_questions_that_are_reported_together(visitor: Visitor) -> None:
         page = visitor.open(held.link())
         assert page.locator(".told svg").count() == 1
         assert page.locator("circle.kept").count() == 1
-        assert "For these questions together: Of 20" in page.inner_text("fieldset >> nth=1")
+        assert "For these questions together: Of 20" in page.inner_text("section .told")

@@ -8,7 +8,7 @@ from collections import OrderedDict
 import trio
 
 MOST = 30
-"""How many failures of an address are free; a school or an office has one address."""
+"""Failures of an address that are free; a school or an office has one address."""
 
 EVERY = 1.0
 """The seconds after which one failure is forgotten."""
@@ -21,7 +21,7 @@ REMEMBERED = 4096
 
 
 class Failures:
-    """How often each address has failed lately; successes do not count."""
+    """Recent failures by address; successes do not count."""
 
     def __init__(self) -> None:
         # By address, when its failures are all forgotten.
@@ -41,7 +41,7 @@ class Failures:
             self._until.popitem(last=False)
 
     def wait(self, address: str) -> float:
-        """How many seconds an address has to wait; 0 if it need not."""
+        """Seconds that an address has to wait; 0 if it need not."""
         until = self._until.get(_network_of(address), 0.0)
         return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
 
@@ -54,7 +54,7 @@ def _is_anybodys(address: str) -> bool:
 
 
 def _network_of(address: str) -> str:
-    """What counts as one address: of IPv6 the first 64 bits, which one customer has."""
+    """Part of an address that counts as one: of IPv6 the first 64 bits, which one customer has."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -42,10 +42,10 @@ from transports.web.failures import Failures
 from transports.web.http import Limits, Paths, Request, Response
 
 LIMITS = Limits(head=1 << 13, body=1 << 17, seconds=15.0, connections=1024)
-"""What a client may take."""
+"""Limits on a client."""
 
 STATE_PURPOSE = b"sottovoce state 1\0"
-"""What a place signs begins with it, to be told whether it has answered."""
+"""Beginning of the bytes that a place signs to be told whether it has answered."""
 
 _ANSWER, _PLACE = "/answer/", "/place/"
 _MSGPACK = "application/msgpack"
@@ -74,7 +74,7 @@ class Page(NamedTuple):
 
 
 class OnRecord:
-    """What is on record of places, entry by entry, whether it happens now or is read back.
+    """State of the places on record, followed entry by entry, as it happens or read back.
 
     Args:
         places: the parties that answer over HTTP.
@@ -174,7 +174,7 @@ class Gateway:
 
     @property
     def paths(self) -> Paths:
-        """What can be asked for."""
+        """Requests that are answered."""
         return {
             "/": {"GET": self._get_page},
             "/terms": {"GET": self._get_terms},
@@ -361,7 +361,7 @@ class Gateway:
         return _text(503, "not now", wait=1.0) if given is None else _packed(given)
 
     def _can_answer(self, party: PartyId) -> bool:
-        """Whether a place that has not answered still can."""
+        """Return whether a place that has not answered still can."""
         gone = self._switch is not None and party in self._switch.exchange.departed
         return not (self._over or gone)
 

@@ -140,7 +140,7 @@ async def serve(
             await trio.aclose_forcefully(wire)
 
     def has_place(connection: _Connection) -> bool:
-        """Whether it was not closed for a further one."""
+        """Return whether it still has a place; it may have been closed to make room."""
         return connection in waiting or connection in answering or connection in reading
 
     async def answer(connection: _Connection, scope: trio.CancelScope) -> bool:

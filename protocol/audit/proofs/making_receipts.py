@@ -204,7 +204,7 @@ class _Reading:
 
 
 class _Words:
-    """What is on record of one party; of entries, their indices and contents."""
+    """Entries on record of one party, as indices and contents."""
 
     def __init__(
         self, charter: Charter, logged: Logged, hearing: Hearing, party: PartyId, size: int

@@ -73,7 +73,7 @@ class CollectOptions:
 
     @property
     def serving(self) -> Serving:
-        """Where and how the page is served.
+        """Place and manner of serving the page.
 
         Raises:
             UsageError: a key without a certificate, or an address that others can reach without

@@ -181,7 +181,7 @@ class HeldOptions:
 
 
 class Hold(Protocol):
-    """What holds a survey: ``aggregate_survey`` or ``collect_survey``, with the addresses given."""
+    """Function that holds a survey, with its addresses given."""
 
     def __call__(
         self,

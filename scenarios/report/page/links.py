@@ -20,7 +20,7 @@ _RIGHT_TO_LEFT = frozenset(("ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur
 
 
 class _Words(NamedTuple):
-    """What a card says in one language, with a ``{}`` for the closing."""
+    """Words of a card in one language, with a ``{}`` for the closing."""
 
     scan: str
     open: str
@@ -53,7 +53,7 @@ _WORDS = MappingProxyType(
 
 
 class _Said(NamedTuple):
-    """What all cards say in one language."""
+    """Words of all cards in one language."""
 
     language: str
     direction: str
@@ -93,7 +93,7 @@ def links_page(survey: Survey, links: Sequence[Link], draw: Callable[[str], Mark
 
 
 def qr_codes() -> Callable[[str], Markup]:
-    """What draws a text as a QR code, an SVG picture with its quiet zone, at error level M.
+    """Function that draws a text as a QR code: an SVG picture with quiet zone, error level M.
 
     Raises:
         UsageError: segno is not installed.

@@ -1,4 +1,4 @@
-"""What a statement says of a spot check: whom to ask, what that finds, and what it does not."""
+"""Spot check in a statement: the people to ask, what that finds, and what it does not."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Hash = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 PublicKey = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 
 Way: TypeAlias = Literal["request", "folder", "link"]
-"""How a party came by its key: it made it and asked, or was handed a folder or a link."""
+"""Way in which a party came by its key: it made it and asked, or was handed a folder or a link."""
 
 
 class Agreed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +130,7 @@ class CharterFile(Agreed, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @classmethod
     def of(cls, agreed: Agreed, roster: Roster, *enrolled: tuple[Way, int]) -> CharterFile:
-        """What is agreed, by a roster.
+        """Charter file of an agreement and its roster.
 
         Args:
             agreed: what is asked, and how.

@@ -90,7 +90,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Places(NamedTuple):
-    """Who is on a roster, in its order after the aggregator.
+    """Places of a roster, in its order after the aggregator.
 
     Args:
         linked: ids of the places that are answered through links.

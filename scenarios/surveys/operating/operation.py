@@ -58,7 +58,7 @@ class Operation:
         self._followers.append(take)
 
     def follow(self, charter: Charter) -> Callable[[Entry], object]:
-        """Who is told every entry of an attempt, once it is recorded or read back."""
+        """Listeners to every entry of an attempt, once it is recorded or read back."""
         takers = (self.progress.follow(charter), *self._followers)
 
         def take(entry: Entry) -> None:

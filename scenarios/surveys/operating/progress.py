@@ -30,7 +30,7 @@ Tell = Callable[[str, Mapping[str, Field]], object]
 
 
 class Refusing(Protocol):
-    """Where members come in, or are refused.
+    """Counts of members that come in or are refused.
 
     Attributes:
         refused: how many were not let in, by one of a few words.

@@ -277,7 +277,7 @@ function form({ earlier }) {
         element("h2", words.before, { id: "before" }),
         isOnOne() ? paragraph(words.one) : null,
         isOnPart() ? paragraph(words.some) : null,
-        ...toldOfSeveral(asked),
+        element("div", toldOfSeveral(asked), { class: "told" }),
         paragraph(worst(epsilon), "worst"),
         ...(earlier ? [paragraph(words.earlier), paragraph(worst((1 + earlier) * epsilon), "worst")] : []),
         paragraph(words.device, "care"),
