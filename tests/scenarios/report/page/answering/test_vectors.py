@@ -59,6 +59,7 @@ def test_the_page_makes_the_reports_of_all_vectors() -> None:
 
 
 @needs_node
+@pytest.mark.slow
 def test_the_page_makes_large_reports() -> None:
     assert differences([made(case) for case in settings() if not case.kept]) == []
 
