@@ -177,6 +177,7 @@ def test_words_are_never_markup(visitor: Visitor) -> None:
         assert page.locator("form img, form b").count() == 0
 
 
+@pytest.mark.slow
 def test_a_survey_in_no_language_shows_names(visitor: Visitor) -> None:
     with Held(without_words()) as held:
         page = visitor.open(held.link())
@@ -208,6 +209,7 @@ LATIN = re.compile("[A-Za-z]{2,}")
 NAMES = {"English", "SHA-256", "SHA", "council@example.org", "party"}
 
 
+@pytest.mark.slow
 def test_no_english_stands_in_the_arabic_page(held: Held, browser: Browser) -> None:
     visitor = Visitor(browser, locale="ar")
     page = visitor.open(held.link())
@@ -280,6 +282,7 @@ def test_an_unanswered_question_is_named_and_gets_the_focus(held: Held, visitor:
     page.wait_for_selector(".sent")
 
 
+@pytest.mark.slow
 def test_it_works_by_keyboard_alone(held: Held, visitor: Visitor) -> None:
     page = visitor.open(held.link())
     assert page.evaluate("document.activeElement.tagName") == "H1"
@@ -308,6 +311,7 @@ def test_it_works_by_keyboard_alone(held: Held, visitor: Visitor) -> None:
     assert page.evaluate("document.activeElement.innerText") == "Forget on this device"
 
 
+@pytest.mark.slow
 def test_a_double_click_and_two_tabs_are_one_body(held: Held, visitor: Visitor) -> None:
     tabs = [visitor.open(held.link()) for _ in range(2)]
     for leave, page in enumerate(tabs):
@@ -355,6 +359,7 @@ def test_a_lost_reply_brings_the_very_same_again(held: Held, visitor: Visitor) -
     assert len({body for _, body in visitor.answers}) == 1
 
 
+@pytest.mark.slow
 def test_offline_it_says_so_and_sends_once_the_net_is_back(held: Held, visitor: Visitor) -> None:
     page = visitor.open(held.link())
     visitor.context.set_offline(True)
@@ -419,6 +424,7 @@ def test_cleared_storage_and_another_device(held: Held, visitor: Visitor) -> Non
     assert len(visitor.answers) == 1
 
 
+@pytest.mark.slow
 def test_somebody_was_faster(held: Held, browser: Browser, visitor: Visitor) -> None:
     page, other = visitor.open(held.link()), Visitor(browser)
     decline(other.open(held.link()))
@@ -430,6 +436,7 @@ def test_somebody_was_faster(held: Held, browser: Browser, visitor: Visitor) -> 
     other.context.close()
 
 
+@pytest.mark.slow
 def test_closed_before_the_answer_came(held: Held, visitor: Visitor) -> None:
     page = visitor.open(held.link())
     held.close()
@@ -499,6 +506,7 @@ def test_another_link_in_the_same_tab(held: Held, visitor: Visitor) -> None:
 # Later attempts.
 
 
+@pytest.mark.slow
 def test_a_later_attempt_offers_the_same_report(browser: Browser) -> None:
     visitor = Visitor(browser)
     with Held() as first:

@@ -216,6 +216,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     again.communicate()
 
 
+@pytest.mark.slow
 def test_nobody_answers_in_the_stead_of_who_has_answered(tmp_path: Path) -> None:
     """Whoever says that a link was lost could answer twice."""
     out = linking(tmp_path, "--count", 5, "--spare", 4)
@@ -272,6 +273,7 @@ def test_a_party_that_never_came_was_shut_out_by_an_early_closing(tmp_path: Path
     assert gone["clinic"] == CLOSED_EARLY
 
 
+@pytest.mark.slow
 def test_a_survey_without_enough_answers_fails(tmp_path: Path) -> None:
     out = linking(tmp_path, "--count", 6, plan=linked_plan(days=8 / 86400))
     with collecting(out, "--leave") as (program, where):
@@ -331,6 +333,7 @@ def test_no_attempt_begins_after_the_closing(
     assert not (tmp_path / "result").exists()
 
 
+@pytest.mark.slow
 def test_an_attempt_ends_though_it_is_gone_on_with_after_the_closing(tmp_path: Path) -> None:
     out = linking(tmp_path, "--count", 5, plan=linked_plan(days=4 / 86400))
     with collecting(out) as (_, where):
@@ -417,6 +420,7 @@ def test_a_certificate_that_does_not_fit_takes_the_place_of_none(what: str, tmp_
     assert greeted(context, authority) != before
 
 
+@pytest.mark.slow
 def test_any_survey_closes_when_it_was_said_to(tmp_path: Path) -> None:
     """Also one without links, of which a party has joined and says nothing. Its joining can end."""
     plan = linked_plan(days=6 / 86400).replace("quorum = 4", "quorum = 2")
