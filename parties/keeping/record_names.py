@@ -16,7 +16,7 @@ PARTIAL = ".partial"
 """The suffix of a transcript's name while it grows; it stays if the run fails."""
 
 TRANSCRIPT_ENDINGS = (".svt", ".svt.zst", f".svt{PARTIAL}", f".svt.zst{PARTIAL}")
-"""How the names of transcripts end, packed or not, whole or growing."""
+"""Endings of the names of transcripts, packed or not, whole or growing."""
 
 CHECKPOINT = ".checkpoint"
 """The suffix of a checkpoint's name, in place of the transcript's."""

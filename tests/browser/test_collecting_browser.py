@@ -340,7 +340,7 @@ def test_true_answers_are_stored_nowhere(held: Held, visitor: Visitor) -> None:
 
 
 def failing(*fates: Callable[[Route], object]) -> Callable[[Route], object]:
-    """What becomes of the first requests; the rest pass."""
+    """Give the first requests their fates; the rest pass."""
     left = list(fates)
     return lambda route: left.pop(0)(route) if left else route.continue_()
 
@@ -501,6 +501,24 @@ def test_another_link_in_the_same_tab(held: Held, visitor: Visitor) -> None:
     page.wait_for_selector("form")
     assert page.url == held.address
     assert "party-2" in page.inner_text("form")
+    assert "You may have sent a report before" in page.inner_text("form")
+    page.click("text=I do not want to answer")
+    page.evaluate("document.querySelector('[name=q0]').click()")
+    page.evaluate("link => { location.hash = link }", held.link(3).partition("#")[2])
+    page.wait_for_selector("form:has-text('party-3')")
+    assert page.locator("dialog").count() == 0
+    assert page.locator("input:checked").count() == 0
+
+
+@pytest.mark.slow
+def test_no_answer_stays_on_a_page_that_was_left(held: Held, visitor: Visitor) -> None:
+    page = visitor.open(held.link())
+    fill(page)
+    page.evaluate("dispatchEvent(new Event('pagehide'))")
+    assert page.locator("input:checked").count() == 0
+    page.click("button[type=submit]")
+    assert "Please answer every question" in page.inner_text("form [role=alert]")
+    assert visitor.answers == []
 
 
 # Later attempts.
@@ -636,6 +654,7 @@ def test_surveys_of_all_variants_are_answered(visitor: Visitor, variant: Variant
         said = page.inner_text("form")
         assert ("only one of the questions" in said) == (variant.name in ("smp", "privkv"))
         assert ("only a part of the questions" in said) == variant.name.startswith("marg-")
+        assert ("send the answer as it is" in said) == variant.name.startswith("rr-")
         page.click("button[type=submit]")
         page.wait_for_selector(".sent li")
         assert "undefined" not in page.inner_text("main")

@@ -33,7 +33,7 @@ VERIFIER = {
     for path in (ROOT / here).rglob("*")
     if path.is_file()
 }
-"""What the pages of respondents are made of, from ``docs/verifier``."""
+"""Modules of ``docs/verifier`` that the pages of respondents are made of."""
 
 pytestmark = pytest.mark.slow
 

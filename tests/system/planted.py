@@ -290,9 +290,12 @@ def _begun_alone() -> Generator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _unheard() -> Generator[None]:
-    """The hub takes in what the last party says, and does not hand it to the aggregator's role."""
+def unheard(last: str) -> Planting:
+    """A hub that records what a party says, and does not hand it to the aggregator's role.
+
+    Args:
+        last: character of the party's id.
+    """
     real = Exchange.accept
 
     def accept(self: Exchange, member: str, envelopes: Any, **named: Any) -> Any:
@@ -301,10 +304,9 @@ def _unheard() -> Generator[None]:
 
     def is_handed(delivery: Any) -> bool:
         envelope = delivery.envelope
-        return not (envelope.sender.endswith("4") and envelope.recipient == AGGREGATOR)
+        return not (envelope.sender.endswith(last) and envelope.recipient == AGGREGATOR)
 
-    with mock.patch.object(Exchange, "accept", accept):
-        yield
+    return lambda: mock.patch.object(Exchange, "accept", accept)
 
 
 def _whole_or_refused(chunks: Callable[[], Iterable[bytes]]) -> int:
@@ -322,7 +324,7 @@ PLANTS: dict[str, Plant] = {
         "acknowledged_is_on_record", "rr-independent", _written, _power
     ),
     "what was acknowledged does not reach the aggregator's role": Plant(
-        "acknowledged_is_counted", "rr-independent", _unheard
+        "acknowledged_is_counted", "rr-independent", unheard("4")
     ),
     "nobody is told that a report came too late": Plant(
         "done_is_counted",

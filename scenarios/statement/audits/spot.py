@@ -32,10 +32,7 @@ def spot(found: Spot) -> Section:
     """The places drawn, and what asking their people is worth."""
     title = "Spot check by telephone"
     if found.root is None:
-        lead = (
-            "No place is drawn: there is no checkpoint, signed by the aggregator, of the whole "
-            "record."
-        )
+        lead = "Cannot draw places: expected a checkpoint of the whole record by the aggregator."
         return Section(key="spot", title=title, lead=lead)
     drawn = len(found.places)
     fewer = f", fewer than the {found.asked:,} asked for" if drawn < found.asked else ""

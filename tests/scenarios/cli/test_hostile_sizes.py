@@ -170,10 +170,10 @@ FINDS = {
 
 
 UNFINISHED = {"late", "alike", "closings", "questions"}
-"""What is not read to its end: it exceeds a budget."""
+"""Cases that are not read to their end: they exceed a budget."""
 
 DEAR = {"closings", "undelivered", "departures", "refusals", "alike", "questions"}
-"""What takes an audit of several seconds."""
+"""Cases that take an audit of several seconds."""
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
-from msgspec.structs import replace
-
-from protocol.messages import AGGREGATOR, Envelope
-from protocol.session.exchange import Exchange
+from protocol.messages import Envelope
 from protocol.transcript.entries import Item
 from protocol.transcript.recorder import Recorder
 from protocol.variants import RRIndependent
@@ -26,6 +23,7 @@ from tests.system.pages.schedule import (
 )
 from tests.system.pages.server import Disk, Server
 from tests.system.pages.world import Course, play
+from tests.system.planted import unheard
 from transports.web.gateway import Gateway
 
 
@@ -161,23 +159,6 @@ def _counted_twice() -> Generator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _unheard() -> Generator[None]:
-    """What the third place says is recorded, and not handed to the aggregator's role."""
-    real = Exchange.accept
-
-    def accept(self: Exchange, member: str, envelopes: Any, **named: Any) -> Any:
-        ruling = real(self, member, envelopes, **named)
-        return replace(ruling, deliveries=[*filter(is_handed, ruling.deliveries)])
-
-    def is_handed(delivery: Any) -> bool:
-        envelope = delivery.envelope
-        return not (envelope.sender.endswith("3") and envelope.recipient == AGGREGATOR)
-
-    with mock.patch.object(Exchange, "accept", accept):
-        yield
-
-
 class Plant(NamedTuple):
     """A fault, and where the simulation has to see it.
 
@@ -229,7 +210,7 @@ PLANTS: dict[str, Plant] = {
         "who_speaks_has_signed", 6, server=_with(gateway=Headless)
     ),
     "the server counts a place twice": Plant("records_are_sound", 2, planted=_counted_twice),
-    "the server does not count a place": Plant("acknowledged_is_counted", 4, planted=_unheard),
+    "the server does not count a place": Plant("acknowledged_is_counted", 4, planted=unheard("3")),
     "at the end nobody is known any more": Plant(
         "who_was_counted_is_told", 2, server=_with(gateway=Closed)
     ),

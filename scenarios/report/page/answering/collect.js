@@ -310,7 +310,7 @@ function form({ earlier }) {
 /** Leave nothing of the answers on the page. */
 function clear() {
   codes = [];
-  for (const filled of document.forms) filled.reset();
+  for (const each of document.forms) each.reset();
 }
 
 /** The label of a code; a box without one is ticked or not. */

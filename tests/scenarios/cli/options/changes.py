@@ -102,13 +102,13 @@ def refusal(seen: Seen) -> object:
 
 
 def roster(seen: Seen) -> object:
-    """Who is on the roster in the aggregator's folder."""
+    """Members on the roster in the aggregator's folder."""
     [content] = [text for path, text in seen.files.items() if path.endswith("roster.json")]
     return [name for name, _ in json.loads(content)["members"]]
 
 
 def links(seen: Seen) -> object:
-    """What links begin with, and how many of them have a picture."""
+    """Beginnings of the links, and the number of pictures."""
     [table] = [text for path, text in seen.files.items() if path.endswith("links.csv")]
     [page] = [text for path, text in seen.files.items() if path.endswith("links.html")]
     return [line.split(b"#")[0] for line in table.splitlines()], page.count(b"<svg")

@@ -463,7 +463,7 @@ class Inputs:
 
     @cached_property
     def received(self) -> Path:
-        """What the organiser was sent by whoever made the links."""
+        """The aggregator's folder, as made for the organiser by somebody else."""
         return self._linked_for("apart", "--organiser", self.organiser_key) / AGGREGATOR
 
     # Witnesses

@@ -161,7 +161,7 @@ def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> No
 
 
 def collecting(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
-    """How answers are collected, likewise; nobody waits for receipts to be asked for."""
+    """Note how answers are collected, likewise, and do not wait for requests for receipts."""
     aggregating(patch, passed, inputs)
     outcome = inputs.outcome
 

@@ -57,7 +57,7 @@ def serving(
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Whoever asked has gone."""
+            """Say nothing: the client has gone."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -91,9 +91,7 @@ def test_without_a_last_checkpoint_nothing_is_drawn(tmp_path: Path) -> None:
     record = tmp_path / "a.svt"
     record.write_bytes(survey_without(GONE, 30).content)
     said = sottovoce("audit", record, "--spot", 7).out
-    assert (
-        "No place is drawn: there is no checkpoint, signed by the aggregator, of the whole" in said
-    )
+    assert "Cannot draw places: expected a checkpoint of the whole record" in said
     found = sottovoce("audit", record, "--spot", 7, "--json").json["spot"]
     assert (found["places"], found["root"], found["missed"]) == ([], None, [])
 

@@ -44,7 +44,7 @@ def given(
     terms: dict[int, Any] | None = None,
     place: dict[int, Any] | None = None,
 ) -> tuple[str, bytes, bytes]:
-    """What a page is given, with some fields of the two responses changed."""
+    """Input of a page, with some fields of the two responses changed."""
     about = of or survey()
     first, second = msgspec.msgpack.decode(about.terms), msgspec.msgpack.decode(about.place)
     for values, changes in ((first, terms), (second, place)):

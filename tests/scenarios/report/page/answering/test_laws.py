@@ -1,4 +1,4 @@
-"""What the page draws has the exact laws of the program's randomizers."""
+"""Draws of the page have the exact laws of the program's randomizers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Law = Mapping[str, Fraction]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is drawn, and by which law.
+    """A draw and its law.
 
     Args:
         name: of the case.
