@@ -21,6 +21,7 @@ RARE = {
     "a party does not know its receipt again": 2000,
     "a party that is started again says something else": 1000,
     "done is what was written to a socket": SCHEDULES,
+    "what was acknowledged is not synced": 1000,
 }
 """Found by one schedule of a hundred, or fewer; among how many."""
 
