@@ -416,6 +416,14 @@ const CASES = {
     await visit.send([0]);
     equal([visit.state, server.seen], [{ name: "refused", reason: "storage" }, []], "state and posts");
   },
+  async "what another tab forgot while this one drew is not sent"() {
+    const [server, storage] = [new Server(), new Storage()];
+    await (await opened(server, storage)).visit.decline();
+    server.attempt = 2;
+    const { visit } = await opened(server, storage, { words: () => (storage.items.delete(KEY), 1) });
+    await visit.send([0]);
+    equal([visit.state, server.seen.length], [{ name: "refused", reason: "storage" }, 1], "state and posts");
+  },
   async "links and servers that are refused"() {
     const server = new Server();
     const cases = [["p-1.seed", "link"], ["p-2.seed.survey", "unknown"]];
