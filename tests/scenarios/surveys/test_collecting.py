@@ -30,7 +30,7 @@ from protocol.messages import AGGREGATOR, CLOSED_EARLY, OUT_OF_TIME, PartyId
 from protocol.session.roster import Identity
 from protocol.surveys.records import Records
 from protocol.transcript.checkpoints import read_note
-from protocol.transcript.entries import Departed, Refused
+from protocol.transcript.entries import Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
@@ -193,6 +193,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     spare = "withdrawn: a spare link that was not handed out"
     assert gone["p-7"] == f"{spare}; the survey was closed before its time"
     assert not [each for each in found if isinstance(each, Refused)]
+    assert {each.at % 60_000_000 for each in found if isinstance(each, Sent)} == {0}
     result = json.loads((out / "result" / "result.json").read_text())
     assert result["estimate"]["respondents"] == 4
     verified = sottovoce("verify", out / "result" / "transcript.svt.zst")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -226,6 +227,23 @@ async def test_an_answer_that_ends_the_survey_is_acknowledged_however_often_it_c
             nursery.start_soon(send)
     assert got[0] == got[1]
     assert got[0].status == 200
+
+
+async def test_no_question_is_told_before_it_is_durable() -> None:
+    """Else a server that lost power could ask something else of whoever has answered."""
+    held, written = Held(), threading.Event()
+    held.commits = Commits(held.recorder, written.wait)
+    told: list[Response] = []
+
+    async def ask() -> None:
+        told.append(await held.post(f"/place/{ONE}"))
+
+    async with held.asking(), trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        before = list(told)
+        written.set()
+    assert (before, [each.status for each in told]) == ([], [200])
 
 
 WRONG: dict[str, Callable[[bytes], bytes]] = {
