@@ -1,4 +1,4 @@
-"""The session: starts every party and the aggregator, and sees each of them to its end."""
+"""The session: starts every member, the aggregator last, and sees each of them to its end."""
 
 from __future__ import annotations
 
@@ -59,19 +59,18 @@ async def run_session(
     Raises:
         ProtocolError: the aggregator's role failed.
     """
-    parties = charter.roster.parties
-    endings: dict[PartyId, str] = dict.fromkeys(parties, NEVER_CAME)
+    roster = charter.roster
+    endings: dict[PartyId, str] = dict.fromkeys(roster.others, NEVER_CAME)
     keys = identities or {}
+    held = {**dict.fromkeys(roster.services), **holdings}
     async with trio.open_nursery() as nursery:
-        start_parties(
-            nursery, charter, hub, streams, holdings, endings, identities=keys, budget=budget
-        )
+        start_members(nursery, charter, hub, streams, held, endings, identities=keys, budget=budget)
         aggregator = await lead_session(
             charter,
             hub,
             streams,
             identity=keys.get(AGGREGATOR),
-            absent=[name for name in parties if name not in holdings],
+            absent=[name for name in roster.parties if name not in holdings],
             joining=joining,
         )
         nursery.cancel_scope.deadline = trio.current_time() + linger
@@ -87,7 +86,7 @@ async def lead_session(
     absent: Sequence[PartyId] = (),
     joining: float = JOINING,
 ) -> Machine:
-    """Run the aggregator of a survey once all parties are connected or gone.
+    """Run the aggregator of a survey once all others are connected or gone.
 
     Args:
         identity: the aggregator's key.
@@ -96,26 +95,26 @@ async def lead_session(
     """
     async with hub.connect(AGGREGATOR) as link:
         await hub.joined(absent, within=0.0)
-        await hub.joined(charter.roster.parties, within=joining)
+        await hub.joined(charter.roster.others, within=joining)
         return await run_aggregator(charter, link, streams=streams, identity=identity)
 
 
-def start_parties(
+def start_members(
     nursery: trio.Nursery,
     charter: Charter,
     hub: Connecting,
     streams: Streams,
-    holdings: Mapping[PartyId, Records],
+    holdings: Mapping[PartyId, Records | None],
     endings: MutableMapping[PartyId, str],
     *,
     identities: Mapping[PartyId, Identity],
     budget: float | None = None,
 ) -> None:
-    """Start parties of a survey as tasks of this process.
+    """Start parties and services of a survey as tasks of this process.
 
     Args:
         nursery: where they live, each to its end.
-        holdings: who they are, and the records of each.
+        holdings: who they are, and the records of each; None of a service.
         endings: takes what becomes of each.
     """
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, NewType
+from typing import Annotated, Any, ClassVar, Literal, NewType, cast
 
 import msgspec
 
@@ -61,10 +62,75 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     scalar_bytes: ClassVar[int | str] = SCALAR_BYTES
     """The most bytes beside the arrays, or the name of the variant's attribute that says it."""
 
+    sealed: ClassVar[bool] = False
+    """Whether it is sealed for whom it is sent to: all others see a ``Boxed`` of its name."""
+
     @classmethod
     def kind(cls) -> str:
         """The name of this kind on the wire and in the transcript."""
         return cls.__name__
+
+
+BOX_BYTES = 48
+"""How much longer a box is than its content."""
+
+
+class Boxed(Message, frozen=True):
+    """A message of a sealed kind as all but its reader see it: its round, if it has one, and a box.
+
+    Subclasses are made by ``boxed_form``, one for each kind.
+    """
+
+    content: ClassVar[type[Message]]
+
+    box: bytes
+
+    def blank(self) -> Message:
+        """A message of the kind that has the round and nothing else: what it says is unknown."""
+        found = _blank_of(self.content)()
+        if hasattr(self, "round"):
+            msgspec.structs.force_setattr(found, "round", self.round)
+        return found
+
+
+@functools.lru_cache(maxsize=256)
+def boxed_form(kind: type[Message], longest: int) -> type[Boxed]:
+    """The form that a sealed kind has on the wire.
+
+    Args:
+        longest: how many bytes a box takes at most.
+    """
+    fields: list[tuple[str, Any]] = []
+    if "round" in kind.__struct_fields__:
+        fields.append(("round", Count))
+    form = msgspec.defstruct(
+        kind.kind(),
+        [*fields, ("box", Annotated[bytes, msgspec.Meta(max_length=longest)])],
+        bases=(Boxed,),
+        namespace={"content": kind, "__doc__": kind.__doc__},
+        frozen=True,
+    )
+    return cast("type[Boxed]", form)
+
+
+@functools.lru_cache(maxsize=256)
+def _blank_of(kind: type[Message]) -> type[Message]:
+    fields = kind.__struct_fields__
+    unknown = frozenset(fields) - {"round"}
+
+    def read(self: Message, name: str) -> object:
+        if name in unknown:
+            raise AttributeError(f"{kind.kind()!r} is sealed: its {name!r} is not known here")
+        return object.__getattribute__(self, name)
+
+    form = msgspec.defstruct(
+        kind.kind(),
+        [(field, Any, None) for field in fields],
+        bases=(kind,),
+        namespace={"__getattribute__": read},
+        frozen=True,
+    )
+    return cast("type[Message]", form)
 
 
 NAME_CHARACTERS = 255

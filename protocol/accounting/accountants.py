@@ -11,12 +11,16 @@ from protocol.accounting.events import (
     Composed,
     Derived,
     ExactCounts,
+    Hidden,
     Masked,
+    Merged,
+    Merging,
     OneOf,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Sealed,
 )
 from protocol.errors import UnsupportedEventError
 from protocol.randomizers.vetting import epsilon_of
@@ -95,8 +99,10 @@ class PureAccountant:
 
     def _judge(self, event: PrivacyEvent) -> Loss:
         match event:
-            case Public() | Derived():
+            case Public() | Derived() | Merging():
                 return NOTHING
+            case Sealed() | Merged() | Hidden():  # The worst: all who could keep it apart conspire.
+                return self.judge(event.event)
             case Randomized(randomizer, attributes):
                 epsilon = epsilon_of(randomizer)
                 reasons: tuple[str, ...] = ()

@@ -18,12 +18,16 @@ from protocol.accounting.events import (
     Composed,
     Derived,
     ExactCounts,
+    Hidden,
     Masked,
+    Merged,
+    Merging,
     OneOf,
     Plain,
     PrivacyEvent,
     Public,
     Randomized,
+    Sealed,
 )
 from protocol.accounting.losses import LossDistribution
 from protocol.errors import UnsupportedEventError
@@ -205,8 +209,10 @@ class ExactAccountant:
 
     def _judge(self, event: PrivacyEvent, attribute: str | None) -> DominatingPairs:
         match event:
-            case Public() | Derived():
+            case Public() | Derived() | Merging():
                 return _NOTHING
+            case Sealed() | Merged() | Hidden():
+                return self._pairs_of(event.event, attribute)
             case Randomized(randomizer, attributes):
                 if attribute is not None and attribute not in attributes:
                     return _NOTHING

@@ -57,6 +57,82 @@ class Plain(PrivacyEvent, frozen=True):
     attributes: tuple[str, ...]
 
 
+class Sealed(PrivacyEvent, frozen=True):
+    """What is told to a member who can open a box, and to nobody else.
+
+    The kernel says it of a message of a sealed kind, a variant of a box inside a message.
+
+    Args:
+        reader: the member's id.
+        event: what is told to it.
+    """
+
+    reader: str
+    event: PrivacyEvent
+
+
+class Merging(PrivacyEvent, frozen=True):
+    """Nothing new: the sum, or the random order, of all that its sender had received.
+
+    Who sees it, and not what came in, is told of nobody in particular.
+    """
+
+
+class Merged(PrivacyEvent, frozen=True):
+    """What is told of a respondent among others: in a sum with theirs, or in random order.
+
+    Variants never say it: it is what an observer is charged who sees what was merged.
+
+    Args:
+        event: what would be told without the others.
+        honest: how many parties are merged of which the observer knows nothing else, this one
+            included.
+    """
+
+    event: PrivacyEvent
+    honest: int
+
+
+class Mask(msgspec.Struct, frozen=True):
+    """A random value that a sender adds to what it sends.
+
+    Args:
+        name: of the value; what its sender sends under one name is one value.
+        factor: how often it is added.
+        power: it is multiplied so many times by the recipient's place on the roster. A polynomial
+            with such masks as coefficients is Shamir's sharing.
+    """
+
+    name: str
+    factor: int = 1
+    power: int = 0
+
+
+class Hidden(PrivacyEvent, frozen=True):
+    """A sum of what the event is about, of masks, and of values that the sender had received.
+
+    Who sees it learns what follows by adding and subtracting from all that it sees. Messages of one
+    kind and round from one sender are about one value.
+
+    Args:
+        event: what is told by the value alone; ``Public`` if the sender adds none of its own.
+        masks: what is added to it.
+        onto: the kinds of message whose values, as far as they had been delivered, are added.
+    """
+
+    event: PrivacyEvent
+    masks: tuple[Mask, ...] = ()
+    onto: tuple[str, ...] = ()
+
+    @classmethod
+    def in_shares(cls, event: PrivacyEvent, threshold: int) -> Hidden:
+        """One of several shares: so many tell the value, and fewer nothing.
+
+        Additive shares among n are of threshold n.
+        """
+        return cls(event, tuple(Mask(f"share {k}", power=k) for k in range(1, threshold)))
+
+
 class OneOf(PrivacyEvent, frozen=True):
     """One of several events, which one being public: of each respondent, one or another."""
 
@@ -74,6 +150,8 @@ def single_events(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
     if isinstance(event, Composed | OneOf):
         for part in event.events:
             yield from single_events(part)
+    elif isinstance(event, Sealed | Merged | Hidden):
+        yield from single_events(event.event)
     else:
         yield event
 
@@ -82,4 +160,6 @@ def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]
     """An event with every single one in it changed."""
     if isinstance(event, Composed | OneOf):
         return type(event)(tuple(replaced(part, change) for part in event.events))
+    if isinstance(event, Sealed | Merged | Hidden):
+        return msgspec.structs.replace(event, event=replaced(event.event, change))
     return change(event)

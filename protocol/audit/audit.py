@@ -262,10 +262,10 @@ def _disclosed(
     charter: Charter, header: Header, disclosed: Iterable[Disclosure]
 ) -> dict[PartyId, Disclosure]:
     """By member, the aggregator first: from the seed, if there is one, and from members."""
-    own = Disclosure(member=AGGREGATOR)
+    serving: Iterable[Disclosure] = (Disclosure(member=AGGREGATOR),)
     if isinstance(header.seed, int):
-        [own] = disclosed_by_seed(charter, header.seed)
-    return {own.member: own, **{known.member: known for known in disclosed}}
+        serving = disclosed_by_seed(charter, header.seed)
+    return {known.member: known for known in (*serving, *disclosed)}
 
 
 def _of_record(verification: Verification) -> list[Finding]:
@@ -346,7 +346,7 @@ class _Reading(Fold):
         seed: int | None,
     ) -> None:
         self._charter = charter
-        self.ledger = LedgerWriter(charter, dict.fromkeys((observer, AGGREGATOR)), held)
+        self.ledger = LedgerWriter(charter, held)
         self.completeness = CompletenessWriter(charter, held, seed=seed)
         self.parts = PartWriter(charter, held)
         self.replays = ReplayWriter(charter, disclosed, held)

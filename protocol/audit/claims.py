@@ -9,7 +9,8 @@ import msgspec
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import single_events
-from protocol.audit.ledger import REFUSED, Charge, Ledger
+from protocol.audit.ledger import REFUSED, Ledger
+from protocol.audit.reach import Charge
 from protocol.session.variant import Claim, Variant
 
 CONFIGURATION = "the survey's configuration"

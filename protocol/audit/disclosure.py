@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import SECRET_BYTES, Stream, Streams
 from protocol.errors import SurveyError, WithheldError
 from protocol.messages import AGGREGATOR, IDENTITY_STREAM, ROLE_STREAM, PartyId
@@ -46,7 +47,8 @@ class WithheldIdentity(Identity):
     def sign(self, content: builtins.bytes) -> builtins.bytes:
         raise WithheldError("the record does not hold this role's identity key")
 
-    def agree(self, key: builtins.bytes) -> builtins.bytes:
+    @property
+    def agreement(self) -> AgreementKey:
         raise WithheldError("the record does not hold this role's identity key")
 
 
@@ -79,7 +81,7 @@ def follows_from_seed(charter: Charter, seed: int, member: PartyId) -> bool:
 def disclosed_by_seed(
     charter: Charter, seed: int, records: Records | None = None
 ) -> Iterator[Disclosure]:
-    """What a simulation's seed discloses: the aggregator's side, and with records everybody's.
+    """What a simulation's seed discloses: the side of who serves, and with records everybody's.
 
     Args:
         records: of all respondents, in their order; they are spread as a simulation does it.
@@ -95,7 +97,7 @@ def disclosed_by_seed(
             raise SurveyError("the records are of another survey than the transcript")
         parties = charter.roster.parties
         held = dict(zip(parties, records.split(len(parties)), strict=True))
-    for member in (AGGREGATOR, *held):
+    for member in (AGGREGATOR, *charter.roster.services, *held):
         identity = Identity(member, streams.stream(member, IDENTITY_STREAM).bytes(SECRET_BYTES))
         if held and not follows_from_seed(charter, seed, member):
             raise SurveyError(f"the key of {member} does not follow from the transcript's seed")

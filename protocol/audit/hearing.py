@@ -12,7 +12,7 @@ import msgspec
 
 from protocol.audit.walk import Step
 from protocol.errors import TranscriptError
-from protocol.messages import AGGREGATOR, Envelope, Head, Message, PartyId, Wait
+from protocol.messages import Envelope, Head, Message, PartyId, Wait
 from protocol.session.charter import Charter
 from protocol.session.roles import Seen
 from protocol.session.variant import heeded
@@ -27,7 +27,7 @@ _HEAD_KIND = Head.kind().encode()
 class Hearing:
     """Collects what the parties had heard, from the steps of a transcript.
 
-    What the aggregator hears is left out: its own messages are never charged.
+    What the aggregator and services hear is left out: their own messages are never charged.
 
     Args:
         charter: the survey.
@@ -42,7 +42,7 @@ class Hearing:
         self._held = held
         self._counted: dict[int, Message] = {}
         # Without the kernel's: no role awaits those.
-        kinds = charter.variant.kinds(len(charter.roster.parties))
+        kinds = charter.variant.kinds(charter.parties)
         self._heeded = {k.name for k in kinds if heeded(charter.variant, k.message)}
         self._seen: dict[PartyId, Seen] = {}
         # Of who has signed: the waits to come, the last one first; what has come of what they
@@ -82,7 +82,7 @@ class Hearing:
             or message is None
             or envelope.kind not in self._heeded
             or not envelope.recipient == step.entry.recipient != envelope.sender
-            or envelope.recipient == AGGREGATOR
+            or self._charter.roster.serves(envelope.recipient)
             or envelope.session != self._charter.session
             or envelope.sender not in self._charter.roster
         ):

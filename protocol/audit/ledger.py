@@ -1,36 +1,36 @@
 """The ledger: what each observer learned about each party's respondents, message by message.
 
 Who observes what: the aggregator hosts the switch and sees whatever passes, and so does whoever
-holds the record. A party sees what is sent to it and what is published, a coalition what any of its
-members sees. A message that may depend on others tells its recipient, at most, what everything that
-had passed by then tells.
+holds the record. Others see what is sent to them and what is published, a coalition what any of its
+members sees (``protocol.audit.reach``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, maximum, total
 from protocol.accounting.events import (
+    Composed,
     ExactCounts,
     Masked,
+    Merged,
+    OneOf,
     Plain,
     PrivacyEvent,
-    Public,
-    Randomized,
     replaced,
-    single_events,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.hearing import Hearing
+from protocol.audit.reach import Charge, Passed, Told
 from protocol.audit.walk import Step
 from protocol.errors import UnsupportedEventError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import NO_ROUND, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import bound_of, event_of, settled
 from protocol.sharing.messages import Partial, Upload
@@ -49,20 +49,6 @@ REFUSED = -1
 
 Observer: TypeAlias = PartyId | Coalition
 """The aggregator, a party, ``record`` for whoever holds the transcript, or some together."""
-
-
-class Charge(NamedTuple):
-    """One message that cost something.
-
-    Args:
-        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
-    """
-
-    seq: int
-    kind: str
-    event: PrivacyEvent
-    loss: Loss
-    summed: bool = False
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -111,6 +97,17 @@ class Ledger(msgspec.Struct, frozen=True):
         return max((a.loss.record for a in self.unsigned.values()), default=0.0)
 
     @property
+    def honest(self) -> int:
+        """The fewest parties that have to be honest, the respondent's own included, for a figure.
+
+        0 if all figures hold whoever else conspires.
+        """
+        trails = (account.trail for account in self.everybody.values())
+        events = {charge.event for trail in trails for charge in trail}
+        counts = [each.honest for event in events for each in merged_events(event)]
+        return min(counts, default=0)
+
+    @property
     def attribute_epsilon(self) -> dict[str, float]:
         """``record_epsilon``, for two records that differ in one attribute."""
         worst = dict.fromkeys(self.attributes, 0.0)
@@ -130,14 +127,6 @@ class Ledger(msgspec.Struct, frozen=True):
             f"Ledger(observer={self.observer!r}, parties={len(self.accounts)}, "
             f"record_epsilon={self.record_epsilon:.6g})"
         )
-
-
-class Told(NamedTuple):
-    """What a message tells, and what is charged for it; None if it costs nothing."""
-
-    party: PartyId
-    event: PrivacyEvent
-    charge: Charge | None
 
 
 class Charging:
@@ -183,6 +172,11 @@ class Charging:
             # A variant of a user's own may not have reckoned with anybody's parameters.
             return self._accountant.judge(self._everything)
 
+    def seen_as(self, charge: Charge, event: PrivacyEvent) -> Charge:
+        """A charge for what an observer learns of a message."""
+        event = self._events.setdefault(event, event)
+        return charge._replace(event=event, loss=self._accountant.judge(event))
+
     def unmasked(self, charge: Charge) -> Charge:
         """A contribution to a sum that is known by itself."""
         event = replaced(charge.event, _unmasked)
@@ -200,8 +194,10 @@ class Charging:
             # Of thousands of reports that tell the same, one event is kept.
             event = self._events.setdefault(event, event)
             summed = isinstance(message, Upload | Partial)
-        if sender == AGGREGATOR:  # It holds no records.
-            return Told(sender, event, None)
+        link = sender, envelope.recipient
+        topic = envelope.kind, getattr(message, "round", NO_ROUND)
+        if self._charter.roster.serves(sender):  # It holds no records.
+            return Told(link, topic, event, None)
         try:
             loss = self._accountant.judge(event)
         except UnsupportedEventError as error:
@@ -209,14 +205,15 @@ class Charging:
             event = self._everything
             loss = self._accountant.judge(event)
         if loss is NOTHING:
-            return Told(sender, event, None)
-        return Told(sender, event, Charge(envelope.seq, envelope.kind, event, loss, summed))
+            return Told(link, topic, event, None)
+        charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
+        return Told(link, topic, event, charge)
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
         """What a message tells; the answers themselves if its variant cannot say."""
         try:
             seen = self._hearing.of(envelope.sender, envelope.seq)
-            return event_of(self._charter.variant, message, seen)
+            return event_of(self._charter.variant, message, seen, envelope.recipient)
         except Exception as error:
             # A variant of a user's own may not have reckoned with what is on record.
             why = f"what it reveals is unknown ({type(error).__name__})"
@@ -229,37 +226,27 @@ class Charging:
 
     def _refused(self, entry: Refused) -> Told | None:
         party = PartyId(entry.link)
-        if party == AGGREGATOR or party not in self._charter.roster:
+        if party not in self._charter.roster or self._charter.roster.serves(party):
             return None
         # The switch has read it, and nobody knows what it said.
         event = self._everything
-        return Told(party, event, Charge(REFUSED, "", event, self._accountant.judge(event)))
+        charge = Charge(REFUSED, "", event, self._accountant.judge(event))
+        return Told((party, None), ("", NO_ROUND), event, charge)
 
 
 class LedgerWriter:
-    """Builds the ledgers of several observers in one pass over a transcript's steps.
+    """Builds ledgers in one pass over a transcript's steps; any observer may be asked about.
 
     Args:
         charter: the survey.
-        observers: whose ledgers to keep.
         held: counts what is kept, of a file that may be anybody's.
     """
 
-    def __init__(
-        self,
-        charter: Charter,
-        observers: Iterable[Observer] = (AGGREGATOR,),
-        held: Held = UNLIMITED,
-    ) -> None:
+    def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self._charter = charter
         self._charging = Charging(charter, held)
         self._signed: Collection[PartyId] = ()
-        self._passed: list[tuple[PartyId, Charge]] = []
-        # Of those who see whatever passes nothing has to be noted.
-        self._seen_by: dict[Coalition, list[int]] = {
-            one: [] for observer in observers if not (one := _coalition(observer)).everything
-        }
-        self._derived_until = dict.fromkeys(self._seen_by, 0)
+        self._passed = Passed(charter.roster)
 
     @property
     def malformed(self) -> list[str]:
@@ -274,46 +261,33 @@ class LedgerWriter:
     def add(self, step: Step) -> PrivacyEvent | None:
         """Take the next step; returns what it tells, None if it says nothing to anybody."""
         told = self._charging.add(step)
+        if step.said is not None:
+            self._passed.deliver(step.said)
         if told is None:
             return None
-        passed = len(self._passed)
-        if told.charge is not None:
-            self._passed.append((told.party, told.charge))
-        if step.envelope is None:  # Refused at the switch, so no party has seen it.
-            return told.event
-        for observer, seen in self._seen_by.items():
-            # From its own words nobody learns; what is under way to a member may come yet.
-            if told.party not in observer.members and (
-                observer.overhears(step.envelope) or observer.receives(step.envelope.recipient)
-            ):
-                seen.extend(range(passed, len(self._passed)))
-                # The aggregator may hide anything in anything, even in a question.
-                if told.party == AGGREGATOR or _may_pass_on(told.event):
-                    self._derived_until[observer] = passed
+        self._passed.add(told, step.number)
         return told.event
 
     def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
         """What ``observer`` has learned so far.
 
         Args:
-            observer: one of the observers, or any that sees whatever passes.
+            observer: anybody, or several together.
             exposed: parties whose own contributions to secure sums it knows.
         """
         coalition = _coalition(observer)
-        learned: Iterable[int] = range(len(self._passed))
-        if not coalition.everything:
-            until = self._derived_until[coalition]
-            learned = [*range(until), *(i for i in self._seen_by[coalition] if i >= until)]
         trails: dict[PartyId, list[Charge]] = {}
-        for i in learned:
-            party, charge = self._passed[i]
-            if party not in coalition.members:
-                shown = (
-                    self._charging.unmasked(charge)
-                    if charge.summed and party in exposed
-                    else charge
-                )
-                trails.setdefault(party, []).append(shown)
+        for told, event in self._passed.learned(coalition):
+            charge, party = told.charge, told.link[0]
+            if charge is None or party in coalition.members:
+                continue
+            if event is not charge.event:
+                charge = self._charging.seen_as(charge, event)
+                if charge.loss is NOTHING:
+                    continue
+            if charge.summed and party in exposed:
+                charge = self._charging.unmasked(charge)
+            trails.setdefault(party, []).append(charge)
         survey = self._charter.variant.survey
         accounts = _accounts(trails)
         unsigned = self._unsigned(accounts)
@@ -381,6 +355,15 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
     )
 
 
+def merged_events(event: PrivacyEvent) -> Iterator[Merged]:
+    """The parts of an event that are told among others alone."""
+    if isinstance(event, Merged):
+        yield event
+    elif isinstance(event, Composed | OneOf):
+        for part in event.events:
+            yield from merged_events(part)
+
+
 def _coalition(observer: Observer) -> Coalition:
     return observer if isinstance(observer, Coalition) else Coalition((observer,))
 
@@ -401,9 +384,3 @@ def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Ac
 def _unmasked(event: PrivacyEvent) -> PrivacyEvent:
     """What a single event tells that a secure sum no longer hides."""
     return ExactCounts(event.attributes) if isinstance(event, Masked) else event
-
-
-def _may_pass_on(event: PrivacyEvent) -> bool:
-    """Whether a message may tell what others had told its sender."""
-    own = Public | Randomized | Masked
-    return not all(isinstance(part, own) for part in single_events(event))

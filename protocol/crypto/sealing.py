@@ -4,6 +4,9 @@ Two members agree on a secret by X25519 from their identity keys on the roster. 
 5869; extracted with SHA-256, expanded with SHA-512) derives, for what they do in a session, one key
 per direction, kind and salt, and each key seals one box with ChaCha20-Poly1305 (RFC 8439). The salt
 follows from all that is sealed, as in SIV (RFC 5297): no key ever seals two contents.
+
+A box by itself is sealed with a fresh key that seals nothing else, so that it does not say whose it
+is, and so that whoever knows its sender's identity key does not open it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Sequence
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
@@ -128,3 +132,40 @@ def seal(
     salt = hmac.digest(key, framed, "sha256")[:SALT_BYTES]
     sealed = [edge._seal(kind, content, salt=salt, bound=bound) for edge, content, bound in letters]
     return salt, [box for box, _ in sealed], [hidden for _, hidden in sealed]
+
+
+def seal_alone(key: AgreementKey, reader: bytes, content: bytes, *, bound: bytes) -> bytes:
+    """Seal a box by itself, ``BOX_BYTES`` longer than its content; its key's public half is first.
+
+    Args:
+        key: fresh; it must never seal another content.
+        reader: the public X25519 key of whoever is to open it.
+        bound: what the box is bound to: it opens only where the same is given.
+
+    Raises:
+        ValueError: the reader's key is of low order.
+    """
+    once = _alone(key.agree(reader), key.public, reader)
+    return key.public + ChaCha20Poly1305(once).encrypt(_NONCE, content, bound)
+
+
+def open_alone(key: AgreementKey, box: bytes, *, bound: bytes) -> bytes:
+    """The content of a box by itself.
+
+    Args:
+        key: the reader's.
+
+    Raises:
+        RemoteProtocolError: it was not sealed for this key, or bound to another thing.
+    """
+    try:
+        once = _alone(key.agree(box[:_KEY]), box[:_KEY], key.public)
+        return ChaCha20Poly1305(once).decrypt(_NONCE, box[_KEY:], bound)
+    except (InvalidTag, ValueError):
+        raise RemoteProtocolError("it does not open", field="box") from None
+
+
+def _alone(secret: bytes, public: bytes, reader: bytes) -> bytes:
+    # HKDF, extracted with both keys and expanded to one block.
+    both = edge_key(secret, context=b"sottovoce box\0" + public + reader)
+    return hmac.digest(both, b"key\x01", "sha256")

@@ -44,7 +44,8 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Raises:
         ValueError: more respondents than can be counted, a nonce of another length, an analysis
-            that cannot be one of this survey, or an attempt that cannot be.
+            that cannot be one of this survey, an attempt that cannot be, or a roster with other
+            services than the variant's.
     """
 
     variant: Variant
@@ -61,7 +62,12 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.code is UNSET:
             force_setattr(self, "code", self.variant.code)
         check_attempt(self.attempt)
-        check_respondents(len(self.roster) - 1, self.variant.max_records)
+        if self.roster.roles != self.variant.roles:
+            raise ValueError(
+                f"a roster with roles {self.roster.roles}: expected the variant's, "
+                f"{self.variant.roles}"
+            )
+        check_respondents(self.parties, self.variant.max_records)
         if self.analysis is not None:
             self.analysis.check(self.variant.survey)
 
@@ -89,7 +95,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             analysis=self.announced,
             neighbours=NEIGHBOURS,
             nonce=self.nonce,
-            roles=None,
+            roles=self.variant.roles or None,
             enrolled=self.enrolled,
             kinds=self.codec.schemas,
         )
@@ -103,6 +109,11 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def session(self) -> bytes:
         """The session's id, 32 bytes: it is that of no other survey and no other attempt."""
         return attempt_at(self.survey_id, self.attempt)
+
+    @property
+    def parties(self) -> int:
+        """How many members hold records."""
+        return len(self.roster) - 1 - len(self.roster.roles)
 
     def places_enrolled(self, way: str) -> tuple[int, ...]:
         """The places on the roster, from 1, of the parties that came by their keys in this way."""
@@ -131,7 +142,7 @@ class Charter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def codec(self) -> Codec:
         """The codec of this survey's messages."""
-        return Codec(self.variant.kinds(len(self.roster) - 1), members=len(self.roster))
+        return Codec(self.variant.kinds(self.parties), members=len(self.roster))
 
     @functools.cached_property
     def accountant(self) -> PureAccountant:

@@ -101,6 +101,7 @@ class Exchange:
         self.messages = 0
         self.bytes = 0
         self._members = charter.roster.position
+        self._serving = frozenset((AGGREGATOR, *charter.roster.services))
         self._recorder = recorder
         self._fate = fate
         self._attached: set[PartyId] = set()
@@ -122,7 +123,7 @@ class Exchange:
     @property
     def joined(self) -> int:
         """How many parties have been connected at some time."""
-        return len(self._next) - (AGGREGATOR in self._next)
+        return len(self._next) - sum(name in self._next for name in self._serving)
 
     def accepted(self, member: PartyId) -> int:
         """How many envelopes of a member have been accepted: the number of its next."""
@@ -208,8 +209,7 @@ class Exchange:
             deliveries.append(Delivery(envelope, 0.0, False, at_hand))
         if recipient == RECORD:
             return Ruling(taken=taken)
-        if link != AGGREGATOR != recipient:
-            self._acquaint(link, recipient)
+        self._acquaint(link, recipient)
         if verdict is _CUT:
             self._hinder(first, now)
             return Ruling(ends="link cut")
@@ -254,8 +254,8 @@ class Exchange:
         """A member is gone for good (or never came).
 
         Returns:
-            Notices to whom it concerns, connected or not yet: the aggregator, those who have
-            exchanged messages with the member, and everybody if the member is the aggregator.
+            Notices to whom it concerns, connected or not yet: who serves, those who have exchanged
+            messages with the member, and everybody if the member serves.
         """
         if member in self._left or member not in self.charter.roster:
             return []
@@ -278,7 +278,7 @@ class Exchange:
             self._declined.add(sender)
         if envelope.kind == _HEAD:
             self._headed.add(sender)
-        if sender != AGGREGATOR != recipient and recipient != RECORD:
+        if recipient != RECORD:
             self._acquaint(sender, recipient)
 
     def recall_delivered(self, recipient: PartyId) -> None:
@@ -298,15 +298,18 @@ class Exchange:
         return [notice for member in self._left for notice in self._notices_of(member)]
 
     def _notices_of(self, member: PartyId) -> list[Delivery]:
+        roster = self.charter.roster
         concerned = (
-            self.charter.roster.parties
-            if member == AGGREGATOR
-            else (AGGREGATOR, *sorted(self._peers.pop(member, ())))
+            [name for name, _ in roster.members if name != member]
+            if member in self._serving
+            else (AGGREGATOR, *roster.services, *sorted(self._peers.pop(member, ())))
         )
         return [self._notice(member, to=other) for other in concerned if other not in self._left]
 
     def _acquaint(self, one: PartyId, other: PartyId) -> None:
-        """Two parties have to do with each other."""
+        """Two members have to do with each other; who serves is told of everybody anyway."""
+        if not self._serving.isdisjoint((one, other)):
+            return
         self._peers.setdefault(one, set()).add(other)
         self._peers.setdefault(other, set()).add(one)
 

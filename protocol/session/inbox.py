@@ -11,6 +11,7 @@ from protocol.messages import (
     AGGREGATOR,
     KERNEL_KINDS,
     RECORD,
+    Boxed,
     Closed,
     Declined,
     Envelope,
@@ -20,7 +21,7 @@ from protocol.messages import (
     PartyId,
 )
 from protocol.session.charter import Charter
-from protocol.session.roles import EARLY_PER_SENDER, Gather, Topic, check_round, topic_of
+from protocol.session.roles import EARLY_PER_SENDER, Boxes, Gather, Topic, check_round, topic_of
 from protocol.session.roster import Roster
 from protocol.wire.codec import encode_envelope
 
@@ -81,6 +82,7 @@ class Inbox:
         roster: what the member knows of it.
         me: the member.
         signed: whether it signs for what its waits return.
+        boxes: opens what is sealed for it.
 
     Attributes:
         waiting: the open gather, if there is one.
@@ -90,6 +92,7 @@ class Inbox:
 
     __slots__ = (
         "_asked",
+        "_boxes",
         "_charter",
         "_early",
         "_early_count",
@@ -102,8 +105,11 @@ class Inbox:
         "waiting",
     )
 
-    def __init__(self, charter: Charter, roster: Roster, me: PartyId, *, signed: bool) -> None:
+    def __init__(
+        self, charter: Charter, roster: Roster, me: PartyId, *, signed: bool, boxes: Boxes
+    ) -> None:
         self._charter = charter
+        self._boxes = boxes
         self._roster = roster
         self._me = me
         self._signed = signed
@@ -239,7 +245,11 @@ class Inbox:
             raise RemoteProtocolError("not a kind that members send each other", field="kind")
         if envelope.kind == Declined.kind() and self._me != AGGREGATOR:
             raise RemoteProtocolError("a refusal is sent to the aggregator", field="kind")
-        return self._charter.codec.open(envelope)
+        codec = self._charter.codec
+        message = codec.open(envelope)
+        if isinstance(message, Boxed):
+            return codec.unseal(envelope, message, self._boxes.open)
+        return message
 
     def _check(self, effect: Gather) -> None:
         kind = effect.kind

@@ -49,7 +49,7 @@ def run_locally(
             budget=budget,
         )
         for name, _ in charter.roster.members
-        if name == AGGREGATOR or name in holdings
+        if charter.roster.serves(name) or name in holdings
     }
     return Loop(exchange, machines).run({} if endings is None else endings)
 
@@ -112,7 +112,7 @@ class Loop:
             awaited = machine.awaited
             what = "" if awaited is None else f" (here for {awaited.kind.kind()!r})"
             machine.abandon(f"deadlock: all members wait for each other{what}")
-        for name in exchange.charter.roster.parties:
+        for name in exchange.charter.roster.others:
             endings[name] = ending_of(machines[name]) if name in machines else NEVER_CAME
         return run_of(machines[AGGREGATOR], endings)
 

@@ -28,6 +28,7 @@ from protocol.errors import (
     ProtocolError,
     QuorumError,
     RemoteProtocolError,
+    WithheldError,
 )
 from protocol.messages import (
     AGGREGATOR,
@@ -44,7 +45,7 @@ from protocol.session.charter import Charter
 from protocol.session.closings import closings_of
 from protocol.session.heads import Heard, SaidHead, sign_head
 from protocol.session.inbox import Inbox, Kept, Waiting
-from protocol.session.roles import Gather, Me, Seen, Send
+from protocol.session.roles import Boxes, Gather, Me, Seen, Send
 from protocol.session.roster import Identity
 from protocol.session.variant import event_of, heeded
 from protocol.surveys.records import Records
@@ -101,9 +102,9 @@ class Machine:
 
     Args:
         charter: the session, variant and roster.
-        me: this member; the aggregator runs the aggregator's role, everybody else a party's.
+        me: this member; its place on the roster says which role it runs.
         stream: this member's randomness.
-        records: what a party holds. The aggregator holds none.
+        records: what a party holds. Who serves holds none.
         identity: this member's key, for roles that sign or seal, and for a party's head.
         budget: the most that this party will spend per respondent, in nats of pure epsilon.
         withstand: this party takes part in no secure sum that fewer colluders can break
@@ -114,6 +115,7 @@ class Machine:
 
     Attributes:
         head: the head that a party has ended with; None before, and without one.
+        boxes: what it seals and opens.
     """
 
     def __init__(
@@ -146,9 +148,13 @@ class Machine:
         self._outbox: list[Envelope] = []
         # The aggregator's words are signed by the recorder's checkpoints.
         self._identity = identity if me != AGGREGATOR else None
-        whole = me == AGGREGATOR or charter.variant.whole_roster
+        serves = charter.roster.serves(me)
+        whole = serves or charter.variant.whole_roster
         self._roster = charter.roster if whole else charter.roster.known_to(me)
-        self._inbox = Inbox(charter, self._roster, me, signed=self._identity is not None)
+        # By themselves, like what is spent.
+        self.boxes = Boxes(charter.session, self._roster, identity, stream)
+        signed = self._identity is not None
+        self._inbox = Inbox(charter, self._roster, me, signed=signed, boxes=self.boxes)
         self._said = Tree()
         self._heard = Heard()
         self.head: SaidHead | None = None
@@ -158,6 +164,8 @@ class Machine:
             stream,
             session=charter.session,
             identity=identity,
+            boxes=self.boxes,
+            codec=charter.codec,
             afford=self._spending.afford,
             notice=self._notices.append,
             withstand=withstand,
@@ -166,8 +174,8 @@ class Machine:
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:
             raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
-        if records is None and me != AGGREGATOR:
-            raise LocalProtocolError("a party's machine needs records", party=me)
+        if serves != (records is None):
+            raise LocalProtocolError("a party's machine needs records, and no other", party=me)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else f"round {self._rounds}"
@@ -175,8 +183,8 @@ class Machine:
 
     @property
     def role(self) -> str:
-        """``aggregator`` or ``party``."""
-        return "aggregator" if self.me == AGGREGATOR else "party"
+        """``aggregator``, ``party``, or the role of a service."""
+        return self._roster.role_of(self.me)
 
     @property
     def deadline(self) -> float | None:
@@ -244,8 +252,10 @@ class Machine:
         if self.finished:
             return  # Too many messages came before the start.
         variant = self.charter.variant
-        if self._records is None:
+        if self.me == AGGREGATOR:
             self._role = variant.aggregator(self._side, self.charter.roster.parties)
+        elif self._records is None:
+            self._role = getattr(variant, self.role)(self._side)
         else:
             self._role = self._instead(self._side, self._records)
         self._resume(None, now)
@@ -258,7 +268,12 @@ class Machine:
             if left is not None:
                 self.gone(left.party, left.reason, now)
             return
-        message = inbox.admit(envelope, over=self.finished)
+        try:
+            message = inbox.admit(envelope, over=self.finished)
+        except WithheldError as error:
+            self._stop_role()
+            self._end(self._local(str(error), error))
+            return
         if isinstance(message, Declined):
             self.gone(sender, f"declined: {message.reason}", now)
         elif message is not None:
@@ -368,6 +383,13 @@ class Machine:
             if not isinstance(value, Message):
                 self._end(self._local(f"returned {type(value).__name__!r}, not a message", None))
                 return
+            if self.me != AGGREGATOR:
+                why = (
+                    f"returned {value.kind()!r}: the aggregator alone publishes; send it what is "
+                    "to be published"
+                )
+                self._end(self._local(why, None))
+                return
             try:
                 self._post(Send((RECORD,), value))
             except Exception as error:
@@ -411,18 +433,24 @@ class Machine:
                 raise LocalProtocolError(
                     f"recipient {recipient!r} is not another member of the roster"
                 )
+            if recipient == RECORD and send.message.sealed:
+                raise LocalProtocolError(
+                    f"{send.message.kind()!r} is sealed: nobody reads it in the record"
+                )
         kind = send.message.kind()
         if self._records is not None:
-            event = event_of(charter.variant, send.message, self._seen)
-            self._spending.spent = self._spending.afford(event, kind)
-            if AGGREGATOR in recipients and not isinstance(event, Public | Derived):
-                self._reports += (self._seq + recipients.index(AGGREGATOR),)
+            for seq, recipient in enumerate(recipients, self._seq):
+                event = event_of(charter.variant, send.message, self._seen, recipient)
+                self._spending.spent = self._spending.afford(event, kind)
+                if recipient == AGGREGATOR and not isinstance(event, Public | Derived):
+                    self._reports += (seq,)
         envelopes = charter.codec.enclose(
             send.message,
             session=charter.session,
             sender=self.me,
             recipients=recipients,
             seq=self._seq,
+            seal=self.boxes.seal,
         )
         self._outbox += envelopes
         self._seq += len(recipients)
@@ -442,7 +470,7 @@ class Machine:
             heard = sorted((places[name], *slot) for name, slot in waiting.heard.items())
             self._heard.add(self._seq, kind, round_, heard)
         returned = {name: answers[name] for name in effect.senders if name in answers}
-        # The aggregator's messages are never charged, and what it hears may fill the memory.
+        # Who serves is never charged, and what it hears may fill the memory.
         if self._records is not None and heeded(self.charter.variant, effect.kind):
             for sender, message in returned.items():
                 self._seen.add(sender, message)

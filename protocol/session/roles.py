@@ -6,19 +6,23 @@ A role that awaits anything else is at fault.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Generator, Iterable, Sequence
 from types import coroutine
 from typing import Any, TypeVar, cast
 
 import msgspec
+import numpy as np
 
 from protocol.accounting.events import PrivacyEvent
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
-from protocol.errors import LocalProtocolError, WithheldError
-from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, Message, PartyId
-from protocol.session.roster import Identity, Roster
-from protocol.wire.arrays import encode_message
+from protocol.crypto.sealing import open_alone, seal_alone
+from protocol.errors import LocalProtocolError, RemoteProtocolError, WithheldError
+from protocol.messages import AGGREGATOR, BOX_BYTES, NO_ROUND, RECORD, Message, PartyId
+from protocol.session.roster import Identity, Roster, agreement_key
+from protocol.wire.arrays import Array, encode_message
+from protocol.wire.codec import Codec
 
 M = TypeVar("M", bound=Message)
 
@@ -103,6 +107,11 @@ class Seen:
         return message if type(message) is kind else None
 
 
+def sealed_bytes(message: Message) -> int:
+    """How many bytes a box with a message like this one takes: the length of its row."""
+    return len(encode_message(message)) + BOX_BYTES
+
+
 def _asked(question: Message) -> str:
     """The hash of a question: whoever decodes it once for many parties hashes it once."""
     known: str | None = question.__dict__.get("asked")
@@ -112,13 +121,70 @@ def _asked(question: Message) -> str:
     return known
 
 
+class Boxes:
+    """What a member seals for others, each box with a fresh key, and opens of theirs.
+
+    Args:
+        session: the session's id, which every box is bound to.
+        roster: what the member knows of it.
+        identity: the member's key, which opens; None if it runs without.
+        stream: the member's randomness, which keys are drawn from; who only opens has none.
+
+    Attributes:
+        sealed: the public keys of the boxes so far.
+    """
+
+    __slots__ = ("_identity", "_roster", "_session", "_stream", "sealed")
+
+    def __init__(
+        self, session: bytes, roster: Roster, identity: Identity | None, stream: Stream | None
+    ) -> None:
+        self._session = session
+        self._roster = roster
+        self._identity = identity
+        self._stream = stream
+        self.sealed: list[bytes] = []
+
+    def seal(self, reader: PartyId, content: bytes, bound: bytes) -> bytes:
+        """A box of ``BOX_BYTES`` more than its content.
+
+        Raises:
+            LocalProtocolError: the reader is no member whose key is known, or this member runs
+                without its key.
+        """
+        if self._identity is None or self._stream is None:
+            raise LocalProtocolError("it seals: its member needs an identity key")
+        if reader not in self._roster:
+            raise LocalProtocolError(f"{reader!r} is no member that it can seal for")
+        # Of another content, and of the same content once more, the key is another.
+        secret = self._stream.derive("keys of boxes").bytes(32)
+        counted = len(self.sealed).to_bytes(8, "big")
+        parts = (counted, reader.encode(), bound, content)
+        framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        key = self._identity.fresh_key(hmac.digest(secret, framed, "sha256"))
+        self.sealed.append(key.public)
+        public = agreement_key(self._roster.key(reader))
+        return seal_alone(key, public, content, bound=self._session + bound)
+
+    def open(self, box: bytes, bound: bytes) -> bytes:
+        """The content of a box for this member.
+
+        Raises:
+            RemoteProtocolError: it does not open.
+            WithheldError: the key is not at hand.
+        """
+        if self._identity is None:
+            raise LocalProtocolError("it opens a box: its member needs an identity key")
+        return open_alone(self._identity.agreement, box, bound=self._session + bound)
+
+
 class Me:
     """A role's own side: who it is, its keystream, and what it can do.
 
     Attributes:
         id: this member.
-        roster: the members and their keys. A party's has itself and the aggregator, unless its
-            variant says ``whole_roster``.
+        roster: the members and their keys. A party's has itself and who serves, unless its variant
+            says ``whole_roster``.
         session: the session's id.
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
@@ -128,6 +194,8 @@ class Me:
 
     __slots__ = (
         "_afford",
+        "_boxes",
+        "_codec",
         "_identity",
         "_notice",
         "crowd",
@@ -146,6 +214,8 @@ class Me:
         *,
         session: bytes,
         identity: Identity | None = None,
+        boxes: Boxes | None = None,
+        codec: Codec | None = None,
         afford: Callable[[PrivacyEvent], object] = lambda event: None,
         notice: Callable[[str], object] = lambda text: None,
         withstand: int = 0,
@@ -158,6 +228,8 @@ class Me:
         self.withstand = withstand
         self.crowd = crowd
         self._identity = identity
+        self._boxes = boxes or Boxes(session, roster, identity, stream)
+        self._codec = codec
         self._afford = afford
         self._notice = notice
 
@@ -177,6 +249,50 @@ class Me:
             ValueError: the other key is of low order.
         """
         return self._own_identity().agree(key)
+
+    def seal(self, reader: PartyId, messages: Sequence[Message]) -> Array:
+        """Boxes that only ``reader`` opens and that do not say whose they are, to be passed on.
+
+        They travel in a field of a sealed kind, whose ``ArraySpec`` says what it ``holds``; the
+        event of that kind says ``Sealed(reader, ...)``.
+
+        Returns:
+            (k, b) ``u1``, a box of each message in order; b is ``sealed_bytes`` of each.
+
+        Raises:
+            LocalProtocolError: the messages take different numbers of bytes, there are none, or as
+                ``Boxes.seal``.
+        """
+        contents = [self._spoken.content(message) for message in messages]
+        if len({len(content) for content in contents}) != 1:
+            raise LocalProtocolError("messages in boxes: expected some, all of one length")
+        boxes = [
+            self._boxes.seal(reader, content, message.kind().encode())
+            for message, content in zip(messages, contents, strict=True)
+        ]
+        return np.frombuffer(b"".join(boxes), np.uint8).reshape(len(boxes), -1)
+
+    def open(self, kind: type[M], boxes: Array) -> list[M | None]:
+        """The messages in boxes for this member; None where one does not open.
+
+        Args:
+            kind: of the messages.
+            boxes: (k, b) ``u1``.
+        """
+        found: list[M | None] = []
+        for box in boxes:
+            try:
+                content = self._boxes.open(box.tobytes(), kind.kind().encode())
+                found.append(cast(M, self._spoken.read(kind.kind(), content)))
+            except RemoteProtocolError:
+                found.append(None)
+        return found
+
+    @property
+    def _spoken(self) -> Codec:
+        if self._codec is None:
+            raise LocalProtocolError("it seals or opens boxes: it needs its survey's codec")
+        return self._codec
 
     def fresh_key(self, secret: bytes) -> AgreementKey:
         """An X25519 key of this member's for this session, beside its identity key.

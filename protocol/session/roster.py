@@ -148,10 +148,15 @@ class Identity:
         Raises:
             ValueError: the other key is of low order, so that everybody knows the outcome.
         """
+        return self.agreement.agree(agreement_key(key))
+
+    @property
+    def agreement(self) -> AgreementKey:
+        """The X25519 key that belongs to it (``agreement_key``)."""
         if self._agreement is None:
             # Ed25519 multiplies by the first half of this hash (RFC 8032, section 5.1.5).
             self._agreement = self.fresh_key(sha512(self._secret).digest()[:32])
-        return self._agreement.agree(agreement_key(key))
+        return self._agreement
 
     def fresh_key(self, secret: bytes) -> AgreementKey:
         """A key of this member's for one session, to agree on what the identity key must not.
@@ -166,20 +171,28 @@ class Identity:
 
 
 class Roster(msgspec.Struct, frozen=True, dict=True):
-    """The members of a survey, the aggregator first.
+    """The members of a survey, the aggregator first, then the services, then the parties.
+
+    The place says who is what: a leaf of the roster's tree holds no role, and its root commits to
+    every place.
 
     Args:
         members: (id, public Ed25519 key of 32 bytes) of each.
+        roles: of the services, which hold no records, at the places after the aggregator.
 
     Raises:
-        ValueError: no aggregator first, an id twice, or what ``check_keys`` refuses.
+        ValueError: no aggregator first, an id twice, more roles than members, or what
+            ``check_keys`` refuses.
     """
 
     members: tuple[tuple[PartyId, bytes], ...]
+    roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.members or self.members[0][0] != AGGREGATOR:
             raise ValueError(f"the first member of a roster is {AGGREGATOR!r}")
+        if len(self.roles) >= len(self.members):
+            raise ValueError(f"{len(self.roles)} services on a roster of {len(self.members)}")
         if len(self.position) != len(self.members):
             raise ValueError("a roster names every member once")
         for name, _ in self.members:
@@ -210,9 +223,39 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return root_of(roster_leaf(name, key) for name, key in self.members)
 
     @functools.cached_property
-    def parties(self) -> tuple[PartyId, ...]:
+    def others(self) -> tuple[PartyId, ...]:
         """All members but the aggregator."""
         return tuple(name for name, _ in self.members[1:])
+
+    @functools.cached_property
+    def services(self) -> tuple[PartyId, ...]:
+        """The members beside the aggregator that hold no records."""
+        return tuple(name for name, _ in self.members[1 : 1 + len(self.roles)])
+
+    @functools.cached_property
+    def parties(self) -> tuple[PartyId, ...]:
+        """The members that hold records."""
+        return self.others[len(self.roles) :]
+
+    def serves(self, name: PartyId) -> bool:
+        """Whether a member is the aggregator or a service."""
+        return self.position[name] <= len(self.roles)
+
+    def role_of(self, name: PartyId) -> str:
+        """The role of a member: ``aggregator``, ``party``, or that of a service."""
+        place = self.position[name]
+        return (AGGREGATOR, *self.roles)[place] if self.serves(name) else "party"
+
+    def of(self, role: str) -> tuple[PartyId, ...]:
+        """The services of a role, in the order of the roster.
+
+        Raises:
+            LocalProtocolError: there is none.
+        """
+        found = tuple(n for n, each in zip(self.services, self.roles, strict=True) if each == role)
+        if not found:
+            raise LocalProtocolError(f"there is no {role!r} among the roles of this survey")
+        return found
 
     def __len__(self) -> int:
         return len(self.members)
@@ -262,11 +305,12 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return [name for i, (name, _) in enumerate(self.members) if bitmap[i >> 3] >> (i & 7) & 1]
 
     def known_to(self, name: PartyId) -> Roster:
-        """What a party knows of the roster: the aggregator, itself, and the root over all."""
+        """What a party knows of the roster: who serves, itself, and the root over all."""
         place = self.position[name]
         own = self.members[place][1]
         return Excerpt(
-            members=((AGGREGATOR, self.members[0][1]), (name, own)),
+            members=(*self.members[: 1 + len(self.roles)], (name, own)),
+            roles=self.roles,
             place=place,
             size=len(self),
             over=self.root,
@@ -282,14 +326,15 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
 
 
 class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
-    """What one party knows of a roster: the aggregator, itself, and the root over all members.
+    """What one party knows of a roster: who serves, itself, and the root over all members.
 
-    Only these two have a key here and can be sent to. What needs all members raises
+    Only these have a key here and can be sent to. What needs all members raises
     ``LocalProtocolError``. It is made by ``Roster.known_to`` and ``excerpt_of``.
 
     Args:
-        members: the aggregator and the party.
-        place: the party's, from 1.
+        members: the aggregator, the services and the party.
+        roles: of the services.
+        place: the party's.
         size: how many members the roster has.
         over: the root of the roster's Merkle tree, 32 bytes.
     """
@@ -303,8 +348,8 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def position(self) -> dict[PartyId, int]:
-        (aggregator, _), (party, _) = self.members
-        return {aggregator: 0, party: self.place}
+        *serving, (party, _) = self.members
+        return {**{name: place for place, (name, _) in enumerate(serving)}, party: self.place}
 
     @property
     def root(self) -> bytes:
@@ -315,17 +360,14 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
         raise self._unknown()
 
     @functools.cached_property
-    def parties(self) -> tuple[PartyId, ...]:
+    def others(self) -> tuple[PartyId, ...]:
         raise self._unknown()
 
     def __len__(self) -> int:
         return self.size
 
-    def __contains__(self, name: object) -> bool:
-        return name == AGGREGATOR or name == self.members[1][0]
-
     def __repr__(self) -> str:
-        return f"Excerpt({self.members[1][0]!r}, {self.size - 1} parties)"
+        return f"Excerpt({self.members[-1][0]!r}, {self.size - 1 - len(self.roles)} parties)"
 
     def key(self, name: PartyId) -> bytes:
         return dict(self.members)[name]
@@ -338,7 +380,7 @@ class Excerpt(Roster, frozen=True, kw_only=True, dict=True):
 
     def _unknown(self) -> LocalProtocolError:
         return LocalProtocolError(
-            f"{self.members[1][0]!r} knows only itself and the aggregator of the roster; a variant "
+            f"{self.members[-1][0]!r} knows only itself and who serves of the roster; a variant "
             "whose parties need all of it says whole_roster = True"
         )
 

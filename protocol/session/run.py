@@ -14,7 +14,7 @@ class Run(NamedTuple):
 
     Args:
         result: what the aggregator published.
-        endings: of each party, ``DONE`` or what became of it.
+        endings: of each member but the aggregator, ``DONE`` or what became of it.
     """
 
     result: Message
@@ -48,7 +48,7 @@ def run_of(aggregator: Ended, endings: Mapping[PartyId, str]) -> Run:
 
     Args:
         aggregator: the aggregator's machine.
-        endings: of each party, in the order of the roster.
+        endings: of each other member, in the order of the roster.
 
     Raises:
         LocalProtocolError: the aggregator failed after a mistake in the role of parties. It is that

@@ -1,7 +1,8 @@
-"""A variant: one whole protocol, as its messages, its two roles, and what every message reveals."""
+"""A variant: one whole protocol, as its messages, its roles, and what every message reveals."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Generator, Iterable, Sequence
 from operator import attrgetter
@@ -13,7 +14,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from protocol.accounting.accountants import Loss
-from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Sealed
 from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
@@ -22,7 +23,7 @@ from protocol.errors import (
     SurveyError,
 )
 from protocol.estimators.estimate import Estimate
-from protocol.messages import Closed, Declined, Head, Left, Message, PartyId
+from protocol.messages import Boxed, Closed, Declined, Head, Left, Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.so_far import SoFar
 from protocol.session.tabulation import Respondents, Stage, Totals
@@ -84,8 +85,11 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
     derived: ClassVar[tuple[type[Message], ...]] = ()
     """The kinds that follow from what their sender had received: the result, above all."""
     whole_roster: ClassVar[bool] = False
-    """Whether a party needs all members: to send to them, or for their keys. If not, it knows the
-    aggregator and itself."""
+    """Whether a party needs all members: to send to them, or for their keys. If not, it knows who
+    serves, and itself."""
+    roles: ClassVar[tuple[str, ...]] = ()
+    """The services beside the aggregator, by their roles, such as ``("server", "server")``. They
+    hold no records; each role is an ``async def`` of its name that takes a ``Me``."""
     code: ClassVar[bytes | None] = None
     """The SHA-256 of the file that the class is in, which the session binds; None for a built-in
     one, or where no file is known."""
@@ -102,6 +106,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
             raise ValueError("quorum and max_records: expected at least 1")
         if self.patience is not None and not self.patience > 0:
             raise ValueError(f"patience {self.patience}: expected more than 0 seconds")
+        check_roles(self)
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, np.generic):
@@ -244,6 +249,26 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         return ()
 
 
+def check_roles(variant: Variant) -> None:
+    """Refuse a service's role without a method, a name that is taken, a sealed kind in ``heeds``.
+
+    Raises:
+        ValueError: says which.
+    """
+    for role in variant.roles:
+        if not (role.isidentifier() and role.islower() and "_" not in role) or role == "record":
+            raise ValueError(f"role {role!r}: expected a word of lower-case letters and digits")
+        taken = hasattr(Variant, role) or role in variant.__struct_fields__
+        if taken or not inspect.iscoroutinefunction(getattr(variant, role, None)):
+            raise ValueError(f"role {role!r}: expected an async method {role!r} of its own")
+    for kind in variant.heeds or ():
+        if kind.sealed:
+            raise ValueError(
+                f"heeds names {kind.kind()!r}, which is sealed: nobody else could judge what "
+                "follows from it"
+            )
+
+
 def bound_of(variant: Variant) -> Loss:
     """What no figure of a respondent's loss exceeds, whatever is asked (``Variant.most``)."""
     most, names = variant.most(), variant.survey.names
@@ -253,7 +278,7 @@ def bound_of(variant: Variant) -> Loss:
 
 def heeded(variant: Variant, kind: type[Message]) -> bool:
     """Whether what a message tells may depend on one of this kind that its sender had seen."""
-    return variant.heeds is None or kind in variant.heeds
+    return not kind.sealed and (variant.heeds is None or kind in variant.heeds)
 
 
 def settled(variant: Variant) -> bool:
@@ -261,8 +286,11 @@ def settled(variant: Variant) -> bool:
     return variant.heeds == ()
 
 
-def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
+def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId) -> PrivacyEvent:
     """What any message tells, the kernel's kinds included.
+
+    A message of a sealed kind tells it to its recipient alone. What it tells follows from its kind
+    and its round: nobody else knows more of it.
 
     A closing says who was counted, and a refusal that others asked for too much or broke the
     protocol: neither depends on a record, unless a role does that it must not. A head follows from
@@ -275,7 +303,10 @@ def event_of(variant: Variant, message: Message, seen: Seen) -> PrivacyEvent:
         return Derived()
     if isinstance(message, Left):
         return Plain(variant.survey.names)
-    return variant.reveals(message, seen)
+    if isinstance(message, Boxed):
+        return Sealed(recipient, variant.reveals(message.blank(), seen))
+    event = variant.reveals(message, seen)
+    return Sealed(recipient, event) if message.sealed else event
 
 
 def parameters_of(variant: Variant) -> dict[str, Any]:

@@ -7,15 +7,24 @@ from collections.abc import Iterator
 
 from protocol.accounting.events import PrivacyEvent
 from protocol.audit.hearing import Hearing, heads_of
-from protocol.audit.ledger import Ledger, LedgerWriter
+from protocol.audit.ledger import Ledger, LedgerWriter, Observer
 from protocol.audit.walk import Step, steps
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    RECORD,
+    ROLE_STREAM,
+    Boxed,
+    Envelope,
+    Message,
+    PartyId,
+)
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.local import run_locally
 from protocol.session.machine import Machine
+from protocol.session.roles import Boxes
 from protocol.session.variant import event_of
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
@@ -117,12 +126,21 @@ class Rehearsal:
         return tuple(steps(self.charter.codec, self.entries))
 
     def message(self, envelope: Envelope) -> Message:
-        """What an envelope says.
+        """What an envelope says, to whoever it is sealed for.
 
         Raises:
             RemoteProtocolError: it is malformed.
         """
-        return self.charter.codec.decode(envelope.kind, envelope.body)
+        message = self.charter.codec.decode(envelope.kind, envelope.body)
+        if isinstance(message, Boxed):
+            boxes = self._boxes_of(envelope.recipient)
+            return self.charter.codec.unseal(envelope, message, boxes.open)
+        return message
+
+    def _boxes_of(self, member: PartyId) -> Boxes:
+        return Boxes(
+            self.charter.session, self.charter.roster, self.setting.identities[member], None
+        )
 
     def seen_by(self, observer: PartyId) -> Iterator[Envelope]:
         """The envelopes that an observer sees, in the order of the record.
@@ -183,18 +201,18 @@ class Rehearsal:
                 slot = envelope.sender, envelope.seq
                 before[slot] = len(heard.get(envelope.sender, ()))
                 message = self.message(envelope) if step.message is None else step.message
-                seen = hearing.of(*slot)
-                events[slot] = event_of(self.charter.variant, message, seen)
+                seen, recipient = hearing.of(*slot), envelope.recipient
+                events[slot] = event_of(self.charter.variant, message, seen, recipient)
             hearing.add(step)
         return heard, before, events
 
-    def ledger(self, observer: PartyId) -> Ledger:
+    def ledger(self, observer: Observer) -> Ledger:
         """What an observer learned.
 
         Raises:
             UnsupportedEventError: an event that the accountant does not know.
         """
-        writer = LedgerWriter(self.charter, (observer,))
+        writer = LedgerWriter(self.charter)
         writer.start(heads_of(self.entries))
         for step in self.steps:
             writer.add(step)

@@ -103,7 +103,7 @@ def setting_of(
     width = len(str(len(held)))
     names = [PartyId(f"party-{i:0{width}}") for i in range(1, len(held) + 1)]
     streams = Streams.of_seed(seed)
-    members = (AGGREGATOR, *names)
+    members = (AGGREGATOR, *names_of(variant.roles), *names)
     identities: Mapping[PartyId, Identity]
     if keys is None:
         agreed: Agreed = {}
@@ -112,7 +112,7 @@ def setting_of(
     else:
         identities = _Identities(streams, members)
         public = keys(seed, members)
-    roster = Roster(tuple(zip(members, public, strict=True)))
+    roster = Roster(tuple(zip(members, public, strict=True)), variant.roles)
     fitted = msgspec.structs.replace(variant, max_records=max(len(part) for part in held))
     return Setting(
         seed=seed,
@@ -121,12 +121,21 @@ def setting_of(
             roster=roster,
             nonce=nonce_of(secret_of(seed)),
             analysis=analysis,
-            enrolled=(("seed", parties),),
+            enrolled=(("seed", len(members) - 1),),
         ),
         streams=streams,
         identities=identities,
         holdings=dict(zip(names, held, strict=True)),
     )
+
+
+def names_of(roles: Sequence[str]) -> list[PartyId]:
+    """The names of services: their roles, numbered where several have one."""
+    names = []
+    for place, role in enumerate(roles):
+        alone = roles.count(role) == 1
+        names.append(role if alone else f"{role}-{roles[: place + 1].count(role)}")
+    return [PartyId(name) for name in names]
 
 
 def public_keys(seed: int, names: Sequence[PartyId]) -> list[bytes]:

@@ -36,9 +36,12 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
     if isinstance(header.seed, int) and header.seed < 0:
         raise SurveyError(f"invalid header: seed {header.seed}, expected at least 0")
     try:
+        built = build(variant, parameters=header.parameters, survey=header.survey)
+        if header.neighbours != NEIGHBOURS or header.roles != (built.roles or None):
+            raise SurveyError("the header has roles or neighbours that this program does not know")
         charter = Charter(
-            variant=build(variant, parameters=header.parameters, survey=header.survey),
-            roster=Roster(header.roster),
+            variant=built,
+            roster=Roster(header.roster, built.roles),
             nonce=header.nonce,
             analysis=_analysis_of(header),
             attempt=header.attempt,
@@ -56,8 +59,6 @@ def charter_of(header: Header, variant: type[Variant]) -> Charter:
         # A variant of a user's own may not have reckoned with anybody's parameters.
         why = f"{type(error).__name__}: {error}"
         raise SurveyError(f"invalid header: variant {variant.name!r} fails: {why}") from error
-    if header.roles is not None or header.neighbours != NEIGHBOURS:
-        raise SurveyError("the header has roles or neighbours that this program does not know")
     if kinds != header.kinds:
         pairs = ((kind.name, str(kind)) for kind in (*kinds, *header.kinds))
         counts = Counter(pairs)

@@ -90,7 +90,7 @@ class Past:
         self.ending: Ending | None = None
         self.words = Tree()
         self.waiting: dict[tuple[PartyId, int], Envelope] = {}
-        self.handed: dict[PartyId, list[Envelope]] = {name: [] for name in charter.roster.parties}
+        self.handed: dict[PartyId, list[Envelope]] = {name: [] for name in charter.roster.others}
         self.departed: dict[PartyId, str] = {}
         self.cosigned: str | None = None
         self.heard: list[tuple[float, Envelope]] = []

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import RemoteProtocolError
+from protocol.messages import Message
 
 if TYPE_CHECKING:
     Array = NDArray[Any]
@@ -59,6 +60,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             None leaves them free.
         most: inclusive upper bound, in the place of ``high``.
         low: inclusive lower bound.
+        holds: the kind of message in the boxes that its rows are (``Me.seal``).
 
     Raises:
         TypeError: neither ``dtype`` nor ``high``, or both ``high`` and ``most``.
@@ -69,6 +71,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     high: Size | tuple[int, ...] | None = None
     most: Size | None = None
     low: int = 0
+    holds: type[Message] | None = None
 
     def __post_init__(self) -> None:
         if not self.dtype and self.high is None:
@@ -104,6 +107,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ),
             high=high,
             low=self.low,
+            holds=self.holds,
         )
 
     @functools.cached_property

@@ -7,7 +7,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import msgspec
 import numpy as np
@@ -15,12 +15,15 @@ from msgspec.structs import FieldInfo
 
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import (
+    BOX_BYTES,
     CLOSING_MEMBERS,
     KERNEL_KINDS,
     SCALAR_BYTES,
+    Boxed,
     Envelope,
     Message,
     PartyId,
+    boxed_form,
 )
 from protocol.wire.arrays import ArraySpec, Named, encode_message, number_of, unpack
 from protocol.wire.canonical import MALFORMED, canonical
@@ -34,6 +37,8 @@ _REMEMBERED_BYTES = 1 << 25
 # A scalar of a few bytes is an object of some dozens.
 _AS_OBJECTS = 8
 _WORTH_REMEMBERING = 64
+# A round, and the lengths of a body and a box.
+_BESIDE_BOX = 16
 # Beside an envelope's fields, never on the wire: the codec that made it, and what it says.
 _ENCLOSED = "enclosed"
 _UNKNOWN = (None, None)
@@ -47,6 +52,13 @@ _UNENCODABLE = (
 )
 _encode_envelope = msgspec.msgpack.Encoder().encode
 _envelopes = msgspec.msgpack.Decoder(Envelope)
+
+
+Seal = Callable[[PartyId, bytes, bytes], bytes]
+"""Seals for a member, named first, a content that is bound to what comes last."""
+
+Unseal = Callable[[bytes, bytes], bytes]
+"""Opens a box, bound to what comes last."""
 
 
 def _unknown(name: str) -> NoReturn:
@@ -161,12 +173,16 @@ class Codec:
 
     def __init__(self, kinds: Iterable[Kind], *, members: int) -> None:
         bitmap = SCALAR_BYTES + 2 * (min(members, CLOSING_MEMBERS) // 8 + 1)
-        self._kinds = {kind.name: kind for kind in kinds}
+        # As roles say them, and as they travel.
+        self._said = {kind.name: kind for kind in kinds}
+        self._kinds = {name: _travelling(kind) for name, kind in self._said.items()}
         for message in KERNEL_KINDS:
             if message.kind() in self._kinds:
                 raise LocalProtocolError(f"kind {message.kind()!r} belongs to the kernel")
             most = max(bitmap, int(message.scalar_bytes))
-            self._kinds[message.kind()] = Kind(message, scalar_bytes=most)
+            self._said[message.kind()] = self._kinds[message.kind()] = Kind(
+                message, scalar_bytes=most
+            )
         self._recent: OrderedDict[bytes, Message] = OrderedDict()
         self._recent_bytes = 0
 
@@ -205,7 +221,54 @@ class Codec:
         Raises:
             LocalProtocolError: a kind that the variant does not declare, or a forbidden value.
         """
-        return self._encoded(message)[0]
+        return self._encoded(message, self._kinds)[0]
+
+    def content(self, message: Message) -> bytes:
+        """Encode what a box holds: a message of any kind of the variant.
+
+        Raises:
+            LocalProtocolError: as ``encode``.
+        """
+        return self._encoded(message, self._said)[0]
+
+    def read(self, name: str, content: bytes) -> Message:
+        """Decode what a box held, a message of kind ``name``.
+
+        Raises:
+            RemoteProtocolError: as ``decode``.
+        """
+        kind = self._said[name]
+        if len(content) > kind.max_bytes:
+            raise RemoteProtocolError(
+                f"{len(content)} B, at most {kind.max_bytes} allowed", field=name
+            )
+        return self._decode(kind, content)
+
+    def unseal(self, envelope: Envelope, boxed: Boxed, opener: Unseal) -> Message:
+        """What a message of a sealed kind says to its reader.
+
+        Args:
+            boxed: what the envelope's body says to all others.
+            opener: opens what is sealed for its recipient.
+
+        Raises:
+            RemoteProtocolError: it does not open, says something else outside than inside, or as
+                ``decode``.
+        """
+        bound = _bound(envelope.sender, envelope.recipient, boxed)
+        message = self.read(envelope.kind, opener(boxed.box, bound))
+        if getattr(message, "round", None) != getattr(boxed, "round", None):
+            raise RemoteProtocolError("the round inside is another", field=envelope.kind)
+        return message
+
+    def _box(
+        self, message: Message, content: bytes, sender: PartyId, recipient: PartyId, seal: Seal
+    ) -> bytes:
+        form = cast("type[Boxed]", self._kinds[message.kind()].message)
+        rounds = {"round": message.round} if hasattr(message, "round") else {}
+        empty = form(**rounds, box=b"")
+        box = seal(recipient, content, _bound(sender, recipient, empty))
+        return self.encode(msgspec.structs.replace(empty, box=box))
 
     def enclose(
         self,
@@ -215,17 +278,28 @@ class Codec:
         sender: PartyId,
         recipients: Sequence[PartyId],
         seq: int,
+        seal: Seal | None = None,
     ) -> list[Envelope]:
         """Encode a message once, and put it into an envelope for each recipient.
 
         Args:
             seq: the number of the first envelope.
+            seal: seals a message of a sealed kind for each of them.
 
         Raises:
-            LocalProtocolError: as ``encode``.
+            LocalProtocolError: as ``encode``, or nobody seals a message of a sealed kind.
         """
-        body, decoded = self._encoded(message)
         kind = message.kind()
+        if message.sealed:
+            if seal is None:
+                raise LocalProtocolError(f"{kind!r} is sealed: its sender has no key to seal with")
+            content = self.content(message)
+            bodies = [self._box(message, content, sender, name, seal) for name in recipients]
+            return [
+                Envelope(session, sender, name, number, kind, body)
+                for number, (name, body) in enumerate(zip(recipients, bodies, strict=True), seq)
+            ]
+        body, decoded = self._encoded(message, self._kinds)
         envelopes = [
             Envelope(session, sender, recipient, number, kind, body)
             for number, recipient in enumerate(recipients, seq)
@@ -289,9 +363,9 @@ class Codec:
         kind = self._kinds[message.kind()]
         return len(body) if kind.arrays else _AS_OBJECTS * len(body)
 
-    def _encoded(self, message: Message) -> tuple[bytes, Message]:
+    def _encoded(self, message: Message, kinds: Mapping[str, Kind]) -> tuple[bytes, Message]:
         """A message's encoding, and what its recipient decodes from that."""
-        kind = self._kinds.get(message.kind())
+        kind = kinds.get(message.kind())
         if kind is None or type(message) is not kind.message:
             raise LocalProtocolError(f"{message.kind()!r} is not a kind of this variant")
         try:
@@ -315,6 +389,30 @@ class Codec:
         if encode_message(message) != body:
             raise RemoteProtocolError("the encoding is not canonical", field=kind.name)
         return message
+
+
+def _travelling(kind: Kind) -> Kind:
+    """A kind as it is on the wire: a sealed one is a box.
+
+    Raises:
+        LocalProtocolError: an open kind holds boxes.
+    """
+    if kind.message.sealed:
+        longest = kind.max_bytes + BOX_BYTES
+        form = boxed_form(kind.message, longest)
+        return Kind(form, scalar_bytes=longest + _BESIDE_BOX)
+    if any(spec.holds is not None for spec in kind.arrays.values()):
+        raise LocalProtocolError(
+            f"kind {kind.name!r} holds boxes and is not sealed: whoever sees a box can hand in a "
+            "copy of it, and the copy shows in the result"
+        )
+    return kind
+
+
+def _bound(sender: PartyId, recipient: PartyId, boxed: Boxed) -> bytes:
+    """What the box of a sealed kind is bound to."""
+    outside = (sender, recipient, boxed.kind(), str(getattr(boxed, "round", "")))
+    return "\0".join(outside).encode()
 
 
 def encode_envelope(envelope: Envelope) -> bytes:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from parties.session import LINGER, lead_session, start_parties
+from parties.session import LINGER, lead_session, start_members
 from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import Streams
 from protocol.errors import QuorumError, UsageError
@@ -135,7 +135,7 @@ async def _live(task: ShardTask) -> ShardEnded:
 
             async with trio.open_nursery() as parties:
                 nursery.start_soon(until_dismissed)
-                start_parties(
+                start_members(
                     parties,
                     charter,
                     hub,

@@ -346,7 +346,8 @@ class Gateway:
             raise ValueError("an answer of another round")
         seen = Seen()
         seen.add(AGGREGATOR, codec.open(question))
-        told = self._charter.accountant.judge(event_of(variant, message, seen)).record
+        event = event_of(variant, message, seen, answer.recipient)
+        told = self._charter.accountant.judge(event).record
         if told > self._bound:
             raise ValueError("a report that tells more than was agreed")
 

@@ -90,7 +90,7 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     charter = machine.charter
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
-        return event_of(charter.variant, message, machine.seen)
+        return event_of(charter.variant, message, machine.seen, envelope.recipient)
     except ProtocolError:
         return None
 

@@ -54,6 +54,20 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
             or (envelope.sender, envelope.recipient) in self._wires
         )
 
+    def hears(self, sender: PartyId, recipient: PartyId | None) -> bool:
+        """Whether they see what one member sends another, when it is sent or when it comes.
+
+        Args:
+            recipient: None for what was refused at the switch.
+        """
+        return (
+            self.everything
+            or recipient == RECORD
+            or sender in self._own
+            or recipient in self._own
+            or (sender, recipient) in self._wires
+        )
+
     def receives(self, recipient: PartyId) -> bool:
         """Whether what is delivered to somebody is delivered to one of them."""
         return recipient in self._own

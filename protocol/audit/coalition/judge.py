@@ -123,7 +123,7 @@ class CoalitionReading(Fold):
         self.charter = charter
         self.coalition = coalition
         self.sums = SumReader(charter, coalition)
-        self.ledger = LedgerWriter(charter, (coalition,), held)
+        self.ledger = LedgerWriter(charter, held)
         # What contributions to a sum tell, each once.
         self._events: dict[SumRecord, dict[PrivacyEvent, None]] = {}
 

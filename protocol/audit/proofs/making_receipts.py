@@ -260,7 +260,7 @@ class _Words:
             self._declined = message.reason
         elif message is not None and envelope.recipient == AGGREGATOR:
             seen = self._hearing.of(self._party, envelope.seq)
-            event = event_of(self._charter.variant, message, seen)
+            event = event_of(self._charter.variant, message, seen, envelope.recipient)
             topic = envelope.kind, getattr(message, "round", NO_ROUND)
             if not isinstance(event, Public | Derived):
                 self._reported = True

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from protocol.accounting.composition import Composition
-from protocol.audit.ledger import REFUSED, Account, Charge, Ledger
+from protocol.audit.ledger import REFUSED, Account, Ledger
+from protocol.audit.reach import Charge
 from scenarios.statement.audits.checks import observer_of
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section

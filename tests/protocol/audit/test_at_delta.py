@@ -14,7 +14,8 @@ from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Composed, Plain, PrivacyEvent, Public, Randomized
 from protocol.accounting.losses import LossDistribution
 from protocol.audit.at_delta import worst_respondent
-from protocol.audit.ledger import Account, Charge, Ledger
+from protocol.audit.ledger import Account, Ledger
+from protocol.audit.reach import Charge
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers import KeepUniform
 

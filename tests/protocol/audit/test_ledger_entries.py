@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ import pytest
 from protocol.accounting.events import Plain, Public
 from protocol.audit.audit import audit
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.ledger import LedgerWriter, Observer, merged
+from protocol.audit.ledger import LedgerWriter, merged
 from protocol.audit.walk import Step, steps
 from protocol.errors import LocalProtocolError
 from protocol.estimators.joint import Block
@@ -60,21 +59,17 @@ class Book:
     """A ledger written of entries.
 
     Args:
-        observers: whose ledgers to keep.
         signed: whether all parties have signed for having heard, at once, what was delivered.
     """
 
-    def __init__(
-        self, observers: Sequence[Observer] = (AGGREGATOR, RECORD, ONE), *, signed: bool = True
-    ) -> None:
-        self.observers = observers
+    def __init__(self, *, signed: bool = True) -> None:
         self.signed = signed
         self.entries: list[Entry] = []
         self.seqs: dict[str, int] = {}
 
     @property
     def writer(self) -> LedgerWriter:
-        writer, walked = LedgerWriter(CHARTER, self.observers), self.walked
+        writer, walked = LedgerWriter(CHARTER), self.walked
         writer.start(self.heads() if self.signed else {})
         for step in walked:
             writer.add(step)
@@ -220,10 +215,10 @@ def test_kinds_out_of_place_may_be_the_answers_themselves(message: Message) -> N
 def test_the_kernels_kinds_have_events_in_every_variant() -> None:
     variant = talk()
     assert variant.reveals(Word("x"), Seen()) == Public()
-    assert event_of(variant, Closed("Word", -1, 0, b"", b""), Seen()) == Public()
-    assert event_of(variant, Declined("terms"), Seen()) == Public()
-    assert event_of(variant, Left(ONE, "x"), Seen()) == Plain(SURVEY.names)
-    assert event_of(variant, Word("x"), Seen()) == Public()
+    assert event_of(variant, Closed("Word", -1, 0, b"", b""), Seen(), RECORD) == Public()
+    assert event_of(variant, Declined("terms"), Seen(), RECORD) == Public()
+    assert event_of(variant, Left(ONE, "x"), Seen(), RECORD) == Plain(SURVEY.names)
+    assert event_of(variant, Word("x"), Seen(), RECORD) == Public()
 
 
 def test_a_refusal_costs_nothing() -> None:
@@ -416,7 +411,7 @@ def test_what_is_passed_on_tells_what_had_passed(word: Message) -> None:
 
 def test_nobody_learns_from_her_own_words() -> None:
     alone = Coalition((ONE,))
-    book = Book((ONE, alone))
+    book = Book()
     book.sent(AGGREGATOR, ASK, to=TWO)
     book.sent(TWO, REPORT)
     # What cannot be read may pass on anything, to whoever hears it.

@@ -94,7 +94,7 @@ def test_a_variant_that_cannot_judge_what_is_on_record() -> None:
 
     outcome = recorded(VARIANT, 3)
     puzzled = charter_of(Puzzled.with_keep(SURVEY, 0.6))
-    writer = LedgerWriter(puzzled, (AGGREGATOR,))
+    writer = LedgerWriter(puzzled)
     for step in steps(puzzled.codec, outcome.entries):
         writer.add(step)
     account = writer.ledger(AGGREGATOR).unsigned[ONE]

@@ -225,10 +225,10 @@ def test_a_key_that_does_not_sign_costs_no_words() -> None:
 
 
 def test_a_head_tells_whoever_can_guess_what_it_is_over() -> None:
-    assert event_of(VARIANT, Head((), bytes(64)), Seen()) == Derived()
+    assert event_of(VARIANT, Head((), bytes(64)), Seen(), RECORD) == Derived()
     # So it is charged, even if nothing is published afterwards.
     outcome = recorded(VARIANT, 3)
-    writer = LedgerWriter(outcome.charter, (TWO,))
+    writer = LedgerWriter(outcome.charter)
     for step in steps(outcome.charter.codec, outcome.entries):
         writer.add(step)
         if isinstance(step.message, Head):

@@ -15,8 +15,9 @@ from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Randomized
 from protocol.attack.attack import _others
 from protocol.audit.at_delta import worst_respondent
-from protocol.audit.ledger import Account, Charge, Ledger
+from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import bound_on_guess, link
+from protocol.audit.reach import Charge
 from protocol.crypto.randomness import WORDS
 from protocol.errors import QuorumError, UnsupportedEventError
 from protocol.messages import PartyId

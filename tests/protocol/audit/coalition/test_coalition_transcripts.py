@@ -382,8 +382,7 @@ def test_a_variant_without_a_sum() -> None:
 def test_the_ledger_of_a_coalition_is_that_of_its_members_together() -> None:
     charter, _, entries = run(RRClusters(survey=SURVEY, p=0.6, tv=50, td=0.1, dependence="rr"))
     pair = Coalition((ONE, TWO))
-    observers = (AGGREGATOR, RECORD, ONE, TWO, Coalition((ONE,)), ALONE, pair)
-    writer = LedgerWriter(charter, observers)
+    writer = LedgerWriter(charter)
     writer.start(heads_of(entries))
     for step in steps(charter.codec, entries):
         writer.add(step)
@@ -404,7 +403,7 @@ def test_a_tap_on_a_report_is_charged_with_it() -> None:
     """Before anything is published or signed, a party's report is known where its wire is read."""
     charter, _, entries = run(RRIndependent.with_keep(SURVEY, 0.5))
     tap = Coalition((), taps=((THREE, AGGREGATOR),))
-    writer = LedgerWriter(charter, (tap, Coalition((), keys=(ONE,))))
+    writer = LedgerWriter(charter)
     for step in steps(charter.codec, entries):
         item = step.envelope
         if item is not None and item.kind == Head.kind():
@@ -420,7 +419,7 @@ def test_what_is_sent_to_a_member_is_charged_to_the_coalition() -> None:
     event = Randomized(KeepUniform.with_keep(2, p=0.5), ("smokes",))
     charter = charter_of(talk(event=event), 7)
     pairs = (Coalition((TWO, THREE)), Coalition((THREE, FOUR)), Coalition((ONE, TWO)))
-    writer = LedgerWriter(charter, pairs)
+    writer = LedgerWriter(charter)
     turn = envelope(charter, ONE, 0, Turn(0, "x"), to=TWO)
     writer.add(Walk(charter.codec).add(Sent(at=0, envelope=encode_envelope(turn))))
     assert [set(writer.ledger(pair).unsigned) for pair in pairs] == [{ONE}, set(), set()]

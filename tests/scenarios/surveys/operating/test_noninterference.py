@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from parties.actor import aggregator, run_machine
-from parties.session import start_parties
+from parties.session import start_members
 from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate
@@ -83,7 +83,7 @@ def hold(example: Example, records: Records, seed: int, folder: Path) -> Told:
             progress.opened(switch)
             nursery.start_soon(look)
             nursery.start_soon(tell)
-            start_parties(
+            start_members(
                 nursery,
                 charter,
                 hub,

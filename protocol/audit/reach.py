@@ -1,0 +1,356 @@
+"""What a set of members, taps and keys learns of what was sent: who sees it, and as what.
+
+The messages are walked from the last to the first. A member is known in one of four ways: not at
+all; by the hash of what it has sent and received, which a head is; by the sum or the random order
+of what it had received (``Merging``); or by anything that follows from that. Once known, it is
+known for whatever came before.
+
+1. A message is seen by its sender, its recipient, whoever taps their link, and the aggregator, who
+   hosts the switch.
+2. What is sealed is opened by its reader's key, and by its reader where that is known by anything.
+3. What follows from messages makes their receiver known. The aggregator is known by anything as
+   soon as it says anything; but what it carries for others is opened by nobody's key on the way.
+4. What is known as merged alone is charged as ``Merged``, with the number of honest parties that
+   are merged; of one alone the event itself.
+5. What masks hide is a row of a linear system, and is charged by what follows from all rows that
+   are seen (``protocol.audit.coalition.elimination``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from protocol.accounting.accountants import Loss
+from protocol.accounting.events import (
+    Composed,
+    Hidden,
+    Masked,
+    Merged,
+    Merging,
+    OneOf,
+    PrivacyEvent,
+    Public,
+    Randomized,
+    Sealed,
+)
+from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.elimination import Coefficient, eliminated, reduced
+from protocol.messages import AGGREGATOR, Head, PartyId
+from protocol.session.roles import Topic
+from protocol.session.roster import Roster
+
+_CARRIED, _MERGED, _ANYTHING = 1, 2, 3
+_HEAD = Head.kind()
+_COVERED = Sealed | Hidden | Merging
+_OWN = Public | Randomized | Masked | Hidden
+
+Unknown: TypeAlias = tuple[str, PartyId, object]
+"""A value (``own``, its sender, the topic) or a mask (``mask``, its sender, the name)."""
+
+Row: TypeAlias = dict[Unknown, int]
+
+Batch: TypeAlias = tuple[PartyId, int]
+"""Who has merged something, and the place of the message that tells it."""
+
+
+class Charge(NamedTuple):
+    """One message that cost something.
+
+    Args:
+        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
+    """
+
+    seq: int
+    kind: str
+    event: PrivacyEvent
+    loss: Loss
+    summed: bool = False
+
+
+class Told(NamedTuple):
+    """What a message tells everybody together.
+
+    Args:
+        link: its sender, and its recipient; None for what was refused at the switch.
+        topic: its kind and round.
+        event: what it tells.
+        charge: what its sender's respondents are charged for that; None if it costs nothing.
+    """
+
+    link: tuple[PartyId, PartyId | None]
+    topic: Topic
+    event: PrivacyEvent
+    charge: Charge | None
+
+
+class Passed:
+    """What was sent, as far as it tells something, and what anybody learns of it.
+
+    Args:
+        roster: the members.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._told: list[Told] = []
+        # Of the aggregator's words it matters alone when the last one was sent to whom.
+        self._hosted: dict[PartyId, int] = {}
+        # Where nothing is covered, nobody asks when something was delivered.
+        self._covered = False
+        self._under_way: dict[int, int] = {}
+        self._came: dict[int, int] = {}
+
+    def add(self, told: Told, entry: int) -> None:
+        """Take what was sent next, by the entry of this number."""
+        sender, recipient = told.link
+        if sender == AGGREGATOR and recipient is not None:
+            self._hosted[recipient] = len(self._told)
+        if told.charge is None and (sender == AGGREGATOR or not _passes(told, told.event)):
+            return
+        self._covered |= any(isinstance(part, _COVERED) for part in _layers(told.event))
+        if self._covered:
+            self._under_way[entry] = len(self._told)
+            vars(self).pop("rows", None)
+        self._told.append(told)
+
+    def deliver(self, entry: int) -> None:
+        """Take the delivery of what was sent by the entry of this number."""
+        place = self._under_way.pop(entry, None)
+        if place is not None:
+            self._came[place] = len(self._told)
+            vars(self).pop("rows", None)
+
+    def learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
+        """What somebody learns: each message that tells it something, and what that is."""
+        if coalition.everything and not self._covered:
+            return ((told, told.event) for told in self._told)
+        walk = _Walk(coalition, self._told, self._came)
+        hears = coalition.hears
+        walk.back(max((at for to, at in self._hosted.items() if hears(AGGREGATOR, to)), default=0))
+        found = [*walk.events(), *walk.values(self.rows)]
+        found.sort(key=lambda each: each[0])
+        return ((self._told[place], event) for place, event in found)
+
+    @functools.cached_property
+    def rows(self) -> Mapping[int, Row]:
+        """The row of every message that masks hide, or that merges such, by its place."""
+        rows: dict[int, Row] = {}
+        received: dict[PartyId, list[int]] = {}
+        came = sorted(self._came, key=lambda place: self._came[place], reverse=True)
+        for place, told in enumerate(self._told):
+            sender = told.link[0]
+            while came and self._came[came[-1]] <= place:
+                there = came.pop()
+                recipient = self._told[there].link[1]
+                if there in rows and recipient is not None:
+                    received.setdefault(recipient, []).append(there)
+            for part in _layers(told.event):
+                if isinstance(part, Hidden | Merging):
+                    row = self._row(told, part)
+                    for there in received.get(sender, ()):
+                        if isinstance(part, Merging) or self._told[there].topic[0] in part.onto:
+                            _add(row, rows[there])
+                    if row:
+                        rows[place] = row
+        return rows
+
+    def _row(self, told: Told, part: Hidden | Merging) -> Row:
+        """What a sender adds of its own."""
+        sender, recipient = told.link
+        row: Row = {}
+        if isinstance(part, Hidden):
+            at = self._roster.position.get(recipient or AGGREGATOR, 0)
+            for mask in part.masks:
+                _add(row, {("mask", sender, mask.name): mask.factor * at**mask.power})
+            if not isinstance(part.event, Public):
+                _add(row, {("own", sender, told.topic): 1})
+        return row
+
+
+class _Walk:
+    """A walk back over what was sent."""
+
+    def __init__(self, coalition: Coalition, told: list[Told], came: Mapping[int, int]) -> None:
+        self._coalition = coalition
+        self._told = told
+        self._came = came
+        self._known: dict[PartyId, int] = {}
+        self._full: frozenset[PartyId] = frozenset()
+        # Where whoever merges does so next.
+        self._batches: dict[PartyId, Batch] = {}
+        self._found: list[tuple[int, PrivacyEvent]] = []
+        self._merged: list[tuple[int, PrivacyEvent, Batch]] = []
+        self._seen: list[int] = []
+
+    def back(self, host: int) -> None:
+        """Look at every message, the last first.
+
+        Args:
+            host: before this place the aggregator is known by anything.
+        """
+        for place in range(len(self._told) - 1, -1, -1):
+            if place < host:
+                self._know(AGGREGATOR, _ANYTHING)
+            self._look(place)
+
+    def _look(self, place: int) -> None:
+        told = self._told[place]
+        sender = told.link[0]
+        event = self._clear(told)
+        if not isinstance(event, Public):
+            if any(isinstance(part, Hidden | Merging) for part in _layers(event)):
+                self._seen.append(place)
+            self._found.append((place, _bare(event)))
+            self._pass_on(told, event, place)
+        receiver = told.link[1] or AGGREGATOR
+        if self._known.get(receiver, 0) < _MERGED:
+            return
+        opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
+        if opened == event or receiver not in self._batches:
+            return
+        self._merged.append((place, _bare(opened), self._batches[receiver]))
+        if _passes(told, opened):
+            self._know(sender, _MERGED)
+            self._batches.setdefault(sender, self._batches[receiver])
+
+    def _clear(self, told: Told) -> PrivacyEvent:
+        """What is learned of a message as it is."""
+        sender, recipient = told.link
+        keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
+        if self._coalition.hears(sender, recipient):
+            return _opened(told.event, self._full | keys)
+        if receiver in self._full:
+            # Whoever passes something on may pass on boxes that somebody else opens.
+            return _opened(told.event, self._full | keys)
+        if AGGREGATOR in self._full:
+            return _opened(told.event, self._full)
+        if sender in self._known or receiver in self._known:
+            return _opened(told.event, ())  # By a hash it is known whether a guess is right.
+        return Public()
+
+    def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
+        """Know a sender by what follows from what it had received."""
+        sender, how = told.link[0], _passes(told, event)
+        if how == _MERGED:
+            self._batches[sender] = sender, place
+        if how:
+            self._know(sender, how)
+
+    def _know(self, member: PartyId, how: int) -> None:
+        if how > self._known.get(member, 0):
+            self._known[member] = how
+            if how == _ANYTHING:
+                self._full |= {member}
+
+    def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
+        """What is learned message by message, but for what masks hide."""
+        yield from self._found
+        members: dict[Batch, set[PartyId]] = {}
+        for place, _, batch in self._merged:
+            sender = self._told[place].link[0]
+            if sender not in self._coalition.members and self._came.get(place, place) <= batch[1]:
+                members.setdefault(batch, set()).add(sender)
+        for place, event, batch in self._merged:
+            honest = len(members.get(batch, ()))
+            yield place, Merged(event, honest) if honest > 1 else event
+
+    def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
+        """What follows from the rows that are seen."""
+        own = self._coalition.members
+        seen = [
+            {unknown: times for unknown, times in rows[place].items() if unknown[1] not in own}
+            for place in self._seen
+            if place in rows
+        ]
+        if not seen:
+            return
+        hidden = {unknown for row in seen for unknown in row if unknown[0] == "mask"}
+        honest = _crowds([*reduced(eliminated(seen, hidden)).values()])
+        for place, told in enumerate(self._told):
+            unknown = "own", told.link[0], told.topic
+            crowd = honest.pop(unknown, 0) if place in rows else 0
+            for part in _layers(told.event) if crowd else ():
+                if isinstance(part, Hidden):
+                    yield place, part.event if crowd == 1 else Merged(part.event, crowd)
+
+
+def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]:
+    """Over how many parties, at least, a sum that follows from rows is: of every value in them.
+
+    Args:
+        rows: reduced.
+    """
+    columns: dict[Unknown, list[tuple[int, object]]] = {}
+    for number, row in enumerate(rows):
+        for unknown, times in row.items():
+            columns.setdefault(unknown, []).append((number, times))
+    found: dict[Unknown, int] = {}
+    # Values with one column cannot be told apart; each sum that follows has all of them or none.
+    classes: dict[tuple[tuple[int, object], ...], set[PartyId]] = {}
+    for unknown, column in columns.items():
+        classes.setdefault(tuple(column), set()).add(unknown[1])
+    for row in rows:
+        alone = len({unknown[1] for unknown in row}) == 1
+        for unknown in row:
+            crowd = len(classes[tuple(columns[unknown])])
+            # A class of one that does not follow by itself is in sums with others alone.
+            crowd = 1 if alone else max(2, crowd)
+            found[unknown] = min(crowd, found.get(unknown, crowd))
+    return found
+
+
+def _add(row: Row, other: Mapping[Unknown, int]) -> None:
+    for unknown, times in other.items():
+        total = row.get(unknown, 0) + times
+        if total:
+            row[unknown] = total
+        else:
+            row.pop(unknown, None)
+
+
+def _layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """The parts of an event, and every layer of what covers them."""
+    yield event
+    if isinstance(event, Composed | OneOf):
+        for part in event.events:
+            yield from _layers(part)
+    elif isinstance(event, Sealed):
+        yield from _layers(event.event)
+
+
+def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
+    """What is left of an event for those who open what is sealed for these readers."""
+    match event:
+        case Sealed(reader, inner):
+            return _opened(inner, readers) if reader in readers else Public()
+        case Composed(events) | OneOf(events):
+            parts = tuple(_opened(part, readers) for part in events)
+            known = {part for part in parts if not isinstance(part, Public)}
+            return event if parts == events else type(event)(parts) if known else Public()
+        case _:
+            return event
+
+
+def _bare(event: PrivacyEvent) -> PrivacyEvent:
+    """An event without what masks hide: that is charged by rows."""
+    if isinstance(event, Hidden):
+        return Public()
+    if isinstance(event, Composed | OneOf) and any(
+        isinstance(part, Hidden) for part in _layers(event)
+    ):
+        return type(event)(tuple(_bare(part) for part in event.events))
+    return event
+
+
+def _passes(told: Told, event: PrivacyEvent) -> int:
+    """How its sender is known by what is learned of a message: 0 for not at all."""
+    if told.topic[0] == _HEAD:
+        return _CARRIED
+    parts = [
+        part for part in _layers(event) if not isinstance(part, _OWN | Sealed | Composed | OneOf)
+    ]
+    if not parts:
+        return 0
+    return _MERGED if all(isinstance(part, Merging) for part in parts) else _ANYTHING
