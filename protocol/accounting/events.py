@@ -156,10 +156,20 @@ def single_events(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
         yield event
 
 
+def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
+    """An event, its parts, and what is sealed in them; what is hidden or merged stays whole."""
+    yield event
+    if isinstance(event, Composed | OneOf):
+        for part in event.events:
+            yield from layers(part)
+    elif isinstance(event, Sealed):
+        yield from layers(event.event)
+
+
 def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]) -> PrivacyEvent:
-    """An event with every single one in it changed."""
+    """An event with every part of it changed; what is hidden or merged is one part."""
     if isinstance(event, Composed | OneOf):
         return type(event)(tuple(replaced(part, change) for part in event.events))
-    if isinstance(event, Sealed | Merged | Hidden):
+    if isinstance(event, Sealed):
         return msgspec.structs.replace(event, event=replaced(event.event, change))
     return change(event)

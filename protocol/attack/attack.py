@@ -28,14 +28,16 @@ from protocol.attack.trials import (
     seeds_of,
     whole_runs,
 )
+from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
 from protocol.audit.ledger import Account
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import ProtocolError, UnsupportedEventError
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.errors import ProtocolError, SurveyError, UnsupportedEventError
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers.vetting import known, refusing
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
+from protocol.simulation.setting import names_of
 from protocol.surveys.records import Records
 
 ALPHA = 1e-9
@@ -124,7 +126,7 @@ def attack(
     records: Records,
     *,
     target: int = 0,
-    observer: PartyId = AGGREGATOR,
+    observer: Observer | None = None,
     trials: int | None = None,
     runs: int | None = None,
     copies: int | None = None,
@@ -154,8 +156,9 @@ def attack(
         variant: the variant with its parameters.
         records: a respondent per party; a handful.
         target: whose record differs, from 0.
-        observer: whose view: a member, or ``record`` for the holder of the transcript. Against a
-            party there are whole runs alone, as many as ``trials``.
+        observer: whose view: a member, ``record`` for the holder of the transcript, or several
+            together; by default all who hold no records. Where they do not see whatever passes
+            there are whole runs alone, as many as ``trials``.
         trials: how many respondents share runs, for each pair of inputs; by default 100,000 where
             they are rows of arrays, at least 1,000 parties where they are not, and at least 400
             couples who exchange their records.
@@ -180,12 +183,13 @@ def attack(
         raise ValueError("trials, runs and copies: expected at least 2")
     clopper_pearson(0, 1, alpha=alpha)
     epsilon_of_counts((0, 0), (1, 1), alpha=alpha, delta=delta)
+    serving = Coalition((AGGREGATOR, *names_of(variant.roles)))
     study = Study(
         variant=variant,
         records=records,
         target=target,
         mate=None,
-        observer=observer,
+        observer=coalition_of(serving if observer is None else observer),
         stream=Stream(secret_of(seed)).derive("attack"),
     )
     (number,) = seeds_of(study.stream.derive("first"), 1)
@@ -194,9 +198,9 @@ def attack(
         raise first.failure
     roster = first.charter.roster
     party = roster.parties[target]
-    _check_observer(observer, roster, party)
+    _check_observer(study.observer, roster, party)
     study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
-    ledger = first.ledger(observer)
+    ledger = first.ledger(study.observer)
     pairs = _pairs(study, ledger.everybody.get(party))
     rows = aligned_fields(study, pairs[0])
     plan = _Plan(
@@ -226,7 +230,7 @@ def attack(
             probes.append(probe_of(pair, sorts, level=plan.level, delta=delta))
     return Attack(
         variant=variant.name,
-        observer=observer,
+        observer=PartyId(str(study.observer)),
         target=party,
         alpha=alpha,
         delta=delta,
@@ -272,7 +276,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
 
         study, one, carried = self.study, self.envelopes, self.carried
         run, beside = one * len(study.records), self.copies or PARTIES
-        if study.observer not in (AGGREGATOR, RECORD):
+        if not study.observer.everything:
             return [self._sort(whole, self.trials, TRIALS, each=run)]
         sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
         if pair.exchanged:
@@ -333,18 +337,21 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
 
 
-def _check_observer(observer: PartyId, roster: Roster, target: PartyId) -> None:
-    if observer != RECORD and observer not in roster:
-        raise ValueError(f"observer {observer!r} is not on the roster of {len(roster)} members")
-    if observer == target:
-        raise ValueError(f"observer {observer!r} is the target: expected another member")
+def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> None:
+    try:
+        observer.check(roster.position)
+    except SurveyError as error:
+        raise ValueError(f"observer: {error}") from error
+    if target in observer.insiders:
+        raise ValueError(f"observer {target!r} is the target: expected another member")
 
 
 def _mate_of(study: Study, roster: Roster) -> int | None:
     """The next respondent after the target who is not the observer."""
     n, target = len(roster.parties), study.target
     others = (place % n for place in range(target + 1, target + n))
-    return next((place for place in others if roster.parties[place] != study.observer), None)
+    own = study.observer.insiders
+    return next((place for place in others if roster.parties[place] not in own), None)
 
 
 def _pairs(study: Study, account: Account | None) -> tuple[Pair, ...]:

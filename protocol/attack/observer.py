@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from protocol.audit.coalition.coalition import Coalition
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Head, Message, PartyId
 from protocol.simulation.rehearsal import Rehearsal, Slot
@@ -35,7 +36,7 @@ class Observation(NamedTuple):
 
 
 def observation_of(
-    rehearsal: Rehearsal, observer: PartyId, labels: Mapping[PartyId, str]
+    rehearsal: Rehearsal, observer: Coalition, labels: Mapping[PartyId, str]
 ) -> Observation:
     """What an observer sees of some members of a run.
 
@@ -47,7 +48,7 @@ def observation_of(
 
 
 def observations_of(
-    rehearsal: Rehearsal, observer: PartyId, trials: Sequence[Mapping[PartyId, str]]
+    rehearsal: Rehearsal, observer: Coalition, trials: Sequence[Mapping[PartyId, str]]
 ) -> list[Observation]:
     """What an observer sees of several trials of one run (``observation_of``).
 
@@ -91,8 +92,10 @@ def observations_of(
         if ordered:
             facts[f"place of {name}"] = position
         with contextlib.suppress(RemoteProtocolError):
-            messages[name] = rehearsal.message(envelope)
-            slots[name] = sender, envelope.seq
+            for field, message in rehearsal.messages(envelope, observer.insiders).items():
+                part = f"{name}'s {field}" if field else name
+                messages[part] = message
+                slots[part] = sender, envelope.seq
     for observation in observations:
         observation.facts["failed"] = int(rehearsal.failure is not None)
     return observations

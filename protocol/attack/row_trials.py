@@ -22,7 +22,6 @@ from protocol.attack.trials import (
 )
 from protocol.crypto.randomness import WORDS
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD
 from protocol.simulation.mapping import Map, one_by_one
 
 ROW_ELEMENTS = 256
@@ -142,7 +141,7 @@ def aligned_fields(study: Study, pair: Pair) -> tuple[str, ...]:
     Such an array is as long as there are respondents, however many these are, and with one
     record changed and all randomness kept no other row of it changes.
     """
-    if study.observer not in (AGGREGATOR, RECORD):
+    if not study.observer.everything:
         return ()
     parties = max(study.variant.quorum_of(2), 2)
     (seed,) = seeds_of(study.stream.derive("aligned"), 1)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant, total
-from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced, single_events
+from protocol.accounting.events import Masked, Merged, PrivacyEvent, Public, layers, replaced
 from protocol.attack.columns import Codes, View, columns_of, facts_of, matrices_of, view_of
 from protocol.attack.declared import log_ratios
 from protocol.attack.observer import Observation, observation_of, observations_of
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import WORDS, Stream
 from protocol.messages import PartyId
@@ -59,7 +60,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         records: a respondent per party.
         target: whose record differs.
         mate: with whom the target exchanges records; None if the target is alone.
-        observer: whose view it is.
+        observer: whose view it is: members, with their keys, together.
         stream: draws inputs and seeds.
     """
 
@@ -67,7 +68,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     records: Records
     target: int
     mate: int | None
-    observer: PartyId
+    observer: Coalition
     stream: Stream
 
     def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
@@ -115,14 +116,14 @@ def bound_of(ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> float:
 
 
 def is_masked(account: Account | None) -> bool:
-    """Whether a trail has an exact sum in it."""
+    """Whether a trail has something in it that is told of several together."""
     trail = () if account is None else account.trail
-    return any(isinstance(part, Masked) for c in trail for part in single_events(c.event))
+    return any(isinstance(part, Masked | Merged) for c in trail for part in layers(c.event))
 
 
 def unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """An event without what an exact sum tells."""
-    return replaced(event, lambda part: Public() if isinstance(part, Masked) else part)
+    """An event without what is told of several together: a sum, or reports in random order."""
+    return replaced(event, lambda part: Public() if isinstance(part, Masked | Merged) else part)
 
 
 def _unmasked_loss(account: Account) -> float:

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from protocol.audit.claims import ClaimCheck, check_claims
+from protocol.audit.coalition.coalition import Observer, coalition_of, serving
 from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
@@ -150,7 +151,7 @@ def audit(
     chunks: Chunks,
     variant: type[Variant],
     *,
-    observer: PartyId = AGGREGATOR,
+    observer: Observer | None = None,
     digest: bytes | None = None,
     checkpoint: SignedCheckpoint | None = None,
     cosigned: Cosigned | None = None,
@@ -164,7 +165,8 @@ def audit(
     Args:
         chunks: opens the transcript; it is read twice.
         variant: the variant's class, chosen by the auditor and never by the transcript.
-        observer: whose knowledge to account for: a member, or ``record`` for the file's holder.
+        observer: whose knowledge to account for: a member, ``record`` for the file's holder, or
+            several together; by default all who hold no records.
         digest: the canonical digest as published elsewhere.
         checkpoint: the aggregator's, as published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
@@ -184,13 +186,16 @@ def audit(
     header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)
-    for name in (*known, observer):
-        if name != RECORD and name not in charter.roster:
+    for name in known:
+        if name not in charter.roster:
             raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
+    everybody = serving(charter.roster)
+    asked = everybody if observer is None else coalition_of(observer)
+    asked.check(charter.roster.position)
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
     seed = header.seed if isinstance(header.seed, int) else None
-    reading = _Reading(charter, observer, known.values(), held, seed=seed)
+    reading = _Reading(charter, known.values(), held, seed=seed)
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
     findings = [*_of_record(verification)]
@@ -230,13 +235,13 @@ def audit(
             for found in other.differences
         ]
     design, no_design = reading.parts.found(estimate)
-    passed = reading.ledger.ledger(AGGREGATOR)
+    passed = reading.ledger.ledger(everybody)
     return Audit(
         charter=charter,
         verification=verification,
         completeness=completeness,
         counted=charter.roster.bitmap(reading.completeness.counted),
-        ledger=passed if observer == AGGREGATOR else reading.ledger.ledger(observer),
+        ledger=passed if asked == everybody else reading.ledger.ledger(asked),
         passed=passed,
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
@@ -339,7 +344,6 @@ class _Reading(Fold):
     def __init__(
         self,
         charter: Charter,
-        observer: PartyId,
         disclosed: Iterable[Disclosure],
         held: Held,
         *,

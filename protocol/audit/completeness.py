@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,13 @@ _BYTES_PER_NAME = 64
 """What a name takes that is noted as counted, or put into words as missing."""
 
 
+class _About(NamedTuple):
+    """Who can count a message, and its topic."""
+
+    by: PartyId
+    topic: Topic
+
+
 Content = Literal["readable", "masked", "sealed"]
 """What an aggregator can read of a message to it: all; no value, for they are masked; or only what
 is not sealed for other parties."""
@@ -51,15 +58,17 @@ _CONTENT: Mapping[str, Content] = {
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """A gather of the aggregator, as it went on record.
+    """A gather of the aggregator or a service, as it went on record.
 
     Args:
+        by: who has waited.
         kind, round: what was awaited.
         awaited, counted: from how many, and how many of them were counted.
         missing: who was awaited and not counted.
-        left_out: those of them whose message was on record before the gather closed. A hub hands
-            over all that is on record before it closes a wait. Not listed are senders of more
-            messages than may wait, and those whose message a simulation's network held back.
+        left_out: those of them whose message was on record before the aggregator's gather closed.
+            A hub hands over all that is on record before it closes a wait. Not listed are senders
+            of more messages than may wait, and those whose message a simulation's network held
+            back.
         unheard: who was counted without having been heard before the gather closed.
         entry: where the closing stands in the transcript, its last range, counted from 0.
         evidence: where the messages of ``left_out`` were sent, in the same order; then where some
@@ -67,6 +76,7 @@ class Closing(msgspec.Struct, frozen=True):
         content: what the aggregator could read of them.
     """
 
+    by: PartyId
     kind: str
     round: int
     awaited: int
@@ -95,7 +105,7 @@ class Completeness(msgspec.Struct, frozen=True):
         counted: how many of them were counted with what the estimate is made of, in whichever
             round (``Variant.contribution``). Who was counted in other rounds alone is not in it. A
             variant leaves out answers that do not fit what it asked; these count here.
-        closings: every gather of the aggregator.
+        closings: every gather of the aggregator and of services.
         departed: who of the roster left otherwise than by closing its link, and why.
         refused: how often something was refused, by reason; of many, the first ``REASONS``.
         lost: how many envelopes were sent and never delivered.
@@ -141,8 +151,11 @@ class CompletenessWriter:
         self._simulated: dict[PartyId, bool] = {}
         self._held = held
         self._closings: list[Closing] = []
-        self._whole = Closings(len(charter.roster))
-        self._counted: dict[str, set[PartyId]] = {}
+        serving = (AGGREGATOR, *charter.roster.services)
+        self._whole = {name: Closings(len(charter.roster)) for name in serving}
+        self._last = ""
+        # By kind and who has counted it.
+        self._counted: dict[str, dict[PartyId, set[PartyId]]] = {}
         self._departed: dict[PartyId, str] = {}
         self._withdrawn = set[PartyId]()
         # Who has said something, or was waited for in vain.
@@ -150,15 +163,15 @@ class CompletenessWriter:
         self._refused: dict[str, int] = {}
         self._lost = 0
         self._parties = frozenset(charter.roster.parties)
-        # By topic and sender, where that was said first that an aggregator can count, and where it
-        # was delivered.
-        self._said: dict[Topic, dict[PartyId, int]] = {}
-        self._heard: dict[Topic, dict[PartyId, int]] = {}
+        self._others = frozenset(charter.roster.others)
+        # By who can count it, topic and sender, where that was said first, and delivered.
+        self._said: dict[_About, dict[PartyId, int]] = {}
+        self._heard: dict[_About, dict[PartyId, int]] = {}
         # What the entry before has added to what was said.
-        self._added: tuple[Topic, PartyId] | None = None
+        self._added: tuple[_About, PartyId] | None = None
         # Of kinds with a round: how many messages of a sender may wait, and which found no room.
-        self._waiting: dict[tuple[PartyId, str], int] = {}
-        self._crowded: set[tuple[PartyId, Topic]] = set()
+        self._waiting: dict[tuple[PartyId, PartyId, str], int] = {}
+        self._crowded: set[tuple[PartyId, _About]] = set()
         self._declined: dict[PartyId, int] = {}
 
     def add(self, step: Step) -> None:
@@ -173,10 +186,10 @@ class CompletenessWriter:
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
                     self._lost += 1
-                elif envelope.sender == AGGREGATOR and isinstance(message, Closed):
-                    self._close(message, step.number)
+                elif isinstance(message, Closed) and self._serves(envelope.sender):
+                    self._close(envelope.sender, message, step.number)
                 if message is not None and self._can_count(envelope):
-                    self._added = self._say(envelope.sender, message, step.number)
+                    self._added = self._say(envelope, message, step.number)
                     # What is delivered is counted as long as it is under way, or heard.
                     if self._added is not None and step.lost:
                         self._held.take(_BYTES_PER_NAME, overhead=0)
@@ -186,7 +199,7 @@ class CompletenessWriter:
                 self._lost -= not entry.repeat
                 # What is malformed nobody could have counted.
                 if envelope is not None and message is not None and self._can_count(envelope):
-                    self._hear(envelope.sender, message, step)
+                    self._hear(envelope, message, step)
             case Departed():
                 # Who is not on the roster is a fault that the verification names.
                 if entry.party in self._parties and entry.reason != LINK_CLOSED:
@@ -209,11 +222,10 @@ class CompletenessWriter:
     def counted(self) -> AbstractSet[PartyId]:
         """The parties that the estimate is made of, as far as the record goes."""
         contribution = self._charter.variant.contribution
-        if contribution is not None:
-            kind = contribution.kind()
-        else:
-            kind = self._closings[-1].kind if self._closings else ""
-        return self._counted.get(kind, set())
+        kind = self._last if contribution is None else contribution.kind()
+        # Where several count one kind each, whoever all of them have counted is in the sum.
+        by = self._counted.get(kind, {}).values()
+        return set.intersection(*by) if by else set()
 
     def completeness(self) -> Completeness:
         """Participation so far."""
@@ -235,69 +247,82 @@ class CompletenessWriter:
         """
         sender, seq = envelope.sender, envelope.seq
         return (
-            envelope.recipient == AGGREGATOR
-            and sender in self._parties
+            envelope.recipient != RECORD
+            and self._serves(envelope.recipient)
+            and sender in self._others
             and seq < self._declined.get(sender, seq + 1)
         )
 
-    def _say(self, sender: PartyId, message: Message, number: int) -> tuple[Topic, PartyId] | None:
+    def _serves(self, member: PartyId) -> bool:
+        return member in self._charter.roster and self._charter.roster.serves(member)
+
+    def _say(
+        self, envelope: Envelope, message: Message, number: int
+    ) -> tuple[_About, PartyId] | None:
         """Note where a message was sent; None if its sender has sent one on its topic before."""
-        topic = topic_of(message)
-        said = self._said.get(topic)
+        about, sender = _About(envelope.recipient, topic_of(message)), envelope.sender
+        said = self._said.get(about)
         if said is None:
             self._held.take(0)
-            said = self._said[topic] = {}
+            said = self._said[about] = {}
         if sender in said:
             return None
         sender = self._charter.roster.own(sender)
         said[sender] = number
         if hasattr(message, "round"):
-            each = sender, topic[0]
+            each = about.by, sender, about.topic[0]
             waiting = self._waiting[each] = self._waiting.get(each, 0) + 1
             if waiting > EARLY_PER_SENDER:
-                self._crowded.add((sender, topic))
-        return topic, sender
+                self._crowded.add((sender, about))
+        return about, sender
 
-    def _unsay(self, topic: Topic, sender: PartyId) -> None:
+    def _unsay(self, about: _About, sender: PartyId) -> None:
         """The network of a simulation holds a message back, so nobody has it before it comes."""
-        del self._said[topic][sender]
-        self._crowded.discard((sender, topic))
-        if (sender, topic[0]) in self._waiting:
-            self._waiting[sender, topic[0]] -= 1
+        del self._said[about][sender]
+        self._crowded.discard((sender, about))
+        each = about.by, sender, about.topic[0]
+        if each in self._waiting:
+            self._waiting[each] -= 1
 
-    def _hear(self, sender: PartyId, message: Message, step: Step) -> None:
+    def _hear(self, envelope: Envelope, message: Message, step: Step) -> None:
         """Note where a message was delivered, and where it was sent if it was held back."""
-        topic = topic_of(message)
-        if sender not in self._said.get(topic, ()):
-            self._say(sender, message, step.number if step.said is None else step.said)
-        heard = self._heard.setdefault(topic, {})
-        heard.setdefault(self._charter.roster.own(sender), step.number)
+        about = _About(envelope.recipient, topic_of(message))
+        if envelope.sender not in self._said.get(about, ()):
+            self._say(envelope, message, step.number if step.said is None else step.said)
+        heard = self._heard.setdefault(about, {})
+        heard.setdefault(self._charter.roster.own(envelope.sender), step.number)
 
-    def _close(self, said: Closed, number: int) -> None:
+    def _close(self, by: PartyId, said: Closed, number: int) -> None:
         roster = self._charter.roster
         try:
-            closed = self._whole.add(said)
+            closed = self._whole[by].add(said)
             if closed is None:
                 return
             awaited, counted = roster.members_in(closed.awaited), roster.members_in(closed.counted)
         except ValueError:
             return  # A replay says that this closing does not follow.
         there = set(counted)
-        known = self._counted.setdefault(closed.of, there)
-        known |= there
+        if not there.isdisjoint(self._parties) or not awaited or awaited[0] in self._parties:
+            self._last = closed.of
+            counted_by = self._counted.setdefault(closed.of, {})
+            counted_by[by] = counted_by.get(by, set()) | (there & self._parties)
         missing = tuple(name for name in awaited if name not in there)
         self._asked.update(missing)
-        topic = closed.of, closed.round
-        on_record, heard = self._said.get(topic, {}), self._heard.get(topic, {})
+        about = _About(by, (closed.of, closed.round))
+        on_record, heard = self._said.get(about, {}), self._heard.get(about, {})
         for name in awaited:
-            if name in on_record and (name, closed.of) in self._waiting:
-                self._waiting[name, closed.of] -= 1
+            if name in on_record and (by, name, closed.of) in self._waiting:
+                self._waiting[by, name, closed.of] -= 1
+        # What is on its way to a service may not have come.
         left_out = tuple(
-            name for name in missing if name in on_record and (name, topic) not in self._crowded
+            name
+            for name in missing
+            if by == AGGREGATOR and name in on_record and (name, about) not in self._crowded
         )
         self._held.take(_BYTES_PER_NAME * (len(there) + len(missing)))
         self._closings.append(
             Closing(
+                by,
                 closed.of,
                 closed.round,
                 len(awaited),

@@ -8,24 +8,22 @@ members sees (``protocol.audit.reach``).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
 
 import msgspec
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, maximum, total
 from protocol.accounting.events import (
-    Composed,
     ExactCounts,
     Masked,
     Merged,
-    OneOf,
     Plain,
     PrivacyEvent,
+    layers,
     replaced,
 )
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Observer, coalition_of
 from protocol.audit.hearing import Hearing
 from protocol.audit.reach import Charge, Passed, Told
 from protocol.audit.walk import Step
@@ -45,10 +43,6 @@ _SAME = 1e-9
 
 REFUSED = -1
 """The ``seq`` of a charge for something that was refused at the switch."""
-
-
-Observer: TypeAlias = PartyId | Coalition
-"""The aggregator, a party, ``record`` for whoever holds the transcript, or some together."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -104,7 +98,9 @@ class Ledger(msgspec.Struct, frozen=True):
         """
         trails = (account.trail for account in self.everybody.values())
         events = {charge.event for trail in trails for charge in trail}
-        counts = [each.honest for event in events for each in merged_events(event)]
+        counts = [
+            part.honest for event in events for part in layers(event) if isinstance(part, Merged)
+        ]
         return min(counts, default=0)
 
     @property
@@ -275,7 +271,7 @@ class LedgerWriter:
             observer: anybody, or several together.
             exposed: parties whose own contributions to secure sums it knows.
         """
-        coalition = _coalition(observer)
+        coalition = coalition_of(observer)
         trails: dict[PartyId, list[Charge]] = {}
         for told, event in self._passed.learned(coalition):
             charge, party = told.charge, told.link[0]
@@ -353,19 +349,6 @@ def merged(ledgers: Sequence[Ledger]) -> Ledger:
             for name, losses in unsigned.items()
         },
     )
-
-
-def merged_events(event: PrivacyEvent) -> Iterator[Merged]:
-    """The parts of an event that are told among others alone."""
-    if isinstance(event, Merged):
-        yield event
-    elif isinstance(event, Composed | OneOf):
-        for part in event.events:
-            yield from merged_events(part)
-
-
-def _coalition(observer: Observer) -> Coalition:
-    return observer if isinstance(observer, Coalition) else Coalition((observer,))
 
 
 def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Account]:

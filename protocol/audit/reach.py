@@ -34,6 +34,7 @@ from protocol.accounting.events import (
     Public,
     Randomized,
     Sealed,
+    layers,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.elimination import Coefficient, eliminated, reduced
@@ -109,7 +110,7 @@ class Passed:
             self._hosted[recipient] = len(self._told)
         if told.charge is None and (sender == AGGREGATOR or not _passes(told, told.event)):
             return
-        self._covered |= any(isinstance(part, _COVERED) for part in _layers(told.event))
+        self._covered |= any(isinstance(part, _COVERED) for part in layers(told.event))
         if self._covered:
             self._under_way[entry] = len(self._told)
             vars(self).pop("rows", None)
@@ -146,7 +147,7 @@ class Passed:
                 recipient = self._told[there].link[1]
                 if there in rows and recipient is not None:
                     received.setdefault(recipient, []).append(there)
-            for part in _layers(told.event):
+            for part in layers(told.event):
                 if isinstance(part, Hidden | Merging):
                     row = self._row(told, part)
                     for there in received.get(sender, ()):
@@ -200,7 +201,7 @@ class _Walk:
         sender = told.link[0]
         event = self._clear(told)
         if not isinstance(event, Public):
-            if any(isinstance(part, Hidden | Merging) for part in _layers(event)):
+            if any(isinstance(part, Hidden | Merging) for part in layers(event)):
                 self._seen.append(place)
             self._found.append((place, _bare(event)))
             self._pass_on(told, event, place)
@@ -271,7 +272,7 @@ class _Walk:
         for place, told in enumerate(self._told):
             unknown = "own", told.link[0], told.topic
             crowd = honest.pop(unknown, 0) if place in rows else 0
-            for part in _layers(told.event) if crowd else ():
+            for part in layers(told.event) if crowd else ():
                 if isinstance(part, Hidden):
                     yield place, part.event if crowd == 1 else Merged(part.event, crowd)
 
@@ -310,16 +311,6 @@ def _add(row: Row, other: Mapping[Unknown, int]) -> None:
             row.pop(unknown, None)
 
 
-def _layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """The parts of an event, and every layer of what covers them."""
-    yield event
-    if isinstance(event, Composed | OneOf):
-        for part in event.events:
-            yield from _layers(part)
-    elif isinstance(event, Sealed):
-        yield from _layers(event.event)
-
-
 def _opened(event: PrivacyEvent, readers: Collection[PartyId]) -> PrivacyEvent:
     """What is left of an event for those who open what is sealed for these readers."""
     match event:
@@ -338,7 +329,7 @@ def _bare(event: PrivacyEvent) -> PrivacyEvent:
     if isinstance(event, Hidden):
         return Public()
     if isinstance(event, Composed | OneOf) and any(
-        isinstance(part, Hidden) for part in _layers(event)
+        isinstance(part, Hidden) for part in layers(event)
     ):
         return type(event)(tuple(_bare(part) for part in event.events))
     return event
@@ -349,7 +340,7 @@ def _passes(told: Told, event: PrivacyEvent) -> int:
     if told.topic[0] == _HEAD:
         return _CARRIED
     parts = [
-        part for part in _layers(event) if not isinstance(part, _OWN | Sealed | Composed | OneOf)
+        part for part in layers(event) if not isinstance(part, _OWN | Sealed | Composed | OneOf)
     ]
     if not parts:
         return 0

@@ -107,6 +107,18 @@ class Seen:
         return message if type(message) is kind else None
 
 
+def open_boxes(own: Boxes, codec: Codec, kind: type[M], boxes: Array) -> list[M | None]:
+    """The messages in boxes for a member, as ``Me.open``."""
+    found: list[M | None] = []
+    for box in boxes:
+        try:
+            content = own.open(box.tobytes(), kind.kind().encode())
+            found.append(cast(M, codec.read(kind.kind(), content)))
+        except RemoteProtocolError:
+            found.append(None)
+    return found
+
+
 def sealed_bytes(message: Message) -> int:
     """How many bytes a box with a message like this one takes: the length of its row."""
     return len(encode_message(message)) + BOX_BYTES
@@ -279,14 +291,7 @@ class Me:
             kind: of the messages.
             boxes: (k, b) ``u1``.
         """
-        found: list[M | None] = []
-        for box in boxes:
-            try:
-                content = self._boxes.open(box.tobytes(), kind.kind().encode())
-                found.append(cast(M, self._spoken.read(kind.kind(), content)))
-            except RemoteProtocolError:
-                found.append(None)
-        return found
+        return open_boxes(self._boxes, self._spoken, kind, boxes)
 
     @property
     def _spoken(self) -> Codec:

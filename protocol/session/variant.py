@@ -304,9 +304,20 @@ def event_of(variant: Variant, message: Message, seen: Seen, recipient: PartyId)
     if isinstance(message, Left):
         return Plain(variant.survey.names)
     if isinstance(message, Boxed):
-        return Sealed(recipient, variant.reveals(message.blank(), seen))
+        try:
+            return Sealed(recipient, variant.reveals(message.blank(), seen))
+        except AttributeError as error:
+            raise unjudged(message) from error
     event = variant.reveals(message, seen)
     return Sealed(recipient, event) if message.sealed else event
+
+
+def unjudged(message: Message) -> LocalProtocolError:
+    """The complaint of a sealed kind whose event depends on what is sealed."""
+    return LocalProtocolError(
+        f"{message.kind()!r} is sealed, and its event depends on what is sealed: nobody but its "
+        "reader could judge it"
+    )
 
 
 def parameters_of(variant: Variant) -> dict[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
+
+import msgspec
+import numpy as np
 
 from protocol.accounting.events import PrivacyEvent
+from protocol.audit.coalition.coalition import Coalition, Observer, serving
 from protocol.audit.hearing import Hearing, heads_of
-from protocol.audit.ledger import Ledger, LedgerWriter, Observer
+from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step, steps
+from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError
 from protocol.messages import (
     AGGREGATOR,
-    RECORD,
     ROLE_STREAM,
     Boxed,
     Envelope,
@@ -24,8 +28,8 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.local import run_locally
 from protocol.session.machine import Machine
-from protocol.session.roles import Boxes
-from protocol.session.variant import event_of
+from protocol.session.roles import Boxes, open_boxes
+from protocol.session.variant import event_of, unjudged
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
 from protocol.transcript.header import header_of
@@ -115,6 +119,11 @@ class Rehearsal:
         """What everybody knew before."""
         return self.setting.charter
 
+    @property
+    def serving(self) -> Coalition:
+        """All who hold no records, together."""
+        return serving(self.charter.roster)
+
     @functools.cached_property
     def entries(self) -> tuple[Entry, ...]:
         """The record, entry by entry."""
@@ -137,28 +146,55 @@ class Rehearsal:
             return self.charter.codec.unseal(envelope, message, boxes.open)
         return message
 
+    def messages(
+        self, envelope: Envelope, readers: Container[PartyId] | None = None
+    ) -> dict[str, Message]:
+        """What an envelope says to some members together, and what boxes in it say to them.
+
+        Args:
+            readers: whose keys open what is sealed; None for everybody's.
+
+        Returns:
+            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
+            hold is one message, with the rows of all of them.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+        """
+        codec = self.charter.codec
+        if readers is not None and envelope.recipient not in readers:
+            return {"": codec.decode(envelope.kind, envelope.body)}
+        message = self.message(envelope)
+        found = {"": message}
+        for field, kind in codec.held(message).items():
+            inside: list[Message] = []
+            for member in (AGGREGATOR, *self.charter.roster.services):
+                if readers is None or member in readers:
+                    boxes = self._boxes_of(member)
+                    opened = open_boxes(boxes, codec, kind, getattr(message, field))
+                    inside += [each for each in opened if each is not None]
+            if inside:
+                found[field] = _stacked(inside)
+        return found
+
     def _boxes_of(self, member: PartyId) -> Boxes:
         return Boxes(
             self.charter.session, self.charter.roster, self.setting.identities[member], None
         )
 
-    def seen_by(self, observer: PartyId) -> Iterator[Envelope]:
-        """The envelopes that an observer sees, in the order of the record.
-
-        The aggregator, and who holds the record, see whatever passes; a party what is sent to it
-        and what is published.
-        """
+    def seen_by(self, coalition: Coalition) -> Iterator[Envelope]:
+        """The envelopes that some members see, in the order of the record."""
         for envelope in self.sent.values():
-            if observer in (AGGREGATOR, RECORD) or envelope.recipient in (RECORD, observer):
+            if coalition.hears(envelope.sender, envelope.recipient):
                 yield envelope
 
-    def machine(self, member: PartyId) -> Machine:
-        """A member as it was before the run."""
+    def machine(self, member: PartyId, stream: Stream | None = None) -> Machine:
+        """A member as it was before the run, or with other randomness."""
         setting = self.setting
         return Machine(
             setting.charter,
             member,
-            setting.streams.stream(member, ROLE_STREAM),
+            stream or setting.streams.stream(member, ROLE_STREAM),
             records=setting.holdings.get(member),
             identity=setting.identities[member],
         )
@@ -202,7 +238,11 @@ class Rehearsal:
                 before[slot] = len(heard.get(envelope.sender, ()))
                 message = self.message(envelope) if step.message is None else step.message
                 seen, recipient = hearing.of(*slot), envelope.recipient
-                events[slot] = event_of(self.charter.variant, message, seen, recipient)
+                event = events[slot] = event_of(self.charter.variant, message, seen, recipient)
+                if isinstance(message, Boxed):
+                    inside = self.message(envelope)
+                    if event != event_of(self.charter.variant, inside, seen, recipient):
+                        raise unjudged(message)
             hearing.add(step)
         return heard, before, events
 
@@ -217,3 +257,14 @@ class Rehearsal:
         for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)
+
+
+def _stacked(messages: Sequence[Message]) -> Message:
+    """Messages of one kind as one, their arrays one after the other."""
+    first = messages[0]
+    arrays = {
+        field: np.concatenate([getattr(each, field) for each in messages])
+        for field in first.__struct_fields__
+        if isinstance(getattr(first, field), np.ndarray)
+    }
+    return msgspec.structs.replace(first, **arrays)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Coalition, Observer
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.transcript.verification import verify
@@ -20,7 +20,7 @@ Form = Literal["text", "json", "page"]
 class _Arguments(TypedDict, total=False):
     """Arguments of ``Audited.audit_reports``."""
 
-    observer: PartyId
+    observer: Observer
     trail: PartyId
     coalition: Coalition
     worst: int
@@ -43,7 +43,7 @@ class Audited(Protocol):
         self,
         *,
         forms: Sequence[Form] = ...,
-        observer: PartyId = ...,
+        observer: Observer | None = ...,
         trail: PartyId | None = ...,
         coalition: Coalition | None = ...,
         worst: int | None = ...,
@@ -87,7 +87,7 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
         for form in forms:
             if form != "json" and "Record: sound" not in said.get(form, ""):
                 raise AssertionError(f"{where}: the {form} does not say that the run is sound")
-        ledger = rehearsal.ledger(asked.get("observer", AGGREGATOR))
+        ledger = rehearsal.ledger(asked.get("observer", rehearsal.serving))
         charged = ledger.record_epsilon if math.isfinite(ledger.record_epsilon) else None
         if found["privacy"]["record_epsilon"] != charged:
             raise AssertionError(
@@ -95,13 +95,13 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
                 f"the same run {charged}"
             )
         if asked.get("replay"):
-            follow, members = found["replay"]["follow"], len(rehearsal.charter.roster.parties)
+            follow, members = found["replay"]["follow"], len(rehearsal.charter.roster.others)
             if follow != members:
-                raise AssertionError(f"{where}: what {follow} of {members} parties said follows")
+                raise AssertionError(f"{where}: what {follow} of {members} members said follows")
 
 
 def _asked(rehearsal: Rehearsal) -> Iterator[_Asked]:
-    parties, ledger = rehearsal.charter.roster.parties, rehearsal.ledger(AGGREGATOR)
+    parties, ledger = rehearsal.charter.roster.parties, rehearsal.ledger(rehearsal.serving)
     first, last = parties[0], parties[-1]
     conspiracy = Coalition((first,), ((AGGREGATOR, last),), (last,))
     words = f"--records --coalition {first} --tap {AGGREGATOR}:{last} --key {last}"

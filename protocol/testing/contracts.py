@@ -9,7 +9,9 @@ What the contract checks, on one seeded run and on reruns of it:
 1. parameters: the variant comes back from its transcript header as it was.
 2. run: everybody comes to the end of its role.
 3. codec: every message keeps its bytes; mutilated bytes and foreign kinds are refused.
-4. reveals: every message has an event that the accountant knows.
+4. reveals: every message has an event that the accountant knows; that of a sealed kind follows
+   from what everybody sees of it. A box is in a sealed kind, in a field that says what it holds.
+   What merges is the same, or in another order, where two parties have exchanged what they sent.
 5. replay: every member says the same again when it hears the same.
 6. non-interference: change one answer of one respondent and keep all randomness; then a message may
    differ only if its sender's records differ and its event says that it tells about that attribute,
@@ -34,9 +36,10 @@ import msgspec
 
 from protocol.accounting.accountants import PureAccountant
 from protocol.attack.attack import ALPHA, attack
+from protocol.audit.coalition.coalition import Observer
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError, RemoteProtocolError
-from protocol.messages import AGGREGATOR, DONE, KERNEL_KINDS, Head, Message, PartyId
+from protocol.messages import DONE, KERNEL_KINDS, Head, Message
 from protocol.session.variant import Variant, build, parameters_of
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import Setting, setting_of
@@ -46,6 +49,7 @@ from protocol.testing.cohorts import check_cohorts
 from protocol.testing.collected import as_test
 from protocol.testing.likelihoods import check_frequencies, check_ledger
 from protocol.testing.schedules import check_most, check_under_faults
+from protocol.testing.sealed import check_merging, check_sealed
 
 MUTILATIONS = 200
 ROWS = 8
@@ -73,7 +77,7 @@ def check_attack(
     records: Records,
     *,
     target: int = 0,
-    observer: PartyId = AGGREGATOR,
+    observer: Observer | None = None,
     trials: int | None = None,
     runs: int | None = None,
     copies: int | None = None,
@@ -136,6 +140,8 @@ def check_variant(
         _require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
     _check_kinds(rehearsal, rare)
+    check_sealed(rehearsal)
+    check_merging(rehearsal)
     check_most(rehearsal)
     _check_replay(rehearsal)
     _check_interference(variant, records, rehearsal, parties=parties)
@@ -246,7 +252,11 @@ def _check_kinds(rehearsal: Rehearsal, rare: Collection[type[Message]]) -> None:
             accountant.judge(event)
         except ProtocolError as error:
             raise AssertionError(f"{sender} #{seq}: {error}") from error
-    occurred = {envelope.kind for envelope in rehearsal.sent.values()}
+    occurred = {
+        message.kind()
+        for envelope in rehearsal.sent.values()
+        for message in rehearsal.messages(envelope).values()
+    }
     excused = {kind.kind() for kind in (*rare, *KERNEL_KINDS)}
     for kind in rehearsal.charter.codec.names:
         _require(

@@ -31,16 +31,18 @@ from protocol.attack.probes import probe_of
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.trials import Pair, Study
 from protocol.audit.at_delta import worst_respondent
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import REFUSED, Account
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
-from protocol.messages import AGGREGATOR, RECORD
+from protocol.messages import AGGREGATOR
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import log_of
 from protocol.randomizers.randomizer import MOST_INPUTS
 from protocol.randomizers.vetting import check_stated, gives, is_randomizer, refusing, some_pairs
 from protocol.session.variant import Variant, settled
 from protocol.simulation.rehearsal import Rehearsal
+from protocol.simulation.setting import names_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 
@@ -84,7 +86,7 @@ def check_ledger(rehearsal: Rehearsal) -> None:
     Raises:
         AssertionError: says whose figure is too low, and by what it is exceeded.
     """
-    ledger, survey = rehearsal.ledger(RECORD), rehearsal.charter.variant.survey
+    ledger, survey = rehearsal.ledger(rehearsal.serving), rehearsal.charter.variant.survey
     accounts = list(ledger.accounts.values())
     for event in {charge.event for account in accounts for charge in account.trail}:
         for part in _draws_of(event):
@@ -130,7 +132,7 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> None:
         records=records,
         target=0,
         mate=None,
-        observer=AGGREGATOR,
+        observer=Coalition((AGGREGATOR, *names_of(variant.roles))),
         stream=Stream(secret_of(seed)).derive("contract"),
     )
     fields = aligned_fields(study, pair)

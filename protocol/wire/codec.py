@@ -261,6 +261,11 @@ class Codec:
             raise RemoteProtocolError("the round inside is another", field=envelope.kind)
         return message
 
+    def held(self, message: Message) -> dict[str, type[Message]]:
+        """The fields of a message that are boxes, and the kind that each holds."""
+        kind = self._said[message.kind()]
+        return {f: spec.holds for f, spec in kind.arrays.items() if spec.holds is not None}
+
     def _box(
         self, message: Message, content: bytes, sender: PartyId, recipient: PartyId, seal: Seal
     ) -> bytes:

@@ -13,12 +13,13 @@ import msgspec
 from parties.keeping.packing import Unpacked
 from parties.keeping.writing import CHUNK, chunks_of, naming
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import PartyId
 from protocol.transcript.reader import TranscriptReader
 from scenarios.files.collecting import collector_paused
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Audit
+    from protocol.audit.coalition.coalition import Observer
     from protocol.audit.disclosure import Disclosure
     from protocol.audit.proofs.making_receipts import Proved
     from protocol.audit.walk import Fold
@@ -141,7 +142,7 @@ class Transcript(msgspec.Struct, frozen=True):
         self,
         variant: type[Variant],
         *,
-        observer: PartyId = AGGREGATOR,
+        observer: Observer | None = None,
         digest: bytes | None = None,
         checkpoint: SignedCheckpoint | None = None,
         cosigned: Cosigned | None = None,

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from parties.keeping.record_names import TRANSCRIPT
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Coalition, Observer
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
 from protocol.estimators.inference.intervals import USUAL, Intervals
-from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.messages import Message, PartyId
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from scenarios.report.page.audit import audit_page
@@ -46,7 +46,7 @@ class AuditedRun:
         self,
         *,
         forms: Sequence[Literal["text", "json", "page"]] = ("text", "json", "page"),
-        observer: PartyId = AGGREGATOR,
+        observer: Observer | None = None,
         trail: PartyId | None = None,
         coalition: Coalition | None = None,
         worst: int | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
+from protocol.audit.coalition.coalition import serving
 from protocol.audit.completeness import Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.hearing import heads_of
@@ -166,7 +167,9 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
             parts.add(step)
             if alone is not None:
                 alone.add(step)
-        return _Read(ledger.ledger(AGGREGATOR), completeness.completeness(), parts, alone)
+        return _Read(
+            ledger.ledger(serving(self.charter.roster)), completeness.completeness(), parts, alone
+        )
 
     @property
     def trouble(self) -> dict[str, int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Container
+from typing import TypeAlias
 
 import msgspec
 
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.session.roster import Roster
 
 
 class Coalition(msgspec.Struct, frozen=True, dict=True):
@@ -105,3 +107,22 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
         parts += [f"tap {x}-{y}" for x, y in self.taps]
         parts += [f"key {name}" for name in self.keys]
         return "; ".join(parts)
+
+
+Observer: TypeAlias = PartyId | Coalition
+"""A member, ``record`` for whoever holds the transcript, or some together."""
+
+
+def coalition_of(observer: Observer) -> Coalition:
+    """An observer as a coalition, if it is of one alone."""
+    return observer if isinstance(observer, Coalition) else Coalition((observer,))
+
+
+def serving(roster: Roster) -> Coalition:
+    """All who hold no records, together: the aggregator and the services."""
+    return Coalition((AGGREGATOR, *roster.services))
+
+
+def observer_named(text: str) -> Coalition:
+    """Members by their names, with commas between."""
+    return Coalition(tuple(PartyId(name.strip()) for name in text.split(",")))

@@ -9,9 +9,10 @@ import click
 
 from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.audit import Audit
+from protocol.audit.coalition.coalition import observer_named
 from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import PartyId
 from protocol.session.charter import Charter
 from protocol.surveys.limits import Held
 from protocol.transcript.entries import Header
@@ -48,13 +49,11 @@ class AuditOptions:
     """The transcript and the options of ``sottovoce audit``."""
 
     transcript: Path = shared(transcript_argument)
-    observer: PartyId = option(
+    observer: str | None = option(
         "--observer",
-        default=AGGREGATOR,
-        show_default=True,
-        metavar="MEMBER",
-        help="Whose knowledge to account for: the aggregator, a party, or 'record' for whoever "
-        "holds the transcript.",
+        metavar="MEMBER[,MEMBER...]",
+        help="Whose knowledge to account for: members together, or 'record' for whoever holds the "
+        "transcript.  [default: all who hold no records]",
     )
     variant: str | None = shared(variant_option)
     trail: PartyId | None = option(
@@ -164,7 +163,7 @@ class AuditOptions:
             variant=self.variant,
         )
         return Asked(
-            observer=self.observer,
+            observer=None if self.observer is None else observer_named(self.observer),
             trail=self.trail,
             coalition=coalition,
             worst=self.worst,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Coalition, Observer
 from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
 from protocol.audit.disclosure import Disclosure
 from protocol.audit.ledger import Account, Ledger
@@ -15,7 +15,7 @@ from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError, UsageError
 from protocol.estimators.inference.intervals import USUAL, Intervals
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import PartyId
 from protocol.session.variant import Variant, settled
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
@@ -40,7 +40,7 @@ class Asked:
     """What an audit is asked for, and what it goes by besides the transcript.
 
     Args:
-        observer: whose knowledge to account for.
+        observer: whose knowledge to account for; None for all who hold no records.
         trail: the party whose messages are to be shown one by one.
         coalition: who conspires.
         worst: how many parties conspire with the aggregator in the most damaging coalition.
@@ -55,7 +55,7 @@ class Asked:
         rounds: whether to tell the rounds; else there are none.
     """
 
-    observer: PartyId = AGGREGATOR
+    observer: Observer | None = None
     trail: PartyId | None = None
     coalition: Coalition | None = None
     worst: int | None = None

@@ -113,14 +113,22 @@ def waits_of(closings: Sequence[Closing], *, at_most: int) -> list[tuple[str, Se
     Where there are more than ``at_most``, all of one kind are together.
     """
     if len(closings) <= at_most:
-        return [(wait_name(closing.kind, closing.round), (closing,)) for closing in closings]
+        return [
+            (_by(closing, wait_name(closing.kind, closing.round)), (closing,))
+            for closing in closings
+        ]
     by_kind: dict[str, list[Closing]] = {}
     for closing in closings:
-        by_kind.setdefault(closing.kind, []).append(closing)
+        by_kind.setdefault(_by(closing, closing.kind), []).append(closing)
     return [
         (kind if len(alike) == 1 else f"{kind}, {len(alike):,} times", alike)
         for kind, alike in by_kind.items()
     ]
+
+
+def _by(closing: Closing, name: str) -> str:
+    """The name of a wait, with who has waited if that is not the aggregator."""
+    return name if closing.by == AGGREGATOR else f"{name}, by {closing.by}"
 
 
 class RoundWriter(Fold):

@@ -1,0 +1,172 @@
+"""Checks of what is sealed, boxed and merged: a declaration that nobody else can look into."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from protocol.accounting.events import Merging, layers
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.errors import LocalProtocolError
+from protocol.messages import Envelope, Message, PartyId
+from protocol.session.machine import Machine
+from protocol.session.roles import Boxes, topic_of
+from protocol.simulation.rehearsal import Rehearsal
+
+REDRAWN = 40
+"""How often the randomness of a service that merges is drawn anew."""
+
+_KEY = 32
+
+
+def check_sealed(rehearsal: Rehearsal) -> None:
+    """Look at every sealed kind and every box of a run.
+
+    Raises:
+        AssertionError: a box where it can be copied or where nobody looks for it, or an event that
+            depends on what is sealed; it names the kind.
+    """
+    try:
+        rehearsal.events  # noqa: B018  # they are made when they are asked for
+    except LocalProtocolError as error:
+        raise AssertionError(str(error)) from error
+    codec = rehearsal.charter.codec
+    for member, _ in rehearsal.charter.roster.members:
+        machine = rehearsal.machine(member)
+        _play(machine, rehearsal.heard.get(member, ()))
+        keys = set(machine.boxes.sealed)
+        for envelope in rehearsal.sent.values() if keys else ():
+            if envelope.sender != member:
+                continue
+            message, body = rehearsal.message(envelope), envelope.body
+            _require(
+                message.sealed or not any(key in body for key in keys),
+                f"{envelope.kind!r} holds boxes and is not sealed: whoever sees a box can hand in "
+                "a copy of it, and the copy shows in the result",
+            )
+            declared = {
+                box[:_KEY].tobytes()
+                for field in codec.held(message)
+                for box in getattr(message, field)
+            }
+            content = codec.content(message)
+            _require(
+                all(key in declared for key in keys if key in content),
+                f"{envelope.kind!r} holds boxes in a field that does not say so: its ArraySpec "
+                "says with holds which kind they hold",
+            )
+
+
+def check_merging(rehearsal: Rehearsal) -> None:
+    """Exchange what two parties send a service, and look at what it merges.
+
+    Raises:
+        AssertionError: what merges shows who sent what, in whatever order is drawn; it names the
+            kind.
+    """
+    for service in rehearsal.charter.roster.services:
+        heard = rehearsal.heard.get(service, [])
+        merges = {
+            rehearsal.sent[slot].kind
+            for slot, event in rehearsal.events.items()
+            if slot[0] == service and any(isinstance(part, Merging) for part in layers(event))
+        }
+        if not merges:
+            continue
+        exchanged = _exchanged(rehearsal, heard)
+        if exchanged is None:
+            continue
+        runs = [
+            [_said(rehearsal, service, seed, each, merges) for seed in range(REDRAWN)]
+            for each in (heard, exchanged)
+        ]
+        for kind in merges:
+            one, other = ([run.get(kind, b"") for run in each] for each in runs)
+            _require(
+                not _told_apart(one, other),
+                f"{kind!r} is said to merge, and it shows which party has sent what: with two "
+                f"parties' messages exchanged it is another one in {REDRAWN} runs of {REDRAWN}",
+            )
+
+
+def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
+    """Whether an octet always has one value in one list, and another in the other."""
+    if len({len(each) for each in (*one, *other)}) != 1:
+        return one != other
+    columns = zip(zip(*one, strict=True), zip(*other, strict=True), strict=True)
+    return any(len({*a}) == len({*b}) == 1 and a != b for a, b in columns)
+
+
+def _exchanged(rehearsal: Rehearsal, heard: Sequence[Envelope]) -> list[Envelope] | None:
+    """What a service heard, had two parties sent each other's messages; None if all are alike."""
+    parties = set(rehearsal.charter.roster.parties)
+    codec = rehearsal.charter.codec
+    messages = [
+        (place, envelope, message)
+        for place, envelope in enumerate(heard)
+        if envelope.sender in parties
+        for message in (rehearsal.message(envelope),)
+    ]
+    for one, other in itertools.combinations(messages, 2):
+        alike = topic_of(one[2]) == topic_of(other[2])
+        if alike and one[1].sender != other[1].sender:
+            if codec.content(one[2]) == codec.content(other[2]):
+                continue
+            found = list(heard)
+            found[one[0]] = _resent(rehearsal, one[1], other[2])
+            found[other[0]] = _resent(rehearsal, other[1], one[2])
+            return found
+    return None
+
+
+def _resent(rehearsal: Rehearsal, envelope: Envelope, message: Message) -> Envelope:
+    """An envelope that says something else."""
+    setting, sender = rehearsal.setting, envelope.sender
+    stream = Stream(secret_of(0)).derive(f"exchanged {sender}")
+    boxes = Boxes(
+        setting.charter.session, setting.charter.roster, setting.identities[sender], stream
+    )
+    (found,) = setting.charter.codec.enclose(
+        message,
+        session=envelope.session,
+        sender=sender,
+        recipients=(envelope.recipient,),
+        seq=envelope.seq,
+        seal=boxes.seal,
+    )
+    return found
+
+
+def _said(
+    rehearsal: Rehearsal,
+    service: PartyId,
+    seed: int,
+    heard: Sequence[Envelope],
+    kinds: set[str],
+) -> dict[str, bytes]:
+    """What a service says of some kinds, by kind, with its randomness drawn anew."""
+    machine = rehearsal.machine(service, Stream(secret_of(seed)).derive("redrawn"))
+    found = dict.fromkeys(kinds, b"")
+    for envelope in _play(machine, heard):
+        if envelope.kind in kinds:
+            content = rehearsal.charter.codec.content(rehearsal.message(envelope))
+            found[envelope.kind] += content
+    return found
+
+
+def _play(machine: Machine, heard: Sequence[Envelope]) -> list[Envelope]:
+    """What a member says to what it hears; its waits end at the end."""
+    machine.start(0.0)
+    said = machine.take()
+    for envelope in heard:
+        machine.receive(envelope, 0.0)
+        said += machine.take()
+    while machine.awaited is not None and not machine.finished:
+        machine.close_gather(0.0)
+        said += machine.take()
+    return said
+
+
+def _require(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise AssertionError(complaint)
