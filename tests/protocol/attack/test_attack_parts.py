@@ -44,6 +44,7 @@ from protocol.attack.declared import declared_guess, log_ratios
 from protocol.attack.learned import learned_guess
 from protocol.attack.observer import Observation, observation_of
 from protocol.attack.trials import unmasked
+from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, UnaryEncoding
@@ -331,7 +332,7 @@ def test_how_messages_come_is_looked_at() -> None:
     variant = RRIndependent.with_keep(TWO, 0.5)
     run = Rehearsal(setting_of(variant, some(TWO, 3), seed=1, parties=3))
     labels = {name: str(name) for name, _ in run.charter.roster.members}
-    facts = observation_of(run, AGGREGATOR, labels).facts
+    facts = observation_of(run, Coalition((AGGREGATOR,)), labels).facts
     # The aggregator asks all at once: one message with three recipients.
     assert facts["number of aggregator's Ask"] == 1
     assert facts["number of aggregator's Pooled among its sender's"] == 4
@@ -339,7 +340,7 @@ def test_how_messages_come_is_looked_at() -> None:
     assert facts["steps to recipients of party-2's Report"] == 2
     places = [facts[f"place of party-{i}'s Report"] for i in (1, 2, 3)]
     assert places == sorted(places)
-    alone = observation_of(run, AGGREGATOR, {PartyId("party-2"): "target"}).facts
+    alone = observation_of(run, Coalition((AGGREGATOR,)), {PartyId("party-2"): "target"}).facts
     assert not any(name.startswith("place of") for name in alone)
     assert alone["number of target's Report among its sender's"] == 0
 
