@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from protocol.session.roles import Me, Seen, sealed_bytes
     from protocol.session.so_far import SoFar, Waiting
     from protocol.session.tabulation import Respondents, Stage
-    from protocol.session.variant import Claim, Epsilon, Probability, Variant
+    from protocol.session.variant import Claim, Drawn, Epsilon, Probability, Variant
     from protocol.sharing.sums import SecureSum
     from protocol.simulation.populations.population import Law, Population, Resampled, TableLaw
     from protocol.surveys.limits import Workload
@@ -125,6 +125,7 @@ __all__ = [
     "Contrast",
     "Counts",
     "Derived",
+    "Drawn",
     "Draws",
     "Epsilon",
     "ErrorLaw",
@@ -313,7 +314,7 @@ _HOMES = {
     "protocol.session.roles": ("Me", "Seen", "sealed_bytes"),
     "protocol.session.so_far": ("SoFar", "Waiting"),
     "protocol.session.tabulation": ("Respondents", "Stage"),
-    "protocol.session.variant": ("Claim", "Epsilon", "Probability", "Variant"),
+    "protocol.session.variant": ("Claim", "Drawn", "Epsilon", "Probability", "Variant"),
     "protocol.sharing.sums": ("SecureSum",),
     "protocol.surveys.limits": ("Workload",),
     "protocol.surveys.records": ("Records",),

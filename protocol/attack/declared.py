@@ -9,14 +9,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Composed, PrivacyEvent, Randomized
+from protocol.accounting.events import Composed, PrivacyEvent, Randomized, single_events
 from protocol.attack.columns import Codes
 from protocol.errors import UnsupportedEventError
 from protocol.messages import Message
-from protocol.randomizers import Randomizer
+from protocol.randomizers import join_codes
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.vetting import known, refusing
-from protocol.surveys.survey import Survey
+from protocol.session.variant import Drawn, Variant
+from protocol.surveys.records import Records
 
 Guesses: TypeAlias = NDArray[np.int8]
 """Of every trial: 1 and -1 for the second and the first input, 0 for no guess."""
@@ -35,100 +36,113 @@ class Guess(NamedTuple):
 
 
 def log_ratios(
-    message: Message, event: PrivacyEvent, survey: Survey, codes: tuple[Codes, Codes]
+    message: Message, event: PrivacyEvent, variant: Variant, codes: tuple[Codes, Codes]
 ) -> Floats | None:
     """How much likelier a message is under the second input than under the first, by its event.
 
-    A message whose event is a draw of a randomizer, and that has one array of its reports, holds a
-    report of each of k respondents; so does one of a draw of each of several randomizers, with an
-    array of k rows of their reports, one after the other. It is None for any other, and where a
-    law is not known.
-
     Args:
+        variant: as it is in the run.
         codes: (m,) the records under the first and the second input.
 
     Returns:
-        (k,) in nats.
+        (k,) of each respondent whose report is in it, in nats; None if ``drawn_in`` finds none.
     """
-    parts = _parts_of(event)
-    draws = [_known(part, survey) for part in parts]
-    known_draws = [draw for draw in draws if draw is not None]
-    if not parts or len(known_draws) < len(draws):
+    survey = variant.survey
+    found = drawn_in(message, event, variant, Records(survey, np.stack(codes).astype(survey.dtype)))
+    if found is None:
         return None
-    fitting = [columns for a in _arrays_of(message) if (columns := _columns(a, known_draws))]
-    if len(fitting) != 1:
-        return None
-    total = np.zeros(len(fitting[0][0]))
-    for draw, part, reports in zip(known_draws, parts, fitting[0], strict=True):
-        first, second = (_cell(part.attributes, survey, record) for record in codes)
+    respondents = np.concatenate([part.respondents for part, _ in found])
+    total = np.zeros(1 + int(respondents.max(initial=0)))
+    for part, (first, second) in found:
+        draw = part.event.randomizer
         if first != second:
             try:
                 with refusing(draw):
-                    total += draw.log_ratios(reports, first, second)
+                    ratios = draw.log_ratios(part.reports, first, second)
             except UnsupportedEventError:
                 return None
+            np.add.at(total, part.respondents, ratios)
     return total
 
 
-def _known(part: Randomized, survey: Survey) -> Randomizer | None:
-    """The randomizer of an event, if its law is known and is of these attributes."""
-    size = math.prod(survey.sizes[axis] for axis in survey.axes(part.attributes))
-    try:
-        draw = known(part.randomizer)
-        return draw if draw.size == size else None
-    except UnsupportedEventError:
+def drawn_in(
+    message: Message, event: PrivacyEvent, variant: Variant, records: Records
+) -> list[tuple[Drawn, list[int]]] | None:
+    """The reports in a message, and the inputs of their randomizer that some records are.
+
+    Args:
+        variant: as it is in the run; its ``drawn`` says where they are, else they are looked for.
+
+    Returns:
+        Those of every draw that the event has; None if the law of one is not known, or its reports
+        are not found.
+    """
+    draws = {part for part in single_events(event) if isinstance(part, Randomized)}
+    given = variant.drawn(message, event, records)
+    parts = _searched(message, event) if given is None else given
+    if not draws or {part.event for part in parts} != draws:
         return None
-
-
-def _parts_of(event: PrivacyEvent) -> tuple[Randomized, ...]:
-    match event:
-        case Randomized():
-            return (event,)
-        case Composed(events) if all(isinstance(part, Randomized) for part in events):
-            return tuple(part for part in events if isinstance(part, Randomized))
-        case _:
-            return ()
-
-
-def _arrays_of(message: Message) -> list[NDArray[np.generic]]:
-    values = (getattr(message, field) for field in message.__struct_fields__)
-    return [value for value in values if isinstance(value, np.ndarray) and value.ndim]
-
-
-def _columns(
-    array: NDArray[np.generic], draws: Sequence[Randomizer]
-) -> list[NDArray[np.generic]] | None:
-    """An array as the reports of each randomizer; None if it does not hold them."""
-    if len(draws) == 1 and _fits(draws[0], array):
-        return [array]
-    try:
-        with refusing(draws[0]):
-            specs = [draw.report for draw in draws]
-    except UnsupportedEventError:
-        return None
-    ends = np.cumsum([spec.longest for spec in specs])
-    if array.ndim != 2 or array.shape[1] != ends[-1] or array.dtype.kind != "u":
-        return None
-    columns = [
-        part.reshape(len(array), *spec.shape)
-        for spec, part in zip(specs, np.split(array, ends[:-1], axis=1), strict=True)
+    found = [
+        (part, inputs)
+        for part in parts
+        if _fits(part) and (inputs := _inputs(part, records)) is not None
     ]
-    return columns if all(map(_fits, draws, columns)) else None
+    return found if len(found) == len(parts) else None
 
 
-def _fits(draw: Randomizer, array: NDArray[np.generic]) -> bool:
+def _searched(message: Message, event: PrivacyEvent) -> list[Drawn]:
+    """The reports of all of an event's draws in the only array that fits them; else none."""
+    events = event.events if isinstance(event, Composed) else (event,)
+    draws = [part for part in events if isinstance(part, Randomized)]
+    values = (getattr(message, field) for field in message.__struct_fields__)
+    arrays = [value for value in values if isinstance(value, np.ndarray) and value.ndim]
+    fitting = [found for array in arrays if (found := _columns(array, draws))]
+    return fitting[0] if len(draws) == len(events) and len(fitting) == 1 else []
+
+
+def _columns(array: NDArray[np.generic], draws: Sequence[Randomized]) -> list[Drawn]:
+    """An array as the reports of each draw; none if it does not hold them."""
+    rows = np.arange(len(array))
+    if len(draws) == 1 and _fits(whole := Drawn(draws[0], rows, array)):
+        return [whole]
     try:
+        with refusing(draws[0].randomizer if draws else None):
+            specs = [draw.randomizer.report for draw in draws]
+    except UnsupportedEventError:
+        return []
+    ends = np.cumsum([spec.longest for spec in specs])
+    if not specs or array.ndim != 2 or array.shape[1] != ends[-1] or array.dtype.kind != "u":
+        return []
+    columns = [
+        Drawn(draw, rows, part.reshape(len(array), *spec.shape))
+        for draw, spec, part in zip(draws, specs, np.split(array, ends[:-1], axis=1), strict=True)
+    ]
+    return columns if all(map(_fits, columns)) else []
+
+
+def _fits(part: Drawn) -> bool:
+    """Whether these are reports of a randomizer whose law is known, a row each."""
+    try:
+        draw = known(part.event.randomizer)
         with refusing(draw):
-            return draw.fits(array)
+            return len(part.respondents) == len(part.reports) and draw.fits(part.reports)
     except UnsupportedEventError:
         return False
 
 
-def _cell(names: tuple[str, ...], survey: Survey, record: Codes) -> int:
-    cell = 0
-    for axis in survey.axes(names):
-        cell = cell * survey.sizes[axis] + int(record[axis])
-    return cell
+def _inputs(part: Drawn, records: Records) -> list[int] | None:
+    """Which inputs some records are; None if that is not said and the randomizer has others."""
+    if part.inputs is not None:
+        return [int(code) for code in part.inputs]
+    axes = list(records.survey.axes(part.event.attributes))
+    sizes = [records.survey.sizes[axis] for axis in axes]
+    try:
+        with refusing(part.event.randomizer):
+            if part.event.randomizer.size != math.prod(sizes):
+                return None
+    except UnsupportedEventError:
+        return None
+    return [int(code) for code in join_codes(records.codes[:, axes], sizes)]
 
 
 def declared_guess(ratios: Floats) -> Guess:

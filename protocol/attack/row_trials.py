@@ -123,7 +123,7 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
         for name, part in rows.items():
             found.values[name].append(part.values)
             found.bits.setdefault(name, part.bits)
-        found.ratios[place] = ratios_of(observation, ledger, party, study, pair, held)
+        found.ratios[place] = ratios_of(observation, ledger, party, run, pair, held)
         bound = max(bound, bound_of(ledger, pair, (party,)))
     return msgspec.structs.replace(found, bound=bound)
 

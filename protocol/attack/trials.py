@@ -214,7 +214,7 @@ def seen_in_whole_runs(chunk: Chunk) -> Seen:
         observation = observation_of(run, study.observer, labels)
         ledger = run.ledger(study.observer)
         bound = max(bound, bound_of(ledger, pair, concerned_parties))
-        ratios.append(_ratio_of(observation, ledger, concerned_parties[0], study, pair, 1))
+        ratios.append(_ratio_of(observation, ledger, concerned_parties[0], run, pair, 1))
         views.append(view_of(observation))
     return Seen(views, ratios, bound)
 
@@ -275,22 +275,22 @@ def seen_of_parties(chunk: Chunk) -> Seen:
         seen = observations_of(run, study.observer, labels)
         for parties, observation in zip(targets, seen, strict=True):
             bound = max(bound, bound_of(ledger, pair, parties))
-            ratios.append(_ratio_of(observation, ledger, parties[0], study, pair, held))
+            ratios.append(_ratio_of(observation, ledger, parties[0], run, pair, held))
             views.append(view_of(observation))
     return Seen(views, ratios, bound)
 
 
 def _ratio_of(
-    observation: Observation, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
+    observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> float:
     """What the first respondent of a party is said to have; nothing follows from an exchange."""
     if pair.exchanged:
         return 0.0
-    return float(ratios_of(observation, ledger, party, study, pair, held)[0])
+    return float(ratios_of(observation, ledger, party, run, pair, held)[0])
 
 
 def ratios_of(
-    observation: Observation, ledger: Ledger, party: PartyId, study: Study, pair: Pair, held: int
+    observation: Observation, ledger: Ledger, party: PartyId, run: Rehearsal, pair: Pair, held: int
 ) -> Floats:
     """What a party's messages say by their declared laws, (held,)."""
     summed = np.zeros(held)
@@ -302,7 +302,8 @@ def ratios_of(
         event = events.get(seq)
         if sender != party or event is None:
             continue
-        ratios = log_ratios(observation.messages[name], event, study.records.survey, pair.records)
+        variant = run.charter.variant
+        ratios = log_ratios(observation.messages[name], event, variant, pair.records)
         if ratios is not None and len(ratios) == held:
             summed += ratios
     return summed

@@ -6,15 +6,16 @@ import inspect
 import math
 from collections.abc import Generator, Iterable, Sequence
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from msgspec.structs import force_setattr
+from numpy.typing import NDArray
 
 from protocol.accounting.accountants import Loss
-from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Sealed
+from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized, Sealed
 from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
@@ -59,6 +60,23 @@ class Claim(msgspec.Struct, frozen=True):
     epsilon: float | None
     per: Literal["record", "answer"] = "record"
     kinds: tuple[str, ...] = ()
+
+
+class Drawn(NamedTuple):
+    """Reports in a message that one randomizer drew.
+
+    Args:
+        event: the draw, as the message's event has it.
+        respondents: (k,) whose each report is, a row of the party's records.
+        reports: (k, *report.shape).
+        inputs: (n,) which input of the randomizer each of some n records is; by default the
+            combination of the event's attributes.
+    """
+
+    event: Randomized
+    respondents: NDArray[np.integer]
+    reports: NDArray[np.generic]
+    inputs: NDArray[np.integer] | None = None
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
@@ -157,6 +175,22 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         if isinstance(message, self.public):
             return Public()
         return Derived() if isinstance(message, self.derived) else Plain(self.survey.names)
+
+    def drawn(
+        self, message: Message, event: PrivacyEvent, records: Records
+    ) -> Sequence[Drawn] | None:
+        """The reports in a message, for checks to hold them against the laws that it declares.
+
+        By default None: then they are looked for in its arrays. They are found if one array fits:
+        with a report of a respondent in each row or, if each sends one of several randomizers, with
+        these one after the other.
+
+        Args:
+            message: what was sent.
+            event: what it tells, by ``reveals``.
+            records: for which ``Drawn.inputs`` are, where those are not the default.
+        """
+        return None
 
     def estimate(self, result: Message) -> Estimate:
         """What the published result says about the respondents."""

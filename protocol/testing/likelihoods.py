@@ -179,15 +179,15 @@ def _check_account(
 def _check_recorded(
     rehearsal: Rehearsal, account: Account, names: Sequence[str], first: Codes, second: Codes
 ) -> None:
-    survey, total = rehearsal.charter.variant.survey, 0.0
+    variant, total = rehearsal.charter.variant, 0.0
     for charge in account.trail:
         if charge.seq == REFUSED or math.isinf(charge.loss.record):
             continue
         message = rehearsal.message(rehearsal.sent[account.party, charge.seq])
-        ratios = log_ratios(message, charge.event, survey, (first, second))
+        ratios = log_ratios(message, charge.event, variant, (first, second))
         if ratios is not None:
             total += float(np.abs(ratios).max(initial=0.0))
-    _within(account, survey, names, (first, second), total, "have messages on record")
+    _within(account, variant.survey, names, (first, second), total, "have messages on record")
 
 
 def _within(

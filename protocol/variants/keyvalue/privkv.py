@@ -21,11 +21,19 @@ from protocol.accounting.events import (
 from protocol.errors import PrivacyError, SurveyError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers.keep import KeepUniform
-from protocol.randomizers.keyvalue import ROUNDS, SYMBOLS, KeyValueReports, PrivKV, PrivKVM
+from protocol.randomizers.keyvalue import (
+    ABSENT,
+    PLUS,
+    ROUNDS,
+    SYMBOLS,
+    KeyValueReports,
+    PrivKV,
+    PrivKVM,
+)
 from protocol.session.roles import Me, Seen, Topic
 from protocol.session.so_far import SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Claim, Epsilon, Variant
+from protocol.session.variant import Claim, Drawn, Epsilon, Variant
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.keyvalue.counts import tally
@@ -225,6 +233,22 @@ class KeyValueCollection(Variant, frozen=True, kw_only=True):
         if self.fits(message) and 0 <= message.round < self.repeats:
             return self._event(message.keys, (message.round,))
         return Plain(self.survey.names)
+
+    def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
+        """The signs that are reported of each key in a further round.
+
+        Which sign a value gives is drawn too, and a missing key's is that of a mean: so no record
+        is an input rather than another.
+        """
+        if not isinstance(message, KeyReport) or not message.round:
+            return None
+        found, alike = [], np.zeros(len(records), np.uint8)
+        for key in np.unique(message.keys).tolist():
+            rows = np.flatnonzero((message.keys == key) & (message.symbols != ABSENT))
+            one = Randomized(self._drawn(message.round), (self.survey.names[key],))
+            signs = (message.symbols[rows] == PLUS).astype(np.uint8)
+            found.append(Drawn(one, rows, signs, alike))
+        return found
 
     def _event(self, keys: NDArray[np.unsignedinteger], rounds: Iterable[int]) -> PrivacyEvent:
         """What reports on these keys tell in these rounds."""

@@ -23,7 +23,7 @@ from protocol.randomizers.marginals import (
     report_bits,
 )
 from protocol.session.roles import Seen
-from protocol.session.variant import Claim, Epsilon
+from protocol.session.variant import Claim, Drawn, Epsilon
 from protocol.surveys.records import Records
 from protocol.variants.marginals.counts import MarginalCounts
 from protocol.variants.marginals.encoding import BinaryEncoding, DecodedBits, binary_encoding
@@ -162,10 +162,22 @@ class MarginalRelease(OneReport[Request, Bits, MarginalReports], frozen=True, kw
         events = tuple(self._choice_event(choice) for choice in np.unique(report.choices).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
 
-    def _choice_event(self, choice: int) -> PrivacyEvent:
+    def _choice_event(self, choice: int) -> Randomized:
         bits = {self.encoding.binary.names[place] for place in self.plan.attributes(choice)}
         names = tuple(n for n in self.survey.names if bits & set(self.encoding.bits_of(n)))
         return Randomized(self.plan.randomizer, names)
+
+    def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
+        """The answers on each choice that some respondent drew."""
+        read = self.read(message) if isinstance(message, Bits) else None
+        if read is None:
+            return None
+        found, cells = [], self.encoding.cells(records)
+        for choice in np.unique(read.choices):
+            rows = np.flatnonzero(read.choices == choice)
+            inputs = self.plan.true_answers(cells, np.full(len(cells), choice))
+            found.append(Drawn(self._choice_event(int(choice)), rows, read.answers[rows], inputs))
+        return found
 
     def most(self) -> float:
         """One report: the epsilon of its randomizer, whatever it is about."""

@@ -21,7 +21,7 @@ from protocol.estimators.linear import LinearEstimate
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.session.roles import Seen
-from protocol.session.variant import Claim, Epsilon
+from protocol.session.variant import Claim, Drawn, Epsilon
 from protocol.surveys.limits import Workload
 from protocol.surveys.records import Records
 from protocol.variants.oracles.estimate import AttributeShares
@@ -304,6 +304,18 @@ class Smp(AttributeOracles[SampledReports], frozen=True, kw_only=True):
         """A report is a draw on the attribute that it names, which is drawn without a look."""
         events = tuple(self._drawn[place] for place in np.unique(report.sampled).tolist())
         return events[0] if len(events) == 1 else OneOf(events)
+
+    def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
+        """The reports on each attribute that some respondent drew."""
+        if not isinstance(message, SampledReports) or self.read(message) is None:
+            return None
+        found = []
+        for place in np.unique(message.sampled).tolist():
+            rows = np.flatnonzero(message.sampled == place)
+            one = self._drawn[place]
+            columns = message.reports[rows, : self.widths[place]]
+            found.append(Drawn(one, rows, as_reports(one.randomizer, columns)))
+        return found
 
     def estimate(self, result: Message) -> LinearEstimate[AttributeShares]:
         return self.shares(result)

@@ -18,6 +18,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Public,
     Randomized,
+    single_events,
 )
 from protocol.crypto.randomness import WORDS
 from protocol.errors import CannotTabulateError, LocalProtocolError, PrivacyError
@@ -27,7 +28,7 @@ from protocol.randomizers.table import KeepElseTable, Tables
 from protocol.session.roles import Me, Seen, Topic
 from protocol.session.so_far import SoFar, Waiting
 from protocol.session.tabulation import Respondents, Stage, Totals
-from protocol.session.variant import Claim, Probability, Variant
+from protocol.session.variant import Claim, Drawn, Probability, Variant
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.reports.one_report import check_valid
@@ -453,6 +454,18 @@ class RRBA(Variant, frozen=True, kw_only=True):
         )
         different = tuple(dict.fromkeys(alternatives))
         return different[0] if len(different) == 1 else OneOf(different)
+
+    def drawn(self, message: Message, event: PrivacyEvent, records: Records) -> list[Drawn] | None:
+        """The answers about each group, by the tables that the event has."""
+        draws = [part for part in single_events(event) if isinstance(part, Randomized)]
+        if not isinstance(message, Answers) or not draws:
+            return None
+        found, asked = [], {draw.attributes: draw for draw in draws}
+        for group in np.unique(message.groups).tolist():
+            rows = message.groups == group
+            one = asked[self.plan.group_names[group]]
+            found.append(Drawn(one, message.respondents[rows], message.codes[rows]))
+        return found
 
     @functools.cached_property
     def _group_dtype(self) -> np.dtype[np.unsignedinteger]:

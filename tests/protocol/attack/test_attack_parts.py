@@ -48,6 +48,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer, UnaryEncoding
+from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.survey import Survey
@@ -152,7 +153,7 @@ def test_how_many_trials_it_takes(epsilon: float) -> None:
 def declared(
     message: Report, event: PrivacyEvent, survey: Survey, codes: tuple[Codes, Codes]
 ) -> list[float]:
-    ratios = log_ratios(message, event, survey, codes)
+    ratios = log_ratios(message, event, Variant(survey=survey), codes)
     assert ratios is not None
     found: list[float] = ratios.tolist()
     return found
@@ -197,7 +198,8 @@ def test_the_declared_law_of_attributes_together_and_apart() -> None:
 )
 def test_no_declared_law_is_made_up(event: PrivacyEvent) -> None:
     message = Report(np.array([[0]], np.uint8))
-    assert log_ratios(message, event, THREE, (np.array([0]), np.array([1]))) is None
+    codes = np.array([0]), np.array([1])
+    assert log_ratios(message, event, Variant(survey=THREE), codes) is None
 
 
 def test_the_declared_guess_is_at_the_largest_ratio() -> None:
