@@ -9,7 +9,7 @@ from typing import ParamSpec
 P = ParamSpec("P")
 
 
-def as_test(check: Callable[P, None]) -> Callable[P, Callable[[], None]]:
+def as_test(check: Callable[P, object]) -> Callable[P, Callable[[], None]]:
     """What makes test functions of a check; it takes the arguments of the check."""
 
     @functools.wraps(check)

@@ -26,10 +26,11 @@ from protocol.accounting.events import (
     Randomized,
     single_events,
 )
-from protocol.attack.declared import log_ratios
+from protocol.attack.bounds import provable
+from protocol.attack.declared import drawn_in, log_ratios
 from protocol.attack.probes import probe_of
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
-from protocol.attack.trials import Pair, Study
+from protocol.attack.trials import Pair, Study, whole_runs
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import REFUSED, Account
@@ -39,8 +40,16 @@ from protocol.messages import AGGREGATOR
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import log_of
 from protocol.randomizers.randomizer import MOST_INPUTS
-from protocol.randomizers.vetting import check_stated, gives, is_randomizer, refusing, some_pairs
-from protocol.session.variant import Variant, settled
+from protocol.randomizers.vetting import (
+    check_stated,
+    gives,
+    is_randomizer,
+    known,
+    refusing,
+    some_pairs,
+)
+from protocol.session.variant import Drawn, Variant, settled
+from protocol.sharing.messages import is_summed
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import names_of
 from protocol.surveys.records import Records
@@ -61,6 +70,9 @@ DELTAS = (1e-6, 0.05)
 ROWS = 4_000
 """The number of reports that are drawn of two records."""
 
+RUNS = 100
+"""The number of runs on one of two records each, where that can exceed what the ledger says."""
+
 LEVEL = 1e-9
 """The chance that the sampled ratio contradicts a ledger that is right."""
 
@@ -72,19 +84,22 @@ Law: TypeAlias = dict[Fraction, Fraction]
 """The probability, under the first of two records, of each ratio of the second's to it."""
 
 
-def check_ledger(rehearsal: Rehearsal) -> None:
+def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
     """Hold a run's ledger against the laws of its messages.
 
     1. What each randomizer states of itself agrees with its law.
     2. Of no two records the messages of a respondent can have a likelihood ratio beyond what she is
        charged: for the record, and for an attribute in which alone they differ.
-    3. Nor do those on record.
+    3. Nor do those on record: the reports of every law are found there, and it can draw them.
     4. At a delta, the exact composition of the laws is within the ledger's figure.
 
-    A randomizer without a law is charged what it states, and passed over here.
+    Returns:
+        What could not be looked at, and why: reports under masks, and those of a randomizer without
+        a law, which is charged what it states.
 
     Raises:
-        AssertionError: says whose figure is too low, and by what it is exceeded.
+        AssertionError: says whose figure is too low, and by what it is exceeded; or which message
+            does not hold what its event says.
     """
     ledger, survey = rehearsal.ledger(rehearsal.serving), rehearsal.charter.variant.survey
     accounts = list(ledger.accounts.values())
@@ -99,7 +114,9 @@ def check_ledger(rehearsal: Rehearsal) -> None:
     for account in different.values():
         for names, first, second in pairs:
             _check_account(account, survey, names, first, second)
+    unseen: dict[str, None] = {}
     for account in accounts[:ACCOUNTS]:
+        unseen.update(dict.fromkeys(_check_drawn(rehearsal, account)))
         for names, first, second in pairs:
             _check_recorded(rehearsal, account, names, first, second)
     if settled(rehearsal.charter.variant):
@@ -107,17 +124,21 @@ def check_ledger(rehearsal: Rehearsal) -> None:
             try:
                 found = worst_respondent(ledger, delta, settled=True)
             except UnsupportedEventError:
-                return  # An audit says so.
+                break  # An audit says so.
             if found is not None and found.everybody:
                 for account in different.values():
                     _check_composed(account, survey, pairs, found.composition.epsilon, delta)
+    return tuple(unseen)
 
 
-def check_frequencies(variant: Variant, records: Records, *, seed: int) -> None:
+def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple[str, ...]:
     """Hold a ledger against what is drawn: two records, and how often which report comes of them.
 
-    For variants in which a party sends a row for each of its respondents; others are passed over,
-    for in them a trial is a run (``protocol.testing.attacked``).
+    Where a party sends a row for each of its respondents, a trial is a row. Where it does not, or
+    adds something up, a trial is a run.
+
+    Returns:
+        What so few trials cannot exceed, whatever leaks.
 
     Raises:
         AssertionError: reports tell more than the ledger says.
@@ -137,15 +158,24 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> None:
     )
     fields = aligned_fields(study, pair)
     rows = rows_of_parties(study, pair, ROWS, copies=ROWS, fields=fields) if fields else None
-    if rows is None:
-        return
-    found = probe_of(pair, [rows], level=LEVEL, delta=0.0)
-    if found.accused:
-        raise AssertionError(
-            f"the ledger: {ROWS:,} reports tell at least epsilon {found.lower:.4f} of a record, "
-            f"and the ledger says at most {found.bound:.4f}: {found.right} of {found.guesses} "
-            f"guesses were right that went by {found.event}"
-        )
+    sorts = [] if rows is None else [(f"{ROWS:,} reports", rows)]
+    if rows is None or is_summed(variant, len(records)):
+        runs = whole_runs(study, pair, 2)
+        if runs.bound < provable(RUNS // 2, alpha=LEVEL, delta=0.0):
+            runs = whole_runs(study, pair, RUNS)
+        sorts.append((f"{RUNS:,} runs", runs))
+    unseen = []
+    for what, trials in sorts:
+        found = probe_of(pair, [trials], level=LEVEL, delta=0.0)
+        if found.accused:
+            raise AssertionError(
+                f"the ledger: {what} tell at least epsilon {found.lower:.4f} of a record, and the "
+                f"ledger says at most {found.bound:.4f}: {found.right} of {found.guesses} guesses "
+                f"were right that went by {found.event}"
+            )
+        if found.undecided:
+            unseen.append(f"{what} cannot exceed epsilon {trials.bound:.4f}, the ledger's")
+    return tuple(unseen)
 
 
 def _pairs_of(survey: Survey) -> Iterator[tuple[tuple[str, ...], Codes, Codes]]:
@@ -174,6 +204,58 @@ def _check_account(
 ) -> None:
     told = math.fsum(_worst(c.event, survey, first, second) for c in account.trail)
     _within(account, survey, names, (first, second), told, "can have messages")
+
+
+def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
+    """Find the reports in a party's messages; yields why those of a kind cannot be looked at."""
+    variant, records = rehearsal.charter.variant, rehearsal.setting.holdings[account.party]
+    for charge in account.trail:
+        draws = list(dict.fromkeys(_draws_of(charge.event)))
+        if not draws or charge.seq == REFUSED or math.isinf(charge.loss.record):
+            continue
+        if charge.summed:
+            yield f"{charge.kind!r}: its reports are under masks"
+            continue
+        try:
+            for draw in draws:
+                known(draw.randomizer)
+        except UnsupportedEventError as error:
+            yield f"{charge.kind!r}: {error}"
+            continue
+        message = rehearsal.message(rehearsal.sent[account.party, charge.seq])
+        found = drawn_in(message, charge.event, variant, records)
+        if found is None or any((part.respondents >= len(records)).any() for part, _ in found):
+            names = " and ".join(", ".join(draw.attributes) for draw in draws)
+            raise AssertionError(
+                f"the ledger: {charge.kind!r} is charged as reports on {names}, and they are not "
+                f"found in it: expected one array that they fit, or a method 'drawn' of "
+                f"{variant.name!r} that says where they are"
+            )
+        for part, _ in found:
+            try:
+                with refusing(part.event.randomizer):
+                    possible = _can_draw(part)
+            except UnsupportedEventError as error:
+                raise AssertionError(f"the ledger: {error}") from error
+            if not possible:
+                raise AssertionError(
+                    f"the ledger: {charge.kind!r} has a report on "
+                    f"{', '.join(part.event.attributes)} that its law gives of no answer"
+                )
+
+
+def _can_draw(part: Drawn) -> bool:
+    """Whether each report can come of some input, where there are few."""
+    randomizer, possible = part.event.randomizer, np.zeros(len(part.reports), np.bool_)
+    if not 2 <= randomizer.size <= MOST_INPUTS:
+        return True
+    for code in range(randomizer.size):
+        other = 0 if code else 1
+        law = np.array([one.first > 0 for one in randomizer.law(code, other)])
+        possible |= law[randomizer.classify(part.reports, code, other)]
+        if possible.all():
+            break
+    return bool(possible.all())
 
 
 def _check_recorded(
