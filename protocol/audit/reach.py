@@ -108,9 +108,12 @@ class Passed:
         sender, recipient = told.link
         if sender == AGGREGATOR and recipient is not None:
             self._hosted[recipient] = len(self._told)
-        if told.charge is None and (sender == AGGREGATOR or not _passes(told, told.event)):
+        parts = [*layers(told.event)]
+        silent = sender == AGGREGATOR or not _passes(told, told.event)
+        tells = told.charge or any(isinstance(part, Hidden | Merging) for part in parts)
+        if silent and not tells:
             return
-        self._covered |= any(isinstance(part, _COVERED) for part in layers(told.event))
+        self._covered |= any(isinstance(part, _COVERED) for part in parts)
         if self._covered:
             self._under_way[entry] = len(self._told)
             vars(self).pop("rows", None)

@@ -222,8 +222,9 @@ def _check_drawn(rehearsal: Rehearsal, account: Account) -> Iterator[str]:
         except UnsupportedEventError as error:
             yield f"{charge.kind!r}: {error}"
             continue
-        message = rehearsal.message(rehearsal.sent[account.party, charge.seq])
-        found = drawn_in(message, charge.event, variant, records)
+        messages = rehearsal.messages(rehearsal.sent[account.party, charge.seq]).values()
+        searched = (drawn_in(each, charge.event, variant, records) for each in messages)
+        found = next((each for each in searched if each is not None), None)
         if found is None or any((part.respondents >= len(records)).any() for part, _ in found):
             names = " and ".join(", ".join(draw.attributes) for draw in draws)
             raise AssertionError(
@@ -265,10 +266,10 @@ def _check_recorded(
     for charge in account.trail:
         if charge.seq == REFUSED or math.isinf(charge.loss.record):
             continue
-        message = rehearsal.message(rehearsal.sent[account.party, charge.seq])
-        ratios = log_ratios(message, charge.event, variant, (first, second))
-        if ratios is not None:
-            total += float(np.abs(ratios).max(initial=0.0))
+        for message in rehearsal.messages(rehearsal.sent[account.party, charge.seq]).values():
+            ratios = log_ratios(message, charge.event, variant, (first, second))
+            if ratios is not None:
+                total += float(np.abs(ratios).max(initial=0.0))
     _within(account, variant.survey, names, (first, second), total, "have messages on record")
 
 
