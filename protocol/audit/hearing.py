@@ -49,7 +49,8 @@ class Hearing:
         # return.
         self._waits: dict[PartyId, list[Wait]] = {}
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
-        for party, body in heads.items() if self._heeded else ():
+        judged = charter.roster.parties if self._heeded else ()
+        for party, body in ((name, heads[name]) for name in judged if name in heads):
             waits = [wait for wait in _HEADS.decode(body).waits if wait.kind in self._heeded]
             self._waits[party] = waits[::-1]
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)

@@ -12,6 +12,7 @@ What the contract checks, on one seeded run and on reruns of it:
 4. reveals: every message has an event that the accountant knows; that of a sealed kind follows
    from what everybody sees of it. A box is in a sealed kind, in a field that says what it holds.
    What merges is the same, or in another order, where two parties have exchanged what they sent.
+   No member learns by itself what masks are said to hide.
 5. replay: every member says the same again when it hears the same.
 6. non-interference: change one answer of one respondent and keep all randomness; then a message may
    differ only if its sender's records differ and its event says that it tells about that attribute,
@@ -50,7 +51,7 @@ from protocol.testing.cohorts import check_cohorts
 from protocol.testing.collected import as_test
 from protocol.testing.likelihoods import check_frequencies, check_ledger
 from protocol.testing.schedules import check_most, check_under_faults
-from protocol.testing.sealed import check_merging, check_sealed
+from protocol.testing.sealed import check_hidden, check_merging, check_sealed, check_views
 
 MUTILATIONS = 200
 ROWS = 8
@@ -143,9 +144,10 @@ def check_variant(
     for party, ending in rehearsal.endings.items():
         _require(ending == DONE, f"{party} did not end as done: {ending}")
     _check_codec(rehearsal)
-    _check_kinds(rehearsal, rare)
     check_sealed(rehearsal)
+    _check_kinds(rehearsal, rare)
     check_merging(rehearsal)
+    check_hidden(rehearsal)
     check_most(rehearsal)
     _check_replay(rehearsal)
     _check_interference(variant, records, rehearsal, parties=parties)
@@ -154,6 +156,7 @@ def check_variant(
     except (ProtocolError, ValueError) as error:
         raise AssertionError(f"estimate refuses the variant's own result: {error}") from error
     unseen = check_ledger(rehearsal) + check_frequencies(variant, records, seed=seed)
+    check_views(variant, records, rehearsal, seed=seed)
     check_record(rehearsal)
     _check_executors(variant, records, rehearsal, executors, seed=seed, parties=parties)
     check_cohorts(variant, records, seed=seed)

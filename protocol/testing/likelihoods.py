@@ -30,7 +30,7 @@ from protocol.attack.bounds import provable
 from protocol.attack.declared import drawn_in, log_ratios
 from protocol.attack.probes import probe_of
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
-from protocol.attack.trials import Pair, Study, whole_runs
+from protocol.attack.trials import TARGET, Pair, Study, whole_runs
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import REFUSED, Account
@@ -158,7 +158,8 @@ def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple
     )
     fields = aligned_fields(study, pair)
     rows = rows_of_parties(study, pair, ROWS, copies=ROWS, fields=fields) if fields else None
-    sorts = [] if rows is None else [(f"{ROWS:,} reports", rows)]
+    named = ", ".join(name.removeprefix(f"{TARGET}'s ") for name in fields)
+    sorts = [] if rows is None else [(f"{ROWS:,} reports in {named}", rows)]
     if rows is None or is_summed(variant, len(records)):
         runs = whole_runs(study, pair, 2)
         if runs.bound < provable(RUNS // 2, alpha=LEVEL, delta=0.0):

@@ -1,20 +1,39 @@
-"""Checks of what is sealed, boxed and merged: a declaration that nobody else can look into."""
+"""Checks of what is sealed, boxed, hidden and merged: declarations that few can look into."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-from protocol.accounting.events import Merging, layers
+import numpy as np
+
+from protocol.accounting.events import Hidden, Merged, Merging, layers
+from protocol.attack.probes import probe_of
+from protocol.attack.trials import Pair, Study, whole_runs
+from protocol.audit.coalition.coalition import coalition_of
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import LocalProtocolError
-from protocol.messages import Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
 from protocol.session.machine import Machine
 from protocol.session.roles import Boxes, topic_of
+from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
+from protocol.surveys.records import Records
 
 REDRAWN = 40
 """How often the randomness of a service that merges is drawn anew."""
+
+ALONE = 8
+"""How many parties' ledgers are looked at, each by itself."""
+
+RUNS = 100
+"""The number of runs in which a member looks on."""
+
+VIEWED = 4
+"""The number of respondents in these."""
+
+LEVEL = 1e-9
+"""The chance that a member's view contradicts a ledger that is right."""
 
 _KEY = 32
 
@@ -87,6 +106,66 @@ def check_merging(rehearsal: Rehearsal) -> None:
                 f"{kind!r} is said to merge, and it shows which party has sent what: with two "
                 f"parties' messages exchanged it is another one in {REDRAWN} runs of {REDRAWN}",
             )
+
+
+def check_hidden(rehearsal: Rehearsal) -> None:
+    """Look for a member who learns by itself what masks are said to hide.
+
+    Raises:
+        AssertionError: it names the kind and the member.
+    """
+    hidden = {
+        rehearsal.sent[slot].kind
+        for slot, event in rehearsal.events.items()
+        if any(isinstance(part, Hidden) for part in layers(event))
+    }
+    roster = rehearsal.charter.roster
+    for member, _ in roster.members[: len(roster.services) + ALONE] if hidden else ():
+        for account in rehearsal.ledger(member).everybody.values():
+            for charge in account.trail:
+                _require(
+                    charge.kind not in hidden
+                    or all(isinstance(part, Merged) for part in layers(charge.event)),
+                    f"{charge.kind!r} is said to be hidden by masks, and {member} alone learns "
+                    f"what it hides, of {account.party}",
+                )
+
+
+def check_views(variant: Variant, records: Records, rehearsal: Rehearsal, *, seed: int) -> None:
+    """Let each member who holds no records look on while two respondents exchange their records.
+
+    Of what is merged or hidden nothing may change then. For variants with services, or with events
+    that say so.
+
+    Raises:
+        AssertionError: it names the member, and the message that tells.
+    """
+    roster = rehearsal.charter.roster
+    covered = any(
+        isinstance(part, Hidden | Merging)
+        for event in rehearsal.events.values()
+        for part in layers(event)
+    )
+    own = records.codes[0].astype(np.int64)
+    sizes = np.array(records.survey.sizes)
+    other = np.where(own < sizes / 2, sizes - 1, 0)
+    pair = Pair("two respondents exchange their records", records.survey.names, (own, other), True)
+    for member in (AGGREGATOR, *roster.services) if covered else ():
+        study = Study(
+            variant=variant,
+            records=records.take(min(VIEWED, len(records))),
+            target=0,
+            mate=1,
+            observer=coalition_of(member),
+            stream=Stream(secret_of(seed)).derive(f"seen by {member}"),
+        )
+        found = probe_of(pair, [whole_runs(study, pair, RUNS)], level=LEVEL, delta=0.0)
+        _require(
+            not found.accused,
+            f"{pair.words}, and {member} alone can tell by at least epsilon {found.lower:.4f}, "
+            f"where its ledger says {found.bound:.4f}: {found.right} of {found.guesses} guesses "
+            f"were right that went by {found.event}",
+        )
 
 
 def _told_apart(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
