@@ -6,17 +6,19 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from protocol.audit.claims import ClaimCheck, check_claims
-from protocol.audit.coalition.coalition import Observer, coalition_of, serving
+from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of, serving
 from protocol.audit.completeness import Closing, Completeness, CompletenessWriter
 from protocol.audit.design_effects import PartWriter
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.audit.findings import Finding
+from protocol.audit.inside import InsideWriter, SealedFor
 from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.proofs.spot import Spot, draw_places
 from protocol.audit.replay import Replay, ReplayWriter
@@ -55,6 +57,7 @@ NOTHING_PUBLISHED = "nothing was published"
 """The finding where a record has no result."""
 
 _LISTED = 20
+_SUBSETS = 4
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +69,11 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         completeness: who took part.
         counted: the parties that the estimate is made of, as ``Roster.bitmap`` has them.
         ledger: what the observer learned.
-        passed: what the aggregator learned, which sees whatever passes: more than any other member
-            by itself, and than whoever taps a wire.
+        passed: what all who hold no records learned together: more than any other member by
+            itself, and than whoever taps a wire.
+        apart: what some of those learned, if the others keep to the protocol; of surveys with
+            services alone.
+        sealed: what was sealed, and how much of it this audit has looked into.
         replay: whether the published result follows; None if nothing was published.
         replays: of each party that disclosed its keys and records, whether what it said follows.
         estimate: what the result says.
@@ -90,6 +96,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     counted: bytes
     ledger: Ledger
     passed: Ledger
+    apart: tuple[Ledger, ...]
+    sealed: tuple[SealedFor, ...]
     replay: Replay | None
     replays: tuple[Replay, ...]
     estimate: Estimate | None
@@ -243,6 +251,8 @@ def audit(
         counted=charter.roster.bitmap(reading.completeness.counted),
         ledger=passed if asked == everybody else reading.ledger.ledger(asked),
         passed=passed,
+        apart=tuple(map(reading.ledger.ledger, _some_of(everybody))),
+        sealed=reading.inside.found,
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
         estimate=estimate,
@@ -271,6 +281,15 @@ def _disclosed(
     if isinstance(header.seed, int):
         serving = disclosed_by_seed(charter, header.seed)
     return {known.member: known for known in (*serving, *disclosed)}
+
+
+def _some_of(everybody: Coalition) -> Iterator[Coalition]:
+    """Some of the members, but not all: of few every subset, of many each one and all but one."""
+    members = everybody.members
+    sizes = range(1, len(members)) if len(members) <= _SUBSETS else (1, len(members) - 1)
+    for size in sizes:
+        for some in itertools.combinations(members, size):
+            yield Coalition(some)
 
 
 def _of_record(verification: Verification) -> list[Finding]:
@@ -353,7 +372,9 @@ class _Reading(Fold):
         self.ledger = LedgerWriter(charter, held)
         self.completeness = CompletenessWriter(charter, held, seed=seed)
         self.parts = PartWriter(charter, held)
+        disclosed = tuple(disclosed)
         self.replays = ReplayWriter(charter, disclosed, held)
+        self.inside = InsideWriter(charter, disclosed)
         self.remarks: list[Finding] = []
         self.accusations: list[Finding] = []
         self._keyed = any(known.member == AGGREGATOR and known.identity for known in disclosed)
@@ -379,6 +400,7 @@ class _Reading(Fold):
         self.parts.add(step)
         self.replays.add(step)
         self.ledger.add(step)
+        self.inside.add(step)
         if not isinstance(step.entry, Sent):
             return
         if step.envelope is None:

@@ -254,10 +254,8 @@ class _Walk:
         members: dict[Batch, set[PartyId]] = {}
         for place, _, batch in self._merged:
             sender = self._told[place].link[0]
-            if (
-                sender not in self._coalition.members
-                and self._came.get(place, batch[1] + 1) <= batch[1]
-            ):
+            came = self._came.get(place, batch[1] + 1) <= batch[1]
+            if came and sender not in self._coalition.members:
                 members.setdefault(batch, set()).add(sender)
         for place, event, batch in self._merged:
             honest = len(members.get(batch, ()))

@@ -135,7 +135,10 @@ def observer_of(audit: Audit) -> str:
     observer = audit.ledger.observer
     if observer == AGGREGATOR:
         return "the aggregator"
-    return "whoever holds the record" if observer == RECORD else cut(observer)
+    if observer == RECORD:
+        return "whoever holds the record"
+    *others, last = observer.split(", ")
+    return cut(f"{', '.join(others)} and {last} together" if others else observer)
 
 
 def learned(judged: Judged) -> Answer:

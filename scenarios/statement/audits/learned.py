@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 
 from protocol.accounting.composition import Composition
+from protocol.accounting.events import Merged
+from protocol.audit.inside import SealedFor
 from protocol.audit.ledger import REFUSED, Account, Ledger
 from protocol.audit.reach import Charge
 from scenarios.statement.audits.checks import observer_of
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section
 from scenarios.wording.boxes import box_sentences
-from scenarios.wording.formatting import NONE, cut, epsilon, odds, ratio, rest, some
+from scenarios.wording.formatting import NONE, count, cut, epsilon, odds, ratio, rest, some
 
 LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 
@@ -32,8 +34,16 @@ def ledger(judged: Judged, lead: str) -> Section:
         title=f"What {observer_of(judged.audit)} learned",
         lead=lead,
         reasons=(*reasons, more) if more else reasons,
-        notes=tuple(box_sentences(judged.audit.charter.variant)),
-        grids=(_attributes(learned), *_accounts(learned), *_compositions(judged)),
+        notes=(
+            *box_sentences(judged.audit.charter.variant),
+            *map(_sealed, judged.audit.sealed),
+        ),
+        grids=(
+            _attributes(learned),
+            *_accounts(learned),
+            *_apart(judged.audit.apart),
+            *_compositions(judged),
+        ),
     )
 
 
@@ -102,6 +112,45 @@ def _groups(key: str, caption: str, accounts: Iterable[Account]) -> Grid:
         rows=rows,
         more=rest(len(ranked), GROUPS, "such groups"),
     )
+
+
+def _apart(ledgers: Sequence[Ledger]) -> Iterator[Grid]:
+    """What those learn who conspire, if all others keep to the protocol."""
+    if ledgers:
+        yield Grid(
+            key="apart",
+            caption="What only some of those who hold no records learned, if the others are honest",
+            columns=("Who conspires", "#ε", "What they learned"),
+            rows=tuple(
+                (cut(each.observer), epsilon(each.record_epsilon), _crowd(each))
+                for each in ledgers[:GROUPS]
+            ),
+            more=rest(len(ledgers), GROUPS, "such sets"),
+        )
+
+
+def _crowd(ledger: Ledger) -> str:
+    """Whether a respondent is told apart from others."""
+    if not ledger.record_epsilon:
+        return "nothing"
+    trails = [charge for a in ledger.everybody.values() for charge in a.trail]
+    if all(isinstance(charge.event, Merged) for charge in trails):
+        return f"sums or reports in random order, of {ledger.honest} honest parties at least"
+    return "something of a party by itself"
+
+
+def _sealed(sealed: SealedFor) -> str:
+    """How much of what was sealed for a member the audit has looked into."""
+    messages = count(sealed.messages, "message")
+    if sealed.opened is None:
+        return (
+            f"{messages} sealed for {cut(sealed.reader)}: charged by what their kind declares; "
+            "nobody looked inside."
+        )
+    boxes = ""
+    if sealed.boxes or sealed.closed:
+        boxes = f", and {sealed.boxes:,} of {sealed.boxes + sealed.closed:,} boxes in them"
+    return f"{messages} sealed for {cut(sealed.reader)}: {sealed.opened:,} opened{boxes}."
 
 
 def _charge(charge: Charge) -> str:

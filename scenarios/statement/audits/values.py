@@ -38,6 +38,17 @@ def audit_values(judged: Judged) -> dict[str, Any]:
         "claims": [_claim_values(check) for check in audit.checks],
         "accounts": _accounts_values(audit.ledger.accounts.values()),
     }
+    if audit.apart:
+        privacy["apart"] = [
+            {
+                "observer": each.observer,
+                **privacy_values(each, partial=audit.partial),
+                "honest": each.honest,
+            }
+            for each in audit.apart
+        ]
+    if audit.sealed:
+        privacy["sealed"] = audit.sealed
     worst = judged.worst_respondent
     if worst is not None:
         privacy["at_delta"] = {
