@@ -98,7 +98,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
 
     def __repr__(self) -> str:
         return (
-            f"<Outcome: {self.variant.name}, {len(self.endings)} parties over {self.transport}, "
+            f"<Outcome: {self.variant.name}, {self.charter.parties} parties over {self.transport}, "
             f"digest {self.digest.hex()[:16]}>"
         )
 
@@ -192,7 +192,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         title = html.escape(self.variant.survey.title)
         return (
             f"<h4>{title}: {html.escape(self.variant.name)}</h4>"
-            f"<p>estimated from {self.counted} of {len(self.endings)} parties, over "
+            f"<p>estimated from {self.counted} of {self.charter.parties} parties, over "
             f"{html.escape(self.transport)}; {self.messages} messages, {self.bytes} bytes; "
             f"epsilon {self.ledger.record_epsilon:.4g} per record; "
             f"digest <code>{self.digest.hex()}</code></p>{self.estimate._repr_html_()}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
 from protocol.audit.ledger import Ledger
+from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.coalitions import named
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
@@ -157,16 +158,17 @@ def on_privacy(
     withstands: Withstood | None = None,
     doubt: str = "",
     source: Source = "survey",
+    apart: Iterable[Ledger] = (),
 ) -> PrivacyVerdict:
     """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
 
-    That is the aggregator, which sees whatever passes, and no less than any other party, or than
-    whoever taps a wire. Of exact sums of what nobody sees by itself it goes by how many parties
-    they are over, for a party knows its own part. Those who conspire learn sums over fewer, so the
+    That is the aggregator, which sees whatever passes, together with all services, and no less
+    than any other party, or than whoever taps a wire. Of exact sums of what nobody sees by itself
+    it goes by how many parties they are over, for a party knows its own part. Those who conspire learn sums over fewer, so the
     verdict is on the coalition that learns most, of the aggregator alone and those asked about.
 
     Args:
-        ledger: the aggregator's.
+        ledger: of all who hold no records.
         alone: what the aggregator alone knows of secure sums; None if that is not known, so that
             their contributions count as if everybody saw them.
         checks: the claims beside the record.
@@ -174,6 +176,7 @@ def on_privacy(
         withstands: how many may conspire with the aggregator in the secure sum.
         doubt: why the ledger may lack something; empty if it does not.
         source: the kind of event that the record is of.
+        apart: ledgers of some of those who hold no records.
     """
     told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
@@ -181,7 +184,8 @@ def on_privacy(
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
     level = max(by_loss, by_crowd)
     word: Protection = SCALE[level].name
-    observer, why = "the aggregator", _by_loss(told, by_loss, least=bool(doubt))
+    observer = collector(ledger)
+    why = _by_loss(told, by_loss, least=bool(doubt), who=observer)
     reasons: list[str] = []
     if crowd is not None and alone is not None:
         summed = _by_crowd(alone, crowd, alone=not told.record)
@@ -203,6 +207,7 @@ def on_privacy(
             reasons.append(conspiracy_sentences(withstands)[0])
         others = dict.fromkeys(_together(each.coalition) for each in conspiring)
         reasons += [f"It is no lower against {each}." for each in others if each != against]
+    reasons += _apart(apart)
     partly = "" if doubt or against else _of_an_answer(told)
     return PrivacyVerdict(
         about="Privacy",
@@ -342,28 +347,52 @@ def _hidden(event: PrivacyEvent) -> PrivacyEvent:
     return Public() if isinstance(event, Masked) else event
 
 
-def _by_loss(told: Loss, level: int, *, least: bool) -> str:
+def collector(ledger: Ledger) -> str:
+    """Those who hold no records, in words: the aggregator, and with it the services."""
+    return "the aggregator" if ledger.observer == AGGREGATOR else together(ledger.observer)
+
+
+def together(observer: str) -> str:
+    """Members whose names have commas between, in words."""
+    *others, last = observer.split(", ")
+    return f"{', '.join(others)} and {last} together" if others else last
+
+
+def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
+    """What single ones of those who hold no records learn, if it is less."""
+    alone = [each for each in ledgers if ", " not in each.observer and each.honest > 1]
+    if alone:
+        names = some([cut(each.observer) for each in alone], len(alone), 4)
+        crowd = min(each.honest for each in alone)
+        yield (
+            f"If the others keep to the protocol, each of these learns by itself no more than sums "
+            f"or reports in random order, of at least {crowd} honest parties: {names}."
+        )
+
+
+def _by_loss(told: Loss, level: int, *, least: bool, who: str) -> str:
     """What follows from the messages about one person."""
     if told is NOTHING or not told.record:
         return "no message tells anything about one person"
     if math.isinf(told.record):
         why = f": {cut(told.unbounded[0], 200)}" if told.unbounded else ""
-        return f"nothing limits what the aggregator can learn about a person{why}"
+        return f"nothing limits what {who} can learn about a person{why}"
     most = "least" if least else "most"
     figure = (
         f"ε = {epsilon(told.record, least=least)}, which changes odds by {odds(told.record)} at "
         f"{most}"
     )
     if SCALE[level].name == "none":
-        return (
-            "the aggregator, which collects the answers, can become certain of those of a person "
-            f"({figure})"
-        )
+        return f"{_collecting(who)} can become certain of those of a person ({figure})"
     return (
-        "if the aggregator, which collects the answers, held two sets of answers of a person to be "
+        f"if {_collecting(who)} held two sets of answers of a person to be "
         f"equally likely before, it can now be at most {sure(told.record)} sure of one of them "
         f"({figure})"
     )
+
+
+def _collecting(who: str) -> str:
+    return f"{who}, which collects the answers," if who == "the aggregator" else who
 
 
 def _by_crowd(

@@ -70,8 +70,8 @@ def _by_messages(done: Reproduced) -> Iterator[str]:
     outcome = done.outcome
     if outcome is not None:
         yield (
-            f"by messages: estimated from {outcome.counted:,} of {len(outcome.endings):,} parties, "
-            f"over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
+            f"by messages: estimated from {outcome.counted:,} of {outcome.charter.parties:,} "
+            f"parties, over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
         )
         yield f"digest {outcome.digest.hex()}"
 

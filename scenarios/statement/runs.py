@@ -67,7 +67,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
                 key="run",
                 title="The run",
                 lead=f"estimated from {outcome.counted:,} of "
-                f"{count(len(outcome.endings), 'party', 'parties')}, "
+                f"{count(outcome.charter.parties, 'party', 'parties')}, "
                 f"{count(outcome.estimate.n, 'respondent')}, over {outcome.transport}, "
                 f"in {outcome.seconds:.1f} s",
                 notes=tuple(_notes(outcome)),
@@ -181,7 +181,7 @@ def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, An
         "transport": outcome.transport,
         **({"attempt": outcome.charter.attempt} if outcome.seed is None else {}),
         "respondents": outcome.estimate.n if outcome.records is None else len(outcome.records),
-        "parties": len(outcome.endings),
+        "parties": outcome.charter.parties,
         "counted": outcome.counted,
         "rounds": [
             {

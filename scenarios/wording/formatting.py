@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from scenarios.errors import printable
 from scenarios.streams import escape_surrogates
+
+if TYPE_CHECKING:
+    from protocol.transcript.entries import Header
 
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -56,6 +59,13 @@ def _rounded(value: float, digits: int, *, least: bool = False) -> float:
 def count(value: int, one: str, many: str = "") -> str:
     """How many of something: ``count(2, "party", "parties")`` is ``2 parties``."""
     return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
+def others_in(header: Header) -> str:
+    """How many members a survey has beside the aggregator: services, if any, and parties."""
+    roles = header.roles or ()
+    parties = count(len(header.roster) - 1 - len(roles), "party", "parties")
+    return f"{count(len(roles), 'service')} and {parties}" if roles else parties
 
 
 def moment(seconds: int) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from protocol.transcript.entries import Header
 from scenarios.surveys.watching.rounds import Round, stretches_of
-from scenarios.wording.formatting import count, rest
+from scenarios.wording.formatting import others_in, rest
 from scenarios.wording.plain import plain
 
 _NOTES = 12
@@ -19,10 +19,9 @@ _NOTES = 12
 
 def header_report(header: Header) -> RenderableType:
     """What a transcript is about, in one line."""
-    parties = count(len(header.roster) - 1, "party", "parties")
     return plain(
-        f"{header.variant}, {parties}, session {header.session.hex()}, attempt {header.attempt}, "
-        f"over {header.transport}"
+        f"{header.variant}, {others_in(header)}, session {header.session.hex()}, "
+        f"attempt {header.attempt}, over {header.transport}"
     )
 
 

@@ -96,6 +96,7 @@ def statement(judged: Judged) -> AuditStatement:
                 withstands=judged.withstands,
                 doubt=_doubt(audit),
                 source=audit.source,
+                apart=audit.apart,
             ),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),

@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, RECORD
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.of_file import LENGTH, NAMES, Answer, checks_of_file
 from scenarios.statement.audits.replays import is_exact
-from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums
+from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums, together
 from scenarios.statement.sampling import withdrawn_clause
 from scenarios.statement.statement import SO_FAR, Check
 from scenarios.wording.announced import described, title_of
@@ -137,8 +137,7 @@ def observer_of(audit: Audit) -> str:
         return "the aggregator"
     if observer == RECORD:
         return "whoever holds the record"
-    *others, last = observer.split(", ")
-    return cut(f"{', '.join(others)} and {last} together" if others else observer)
+    return cut(together(observer))
 
 
 def learned(judged: Judged) -> Answer:

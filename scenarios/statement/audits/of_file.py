@@ -151,9 +151,11 @@ def published(verification: Verification) -> Answer:
     return _PUBLISHED[verification.published]
 
 
-def signed_by_parties(verification: Verification) -> Answer:
-    """Which parties have signed what they said and heard."""
+def signed_by_members(verification: Verification) -> Answer:
+    """Which parties and services have signed what they said and heard."""
     signed, unsigned = len(verification.signed_by), verification.unsigned
+    header = verification.header
+    many = "members" if header is not None and header.roles else "parties"
     spoken = signed + len(unsigned)
     if not spoken:
         if verification.read_whole:
@@ -162,12 +164,12 @@ def signed_by_parties(verification: Verification) -> Answer:
     so_far = "" if verification.read_whole else SO_FAR
     if not unsigned:
         if so_far:
-            whose = f"{count(signed, 'party', 'parties')} signed what was"
+            whose = f"{count(signed, 'party', many)} signed what was"
             return "good", f"{so_far}{whose} said and heard."
-        whose = "The one party" if signed == 1 else f"All {signed:,} parties"
+        whose = "The one party" if signed == 1 else f"All {signed:,} {many}"
         return "good", f"{whose} signed what {'it' if signed == 1 else 'they'} said and heard."
     names = some(map(cut, unsigned), len(unsigned), NAMES)
-    says = f"{signed:,} of {spoken:,} parties signed what they said and heard; not {names}."
+    says = f"{signed:,} of {spoken:,} {many} signed what they said and heard; not {names}."
     return "care", f"{so_far}{says}"
 
 
@@ -241,7 +243,7 @@ OF_THE_FILE: Mapping[str, Callable[[Verification], Answer | None]] = MappingProx
     {
         "The record": whole,
         "What was published": published,
-        "Signed by parties": signed_by_parties,
+        "Signed by parties": signed_by_members,
         "Signed by the aggregator": signed_by_aggregator,
         "Witnesses": cosigned,
         "The beginning": begun,

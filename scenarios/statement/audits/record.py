@@ -17,7 +17,7 @@ from scenarios.statement.calibration import calibration_sentences
 from scenarios.statement.sampling import design_sentences, response_sentences
 from scenarios.statement.statement import SO_FAR, Grid, Section
 from scenarios.surveys.watching.rounds import waits_of
-from scenarios.wording.formatting import NONE, count, cut, moment, rest, some, upper
+from scenarios.wording.formatting import NONE, count, cut, moment, others_in, rest, some, upper
 
 FINDINGS, ENTRIES, CLOSINGS, REASONS = 40, 12, 16, 20
 FAULTS, MEMBERS, WORDED = 30, 12, 400
@@ -195,7 +195,7 @@ def integrity(judged: Judged, lead: str) -> Section:
             ("Session", header.session.hex()),
             ("Attempt", f"{header.attempt}"),
             *_closes(judged.audit.charter.variant.survey),
-            ("Roster", f"the aggregator and {count(len(header.roster) - 1, 'party', 'parties')}"),
+            ("Roster", f"the aggregator{', ' if header.roles else ' and '}{others_in(header)}"),
             ("How parties got their keys", _enrolled(header)),
             (
                 "The variant's file",
