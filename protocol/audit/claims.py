@@ -10,7 +10,7 @@ import msgspec
 from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import single_events
 from protocol.audit.ledger import REFUSED, Ledger
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from protocol.session.variant import Claim, Variant
 
 CONFIGURATION = "the survey's configuration"

@@ -8,7 +8,7 @@ members sees (``protocol.audit.reach``).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -23,9 +23,9 @@ from protocol.accounting.events import (
     layers,
     replaced,
 )
-from protocol.audit.coalition.coalition import Observer, coalition_of
+from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
 from protocol.audit.hearing import Hearing
-from protocol.audit.reach import Charge, Passed, Told
+from protocol.audit.passed import Charge, Passed, Told
 from protocol.audit.walk import Step
 from protocol.errors import UnsupportedEventError
 from protocol.messages import NO_ROUND, Envelope, Message, PartyId
@@ -273,7 +273,7 @@ class LedgerWriter:
         """
         coalition = coalition_of(observer)
         trails: dict[PartyId, list[Charge]] = {}
-        for told, event in self._passed.learned(coalition):
+        for told, event in self._learned(coalition):
             charge, party = told.charge, told.link[0]
             if charge is None or party in coalition.members:
                 continue
@@ -294,6 +294,14 @@ class LedgerWriter:
             survey.sizes,
             unsigned,
         )
+
+    def _learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
+        """Each message that tells a coalition something, and what that is."""
+        if coalition.everything and not self._passed.covered:
+            return ((told, told.event) for told in self._passed.told)
+        from protocol.audit.reach import learned  # Most runs ask about nobody else.
+
+        return learned(self._passed, coalition)
 
     def _unsigned(self, accounts: Mapping[PartyId, Account]) -> Mapping[PartyId, Account]:
         """The accounts of those who have not signed, charged the most that they consent to."""

@@ -18,165 +18,85 @@ known for whatever came before.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from protocol.accounting.accountants import Loss
 from protocol.accounting.events import (
     Composed,
     Hidden,
-    Masked,
     Merged,
     Merging,
     OneOf,
     PrivacyEvent,
     Public,
-    Randomized,
     Sealed,
     layers,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.elimination import Coefficient, eliminated, reduced
-from protocol.messages import AGGREGATOR, Head, PartyId
-from protocol.session.roles import Topic
+from protocol.audit.passed import ANYTHING, MERGED, Passed, Row, Told, Unknown, passes
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
-
-_CARRIED, _MERGED, _ANYTHING = 1, 2, 3
-_HEAD = Head.kind()
-_COVERED = Sealed | Hidden | Merging
-_OWN = Public | Randomized | Masked | Hidden
-
-Unknown: TypeAlias = tuple[str, PartyId, object]
-"""A value (``own``, its sender, the topic) or a mask (``mask``, its sender, the name)."""
-
-Row: TypeAlias = dict[Unknown, int]
 
 Batch: TypeAlias = tuple[PartyId, int]
 """Who has merged something, and the place of the message that tells it."""
 
 
-class Charge(NamedTuple):
-    """One message that cost something.
+def rows_of(told: Sequence[Told], delivered: Mapping[int, int], roster: Roster) -> dict[int, Row]:
+    """The row of every message that masks hide, or that merges such, by its place.
 
     Args:
-        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
+        delivered: how much had been sent when it was delivered, by its place.
     """
-
-    seq: int
-    kind: str
-    event: PrivacyEvent
-    loss: Loss
-    summed: bool = False
-
-
-class Told(NamedTuple):
-    """What a message tells everybody together.
-
-    Args:
-        link: its sender, and its recipient; None for what was refused at the switch.
-        topic: its kind and round.
-        event: what it tells.
-        charge: what its sender's respondents are charged for that; None if it costs nothing.
-    """
-
-    link: tuple[PartyId, PartyId | None]
-    topic: Topic
-    event: PrivacyEvent
-    charge: Charge | None
+    rows: dict[int, Row] = {}
+    received: dict[PartyId, list[int]] = {}
+    came = sorted(delivered, key=lambda place: delivered[place], reverse=True)
+    for place, each in enumerate(told):
+        while came and delivered[came[-1]] <= place:
+            there = came.pop()
+            recipient = told[there].link[1]
+            if there in rows and recipient is not None:
+                received.setdefault(recipient, []).append(there)
+        for part in layers(each.event):
+            if isinstance(part, Hidden | Merging):
+                row = _row(each, part, roster)
+                for there in received.get(each.link[0], ()):
+                    if isinstance(part, Merging) or told[there].topic[0] in part.onto:
+                        _add(row, rows[there])
+                if row:
+                    rows[place] = row
+    return rows
 
 
-class Passed:
-    """What was sent, as far as it tells something, and what anybody learns of it.
+def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
+    """What a sender adds of its own."""
+    sender, recipient = told.link
+    row: Row = {}
+    if isinstance(part, Hidden):
+        at = roster.position.get(recipient or AGGREGATOR, 0)
+        for mask in part.masks:
+            _add(row, {("mask", sender, mask.name): mask.factor * at**mask.power})
+        if not isinstance(part.event, Public):
+            _add(row, {("own", sender, told.topic): 1})
+    return row
 
-    Args:
-        roster: the members.
-    """
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
-        self._told: list[Told] = []
-        # Of the aggregator's words it matters alone when the last one was sent to whom.
-        self._hosted: dict[PartyId, int] = {}
-        # Where nothing is covered, nobody asks when something was delivered.
-        self._covered = False
-        self._under_way: dict[int, int] = {}
-        self._came: dict[int, int] = {}
-
-    def add(self, told: Told, entry: int) -> None:
-        """Take what was sent next, by the entry of this number."""
-        sender, recipient = told.link
-        if sender == AGGREGATOR and recipient is not None:
-            self._hosted[recipient] = len(self._told)
-        parts = [*layers(told.event)]
-        silent = sender == AGGREGATOR or not _passes(told, told.event)
-        tells = told.charge or any(isinstance(part, Hidden | Merging) for part in parts)
-        if silent and not tells:
-            return
-        self._covered |= any(isinstance(part, _COVERED) for part in parts)
-        if self._covered:
-            self._under_way[entry] = len(self._told)
-            vars(self).pop("rows", None)
-        self._told.append(told)
-
-    def deliver(self, entry: int) -> None:
-        """Take the delivery of what was sent by the entry of this number."""
-        place = self._under_way.pop(entry, None)
-        if place is not None:
-            self._came[place] = len(self._told)
-            vars(self).pop("rows", None)
-
-    def learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
-        """What somebody learns: each message that tells it something, and what that is."""
-        if coalition.everything and not self._covered:
-            return ((told, told.event) for told in self._told)
-        walk = _Walk(coalition, self._told, self._came)
-        hears = coalition.hears
-        walk.back(max((at for to, at in self._hosted.items() if hears(AGGREGATOR, to)), default=0))
-        found = [*walk.events(), *walk.values(self.rows)]
-        found.sort(key=lambda each: each[0])
-        return ((self._told[place], event) for place, event in found)
-
-    @functools.cached_property
-    def rows(self) -> Mapping[int, Row]:
-        """The row of every message that masks hide, or that merges such, by its place."""
-        rows: dict[int, Row] = {}
-        received: dict[PartyId, list[int]] = {}
-        came = sorted(self._came, key=lambda place: self._came[place], reverse=True)
-        for place, told in enumerate(self._told):
-            sender = told.link[0]
-            while came and self._came[came[-1]] <= place:
-                there = came.pop()
-                recipient = self._told[there].link[1]
-                if there in rows and recipient is not None:
-                    received.setdefault(recipient, []).append(there)
-            for part in layers(told.event):
-                if isinstance(part, Hidden | Merging):
-                    row = self._row(told, part)
-                    for there in received.get(sender, ()):
-                        if isinstance(part, Merging) or self._told[there].topic[0] in part.onto:
-                            _add(row, rows[there])
-                    if row:
-                        rows[place] = row
-        return rows
-
-    def _row(self, told: Told, part: Hidden | Merging) -> Row:
-        """What a sender adds of its own."""
-        sender, recipient = told.link
-        row: Row = {}
-        if isinstance(part, Hidden):
-            at = self._roster.position.get(recipient or AGGREGATOR, 0)
-            for mask in part.masks:
-                _add(row, {("mask", sender, mask.name): mask.factor * at**mask.power})
-            if not isinstance(part.event, Public):
-                _add(row, {("own", sender, told.topic): 1})
-        return row
+def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, PrivacyEvent]]:
+    """What somebody learns: each message that tells it something, and what that is."""
+    if passed.rows is None:
+        passed.rows = rows_of(passed.told, passed.came, passed.roster)
+    hears = coalition.hears
+    host = max((at for to, at in passed.hosted.items() if hears(AGGREGATOR, to)), default=0)
+    walk = _Walk(coalition, passed.told, passed.came)
+    walk.back(host)
+    found = sorted((*walk.events(), *walk.values(passed.rows)), key=lambda each: each[0])
+    return ((passed.told[place], event) for place, event in found)
 
 
 class _Walk:
     """A walk back over what was sent."""
 
-    def __init__(self, coalition: Coalition, told: list[Told], came: Mapping[int, int]) -> None:
+    def __init__(self, coalition: Coalition, told: Sequence[Told], came: Mapping[int, int]) -> None:
         self._coalition = coalition
         self._told = told
         self._came = came
@@ -196,7 +116,7 @@ class _Walk:
         """
         for place in range(len(self._told) - 1, -1, -1):
             if place < host:
-                self._know(AGGREGATOR, _ANYTHING)
+                self._know(AGGREGATOR, ANYTHING)
             self._look(place)
 
     def _look(self, place: int) -> None:
@@ -209,14 +129,14 @@ class _Walk:
             self._found.append((place, _bare(event)))
             self._pass_on(told, event, place)
         receiver = told.link[1] or AGGREGATOR
-        if self._known.get(receiver, 0) < _MERGED:
+        if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
         if opened == event or receiver not in self._batches:
             return
         self._merged.append((place, _bare(opened), self._batches[receiver]))
-        if _passes(told, opened):
-            self._know(sender, _MERGED)
+        if passes(told, opened):
+            self._know(sender, MERGED)
             self._batches.setdefault(sender, self._batches[receiver])
 
     def _clear(self, told: Told) -> PrivacyEvent:
@@ -236,8 +156,8 @@ class _Walk:
 
     def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
         """Know a sender by what follows from what it had received."""
-        sender, how = told.link[0], _passes(told, event)
-        if how == _MERGED:
+        sender, how = told.link[0], passes(told, event)
+        if how == MERGED:
             self._batches[sender] = sender, place
         if how:
             self._know(sender, how)
@@ -245,7 +165,7 @@ class _Walk:
     def _know(self, member: PartyId, how: int) -> None:
         if how > self._known.get(member, 0):
             self._known[member] = how
-            if how == _ANYTHING:
+            if how == ANYTHING:
                 self._full |= {member}
 
     def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
@@ -337,15 +257,3 @@ def _bare(event: PrivacyEvent) -> PrivacyEvent:
     ):
         return type(event)(tuple(_bare(part) for part in event.events))
     return event
-
-
-def _passes(told: Told, event: PrivacyEvent) -> int:
-    """How its sender is known by what is learned of a message: 0 for not at all."""
-    if told.topic[0] == _HEAD:
-        return _CARRIED
-    parts = [
-        part for part in layers(event) if not isinstance(part, _OWN | Sealed | Composed | OneOf)
-    ]
-    if not parts:
-        return 0
-    return _MERGED if all(isinstance(part, Merging) for part in parts) else _ANYTHING

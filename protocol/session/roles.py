@@ -17,7 +17,6 @@ import numpy as np
 from protocol.accounting.events import PrivacyEvent
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
-from protocol.crypto.sealing import open_alone, seal_alone
 from protocol.errors import LocalProtocolError, RemoteProtocolError, WithheldError
 from protocol.messages import AGGREGATOR, BOX_BYTES, NO_ROUND, RECORD, Message, PartyId
 from protocol.session.roster import Identity, Roster, agreement_key
@@ -168,6 +167,8 @@ class Boxes:
             raise LocalProtocolError("it seals: its member needs an identity key")
         if reader not in self._roster:
             raise LocalProtocolError(f"{reader!r} is no member that it can seal for")
+        from protocol.crypto.sealing import seal_alone  # Few surveys seal.
+
         # Of another content, and of the same content once more, the key is another.
         secret = self._stream.derive("keys of boxes").bytes(32)
         counted = len(self.sealed).to_bytes(8, "big")
@@ -187,6 +188,8 @@ class Boxes:
         """
         if self._identity is None:
             raise LocalProtocolError("it opens a box: its member needs an identity key")
+        from protocol.crypto.sealing import open_alone
+
         return open_alone(self._identity.agreement, box, bound=self._session + bound)
 
 

@@ -12,12 +12,11 @@ from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR
-from scenarios.statement.audits.coalitions import named
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
-from scenarios.wording.withstanding import conspiracy_sentences
+from scenarios.wording.withstanding import conspiracy_sentences, named
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Source
@@ -164,8 +163,9 @@ def on_privacy(
 
     That is the aggregator, which sees whatever passes, together with all services, and no less
     than any other party, or than whoever taps a wire. Of exact sums of what nobody sees by itself
-    it goes by how many parties they are over, for a party knows its own part. Those who conspire learn sums over fewer, so the
-    verdict is on the coalition that learns most, of the aggregator alone and those asked about.
+    it goes by how many parties they are over, for a party knows its own part. Those who conspire
+    learn sums over fewer, so the verdict is on the coalition that learns most, of the aggregator
+    alone and those asked about.
 
     Args:
         ledger: of all who hold no records.

@@ -71,7 +71,8 @@ def _by_messages(done: Reproduced) -> Iterator[str]:
     if outcome is not None:
         yield (
             f"by messages: estimated from {outcome.counted:,} of {outcome.charter.parties:,} "
-            f"parties, over {outcome.transport}; {outcome.messages:,} messages, {outcome.bytes:,} bytes"
+            f"parties, over {outcome.transport}; {outcome.messages:,} messages, "
+            f"{outcome.bytes:,} bytes"
         )
         yield f"digest {outcome.digest.hex()}"
 

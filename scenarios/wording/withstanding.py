@@ -1,4 +1,4 @@
-"""Sentences on how many may conspire with the aggregator in a secure sum, or be missing from it."""
+"""Sentences on who conspires, how many may in a secure sum, and how many may be missing from it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
-from scenarios.wording.formatting import count, upper
+from scenarios.wording.formatting import count, cut, some, upper
 
 if TYPE_CHECKING:
+    from protocol.audit.coalition.coalition import Coalition
     from protocol.sharing.graph import Withstood
 
 NOT_KNOWN = (
@@ -124,3 +125,15 @@ def _whom(found: Withstood) -> str:
 
 def _of(some: int, parties: int) -> str:
     return f"{some:,} of {count(parties, 'party', 'parties')}"
+
+
+def named(conspiring: Coalition) -> str:
+    """The members, taps and keys of a coalition, the first few of each."""
+    members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
+    parts = [some(map(cut, members), len(members), 8) or "no member"]
+    if taps:
+        wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)
+        parts.append(f"reading the wire between {some(wires, len(taps), 4)}")
+    if keys:
+        parts.append(f"with the keys of {some(map(cut, keys), len(keys), 4)}")
+    return ", ".join(parts)

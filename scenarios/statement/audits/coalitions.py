@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
@@ -25,7 +24,7 @@ from scenarios.wording.formatting import (
     some,
     upper,
 )
-from scenarios.wording.withstanding import conspiracy_sentences
+from scenarios.wording.withstanding import conspiracy_sentences, named
 
 if TYPE_CHECKING:
     from protocol.sharing.graph import Withstood
@@ -117,18 +116,6 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
         parties = count(size, "party", "parties")
         notes.append(f"{parties} may learn more than was found, if the aggregator lies")
     return tuple(notes)
-
-
-def named(conspiring: Coalition) -> str:
-    """The members, taps and keys of a coalition, the first few of each."""
-    members, taps, keys = conspiring.members, conspiring.taps, conspiring.keys
-    parts = [some(map(cut, members), len(members), 8) or "no member"]
-    if taps:
-        wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)
-        parts.append(f"reading the wire between {some(wires, len(taps), 4)}")
-    if keys:
-        parts.append(f"with the keys of {some(map(cut, keys), len(keys), 4)}")
-    return ", ".join(parts)
 
 
 def _of_sum(found: SumFinding) -> Iterator[str]:

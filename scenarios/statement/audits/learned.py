@@ -11,7 +11,7 @@ from protocol.accounting.composition import Composition
 from protocol.accounting.events import Merged
 from protocol.audit.inside import SealedFor
 from protocol.audit.ledger import REFUSED, Account, Ledger
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from scenarios.statement.audits.checks import observer_of
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section

@@ -15,7 +15,7 @@ from protocol.accounting.events import Composed, Plain, PrivacyEvent, Public, Ra
 from protocol.accounting.losses import LossDistribution
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Ledger
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers import KeepUniform
 

@@ -27,7 +27,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import Repeated, bound_on_guess, link
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from protocol.messages import AGGREGATOR, RECORD, Message, PartyId
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from protocol.randomizers.guesses import MOST_ALIKE, MOST_UNLIKE

@@ -17,7 +17,7 @@ from protocol.attack.attack import _others
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.ledger import Account, Ledger
 from protocol.audit.linkage import bound_on_guess, link
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from protocol.crypto.randomness import WORDS
 from protocol.errors import QuorumError, UnsupportedEventError
 from protocol.messages import PartyId

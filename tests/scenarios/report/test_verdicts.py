@@ -18,7 +18,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding, Pair
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.ledger import Account, Ledger
-from protocol.audit.reach import Charge
+from protocol.audit.passed import Charge
 from protocol.estimators.inference.intervals import USUAL
 from protocol.estimators.inference.intervals import Shown as Share
 from protocol.messages import AGGREGATOR, PartyId
