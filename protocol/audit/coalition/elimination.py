@@ -5,102 +5,134 @@ hides them. A value under masks, a share of it (``x - r`` beside ``r``; ``x + j 
 for Shamir's), what a ring passes on and a total are all rows, and are judged alike.
 
 It is judged over the rationals. Sums are taken modulo some number, so a row ``2 x`` counts as
-telling x, though it may tell all but a bit of it; and what follows only since a coefficient is a
-multiple of the modulus is not found: a caller reduces coefficients before.
+telling x, though it may tell all but a bit of it; and what follows only because a coefficient is a
+multiple of the modulus is not found.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 Coefficient: TypeAlias = int | Fraction
 U = TypeVar("U", bound=Hashable)
-Row: TypeAlias = dict[U, Coefficient]
+Places = NDArray[np.int64]
 
 
-class Group(NamedTuple):
+class Groups(NamedTuple):
     """Rows that count only together.
 
     Args:
-        members: the numbers of the rows, ascending.
-        row: their sum.
+        members: the numbers of the rows in each group, ascending; in the order of their first.
+        left: (e,) which entries are left in the sums of groups.
     """
 
-    members: list[int]
-    row: Row  # type: ignore[type-arg]
+    members: tuple[Places, ...]
+    left: NDArray[np.bool_]
 
 
-def eliminated(rows: Sequence[Mapping[U, Coefficient]], hidden: Container[U]) -> list[Row[U]]:
+def eliminated(
+    rows: Sequence[Mapping[U, Coefficient]], hidden: Container[U]
+) -> list[dict[U, Coefficient]]:
     """Rows over what is not hidden that follow from rows over both.
 
-    They span exactly the linear combinations of the given rows in which no hidden unknown is left.
-    Each hidden unknown takes one row at most with it, so at least as many are returned as there are
-    more rows than hidden unknowns, save those that come to nothing; they need not be independent.
+    They span exactly the linear combinations of the rows in which nothing hidden is left. Each
+    hidden unknown takes at most one row with it; those that are left need not be independent, but
+    none is empty.
 
     Args:
-        rows: the coefficients of unknowns, over both kinds.
-        hidden: the unknowns that are to be eliminated.
+        rows: the coefficient of each unknown, hidden or not.
+        hidden: the unknowns to eliminate.
     """
-    return _pivoted([group.row for group in linked(rows, hidden)], hidden)[1]
+    masks = [[u for u, value in row.items() if value and u in hidden] for row in rows]
+    ids = {unknown: code for code, unknown in enumerate(dict.fromkeys(chain.from_iterable(masks)))}
+    numbers = np.repeat(np.arange(len(rows)), [len(row) for row in masks])
+    codes = np.array([ids[unknown] for row in masks for unknown in row], np.int64)
+    factors = [row[u] for row, named in zip(rows, masks, strict=True) for u in named]
+    groups = linked(numbers, codes, np.array(factors, object), rows=len(rows))
+    left = set(codes[groups.left].tolist())
+    gone = {unknown for unknown, code in ids.items() if code not in left}
+    sums: list[dict[U, Coefficient]] = []
+    for members in groups.members:
+        total: dict[U, Coefficient] = {}
+        for number in members.tolist():
+            added(total, {u: v for u, v in rows[number].items() if u not in gone})
+        sums.append(total)
+    return _pivoted(sums, hidden)[1]
 
 
-def linked(rows: Sequence[Mapping[U, Coefficient]], hidden: Container[U]) -> list[Group]:
-    """Groups of rows that count only together, in the order of their first row.
+def linked(numbers: Places, unknowns: Places, values: NDArray[Any], *, rows: int) -> Groups:
+    """Groups of rows that count only together, because of hidden unknowns that two rows share.
 
-    If two rows alone name a hidden unknown, with opposite coefficients, then a combination without
-    it has both equally often. So the sums of groups that are linked like this give the same
-    combinations as the rows do, and none of these unknowns is in them. With masks that one party
-    adds and another takes away they are the connected components of the graph of masks.
+    If a hidden unknown is in two rows alone, with opposite coefficients, then a combination without
+    it has both rows equally often. So the sums over such groups give the same combinations as the
+    rows do, and none of these unknowns is left in them. Where one party adds a mask and another
+    takes it away, the groups are the connected components of the graph of masks.
 
     Args:
-        rows: the coefficients of unknowns, over both kinds.
-        hidden: the unknowns that link.
+        numbers: (e,) the row of each entry, from 0.
+        unknowns: (e,) the hidden unknown.
+        values: (e,) its coefficient there, not 0.
+        rows: how many there are.
     """
-    named = Counter(chain.from_iterable(rows))
-    leaders = list(range(len(rows)))
-    once: dict[U, tuple[int, Coefficient]] = {}
-    for number, row in enumerate(rows):
-        for unknown, value in row.items():
-            if named[unknown] != 2 or unknown not in hidden:
-                continue
-            other = once.pop(unknown, None)
-            if other is None:
-                once[unknown] = number, value
-            elif other[1] + value == 0:
-                _join(leaders, other[0], number)
-    groups: dict[int, Group] = {}
-    for number, row in enumerate(rows):
-        group = groups.setdefault(_leader(leaders, number), Group([], {}))
-        group.members.append(number)
-        _add(group.row, row)
-    return list(groups.values())
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    order = np.argsort(unknowns, kind="stable")
+    bounds = np.flatnonzero(np.diff(unknowns[order])) + 1
+    starts, ends = np.append(0, bounds), np.append(bounds, len(order))
+    twice = starts[ends - starts == 2]
+    one, other = order[twice], order[twice + 1]
+    opposite = values[one] == -values[other]
+    one, other = one[opposite], other[opposite]
+    left = np.ones(len(order), np.bool_)
+    left[one] = left[other] = False
+    links = np.ones(len(one), np.bool_), (numbers[one], numbers[other])
+    count, labels = connected_components(coo_array(links, shape=(rows, rows)), directed=False)
+    members = np.argsort(labels, kind="stable")
+    split = np.searchsorted(labels[members], np.arange(1, count))
+    found = np.split(members, split) if count else []
+    return Groups(tuple(sorted(found, key=lambda group: int(group[0]))), left)
 
 
-def reduced(rows: Iterable[Mapping[U, Coefficient]]) -> dict[U, Row[U]]:
-    """The reduced row echelon form, by pivot: each has coefficient 1, and is in no other row."""
+def reduced(rows: Iterable[Mapping[U, Coefficient]]) -> dict[U, dict[U, Coefficient]]:
+    """The reduced row echelon form, by pivot: with the coefficient 1, and in no other row."""
     found, _ = _pivoted([{u: v for u, v in row.items() if v} for row in rows], None)
     return {
-        pivot: {unknown: Fraction(value) / row[pivot] for unknown, value in row.items()}
+        pivot: {unknown: _ratio(value, row[pivot]) for unknown, value in row.items()}
         for pivot, row in found.items()
     }
 
 
-def _pivoted(
-    rows: list[Row[U]], hidden: Container[U] | None
-) -> tuple[dict[U, Row[U]], list[Row[U]]]:
-    """Rows with one pivot for each unknown, and the others, in which no such unknown is left.
+def added(
+    row: dict[U, Coefficient], other: Mapping[U, Coefficient], times: Coefficient = 1
+) -> None:
+    """Add a row to another in place, so many times."""
+    for unknown, value in other.items():
+        total = row.get(unknown, 0) + times * value
+        if total:
+            row[unknown] = total
+        else:
+            row.pop(unknown, None)
 
-    The unknowns come in the order of how few rows name them, and take the shortest row that has
-    none: this fills in little.
+
+def _pivoted(
+    rows: list[dict[U, Coefficient]], hidden: Container[U] | None
+) -> tuple[dict[U, dict[U, Coefficient]], list[dict[U, Coefficient]]]:
+    """Rows by their pivots, one for each unknown, and the others, in which no such unknown is left.
+
+    Unknowns that fewer rows name come first, and take the shortest row that has no pivot: so little
+    is filled in.
 
     Args:
         rows: without coefficients of 0; they are changed.
-        hidden: the unknowns that are pivots, whose own rows are not looked at any more; None for
-            all, and then each is taken out of the rows with another pivot as well.
+        hidden: the unknowns that are pivots, whose own rows are not looked at again; None for all,
+            each of which is taken out of the rows with other pivots as well.
     """
     naming: dict[U, set[int]] = {}
     for number, row in enumerate(rows):
@@ -116,7 +148,7 @@ def _pivoted(
         row = rows[pivot]
         for number in naming[unknown] - {pivot}:
             other = rows[number]
-            _add(other, row, -_ratio(other[unknown], row[unknown]))
+            added(other, row, -_ratio(other[unknown], row[unknown]))
             for column in row:
                 if column in other:
                     naming[column].add(number)
@@ -130,29 +162,7 @@ def _pivoted(
     return {unknown: rows[number] for number, unknown in pivots.items()}, rest
 
 
-def _add(row: Row[U], other: Mapping[U, Coefficient], times: Coefficient = 1) -> None:
-    for unknown, value in other.items():
-        total = row.get(unknown, 0) + times * value
-        if total:
-            row[unknown] = total
-        else:
-            row.pop(unknown, None)
-
-
 def _ratio(value: Coefficient, other: Coefficient) -> Coefficient:
-    """Their quotient, as an integer if it is one: these are faster by far."""
+    """Their quotient, as an integer if it is one, which is faster."""
     ratio = Fraction(value) / other
     return ratio.numerator if ratio.denominator == 1 else ratio
-
-
-def _leader(leaders: list[int], number: int) -> int:
-    """The smallest number of a group, of which every member points to one nearer to it."""
-    while leaders[number] != number:
-        leaders[number] = leaders[leaders[number]]
-        number = leaders[number]
-    return number
-
-
-def _join(leaders: list[int], one: int, other: int) -> None:
-    first, second = sorted((_leader(leaders, one), _leader(leaders, other)))
-    leaders[second] = first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.audit.coalition.elimination import Coefficient
 from protocol.audit.coalition.row_space import SEARCHED, RowSpace, row_space
 from tests.protocol.mask_oracle import follows, indicator, reduced
 
@@ -54,6 +56,48 @@ def test_it_is_what_elimination_finds(case: tuple[int, list[frozenset[int]]]) ->
         both = {i, j} in [set(part) for part in shown(space.determined)]
         opposite = {(group[i], group[j]), (group[j], group[i])} & set(space.opposite)
         assert follows(basis, indicator([i, j], n)) == (both or bool(opposite))
+
+
+@st.composite
+def weighted(draw: st.DrawFn) -> tuple[int, list[dict[int, Coefficient]]]:
+    """Parties, and rows with few different coefficients, so that parties share classes."""
+    n = draw(st.integers(2, 6))
+    values = st.sampled_from([0, 1, 1, 2, -1, Fraction(1, 2)])
+    rows = st.dictionaries(st.integers(0, n - 1), values)
+    return n, draw(st.lists(rows, max_size=5))
+
+
+@settings(deadline=None, max_examples=70)
+@given(weighted())
+def test_so_it_is_with_other_coefficients(case: tuple[int, list[dict[int, Coefficient]]]) -> None:
+    n, rows = case
+    space = row_space(rows, n)
+    basis = reduced([[Fraction(row.get(i, 0)) for i in range(n)] for row in rows])
+    sets = [indicator(part.tolist(), n) for part in (*space.determined, *space.mixed)]
+    others = [[Fraction(row.get(i, 0)) for i in range(n)] for row in space.weighted]
+    assert reduced([*sets, *others]) == basis
+    assert all(len(set(row.values())) > 1 and row[min(row)] == 1 for row in space.weighted)
+    alone = {i for i in range(n) if follows(basis, indicator([i], n))}
+    assert {part[0] for part in shown(space.determined) if len(part) == 1} == alone
+    fewest = [sum(row) for row in product((0, 1), repeat=n) if any(row) and follows(basis, row)]
+    found = [sum(row) for row in sets] + [2] * bool(space.opposite)
+    assert space.searched
+    assert min(found, default=None) == min(fewest, default=None)
+    for relation, pairs in ((-1, space.equal), (1, space.opposite)):
+        for i, j in pairs:
+            assert follows(basis, [(a == i) + relation * (a == j) for a in range(n)])
+
+
+def test_rows_with_other_coefficients_are_listed_unless_they_name_known_parties_alone() -> None:
+    space = row_space([{0: 2, 1: 4}, {0: 1, 1: 2}, {2: 3}, {2: 1, 3: 2}, {4: 5, 5: 5}], 6)
+    assert shown(space.determined) == [[2], [3], [4, 5]]
+    assert space.mixed == ()
+    assert space.weighted == ({0: 1, 1: 2},)
+
+
+def test_a_set_may_follow_from_rows_that_are_none() -> None:
+    space = row_space([{0: 1, 1: 2}, {1: 1, 2: -1}], 3)
+    assert shown(space.mixed) == [[0, 1, 2]]
 
 
 def test_disjoint_sets_stay_as_they_are() -> None:
