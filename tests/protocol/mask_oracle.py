@@ -14,7 +14,7 @@ from itertools import permutations
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol.audit.coalition.mask_graph import SumRecord
+from protocol.audit.coalition.masks import SumRecord
 
 Row = list[Fraction]
 Set = frozenset[int]

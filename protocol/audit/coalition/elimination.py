@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 Coefficient: TypeAlias = int | Fraction
 U = TypeVar("U", bound=Hashable)
+Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
 
@@ -33,7 +34,7 @@ class Groups(NamedTuple):
     """
 
     members: tuple[Places, ...]
-    left: NDArray[np.bool_]
+    left: Flags
 
 
 def eliminated(
@@ -84,9 +85,10 @@ def linked(numbers: Places, unknowns: Places, values: NDArray[Any], *, rows: int
     from scipy.sparse.csgraph import connected_components
 
     order = np.argsort(unknowns, kind="stable")
-    bounds = np.flatnonzero(np.diff(unknowns[order])) + 1
-    starts, ends = np.append(0, bounds), np.append(bounds, len(order))
-    twice = starts[ends - starts == 2]
+    same = np.diff(unknowns[order]) == 0
+    # Two in a row, and no third before or after them.
+    around = np.pad(same, 1)
+    twice = np.flatnonzero(same & ~around[:-2] & ~around[2:])
     one, other = order[twice], order[twice + 1]
     opposite = values[one] == -values[other]
     one, other = one[opposite], other[opposite]

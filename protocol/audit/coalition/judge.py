@@ -12,6 +12,7 @@ import numpy as np
 
 from protocol.accounting.events import OneOf, PrivacyEvent, Public
 from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.elimination import Flags, Places
 from protocol.audit.coalition.finding import (
     CoalitionFinding,
     Component,
@@ -19,7 +20,7 @@ from protocol.audit.coalition.finding import (
     SumFinding,
     WorstCoalition,
 )
-from protocol.audit.coalition.mask_graph import Flags, Known, Places, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import Known, SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
 from protocol.audit.coalition.sums import SumReader
@@ -240,9 +241,9 @@ def _concluded(readings: Sequence[CoalitionReading], coalition: Coalition) -> Co
         for record, known in zip(reading.sums.records, reading.known(), strict=True)
     ]
     sets: list[Places] = []
-    for reading, record, known in views:
+    for reading, _, known in views:
         here = np.array([place_of[name] for name in reading.charter.roster.parties], np.int64)
-        sets += [here[part] for part in known.sets(record)]
+        sets += [here[part] for part in known.sets]
     space = row_space(sets, len(names))
     exposed = tuple(names[places[0]] for places in space.determined if len(places) == 1)
     pairs = [Pair(names[i], names[j], "difference") for i, j in space.equal]
@@ -269,6 +270,6 @@ def _named(names: Sequence[PartyId], places: Places) -> tuple[PartyId, ...]:
 def _hidden_by(known: Known, part: Places) -> str:
     if known.under_own[part].any():
         return "masks of their own that it cannot open"
-    if known.unmatched[part].any():
+    if not known.is_open(part):
         return "masks with parties whose contributions it does not see"
     return ""

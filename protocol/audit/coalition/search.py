@@ -21,16 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.audit.coalition.mask_graph import (
-    NOBODY,
-    Flags,
-    Known,
-    Places,
-    SumRecord,
-    flags_of,
-    known_of,
-    shares_of,
-)
+from protocol.audit.coalition.elimination import Flags, Places
+from protocol.audit.coalition.masks import NOBODY, Known, SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import RowSpace, row_space
 from protocol.sharing.graph import neighbourhoods
 
@@ -88,7 +80,7 @@ class _Search:
 
     def space(self, places: Sequence[int]) -> RowSpace:
         chosen = flags_of(places, self.parties)
-        sets = [s for record in self.records for s in self.known(record, chosen).sets(record)]
+        sets = [s for record in self.records for s in self.known(record, chosen).sets]
         return row_space(sets, self.parties)
 
     def filled(self, places: Sequence[int]) -> tuple[int, ...]:
@@ -180,9 +172,8 @@ class _Siege:
         self._holders = np.zeros_like(known.unknown)
         self._missing = np.full(task.parties, task.parties)
         if record.profile == "sparse":
-            shares = shares_of(record, task.nobody, unmasks=True)
-            self._holders = record.theirs(record.dealt) & ~shares.pairwise
-            self._missing = task.threshold - shares.pairwise.sum(axis=1)
+            self._holders = record.theirs(record.dealt) & ~known.key_shares
+            self._missing = task.threshold - known.key_shares.sum(axis=1)
         self._holders_left = self._holders.sum(axis=1)
         self._chosen = task.nobody.copy()
 
@@ -271,8 +262,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
     """Whether so few parties cannot put together anybody's mask key."""
     if record.profile == "literal":
         return True
-    shares = shares_of(record, task.nobody, unmasks=True)
-    missing = task.threshold - shares.pairwise.sum(axis=1)
+    missing = task.threshold - known.key_shares.sum(axis=1)
     return bool((missing[record.deals & ~known.mask_keys] > task.size).all())
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.mask_graph import NOBODY, Flags, SumRecord
+from protocol.audit.coalition.elimination import Flags
+from protocol.audit.coalition.masks import NOBODY, SumRecord
 from protocol.audit.walk import Step
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId

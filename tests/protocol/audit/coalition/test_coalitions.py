@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from protocol.accounting.events import ExactCounts, Masked
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition
-from protocol.audit.coalition.mask_graph import flags_of, known_of
+from protocol.audit.coalition.masks import SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -109,7 +110,13 @@ def check(view: View) -> None:
             unmasks=unmasks,
             threshold=world.threshold,
         )
-        sets += known.sets(record)
+        sets += known.sets
+        # What contributions tell without a total: the sum over each component that is open.
+        alone = replace(world, total_seen=False).equations(members, insiders, unmasks=unmasks)
+        opened = [indicator(part.tolist(), n) for part in filter(known.is_open, known.components)]
+        assert reduced(opened) == determined([alone], n)
+        inside = [place for part in known.components for place in part.tolist()]
+        assert sorted(inside) == sorted(world.uploads_seen - members)
     space = row_space(sets, n)
     known = reduced([indicator(p.tolist(), n) for p in (*space.determined, *space.mixed)])
     everything = list(product((0, 1), repeat=n))
@@ -122,6 +129,17 @@ def check(view: View) -> None:
     smallest = min(sizes + [2] * bool(space.opposite), default=None)
     assert space.searched
     assert smallest == min(map(sum, right), default=None)
+
+
+def test_a_neighbour_that_is_named_twice_has_one_mask_and_nobody_has_one_with_itself() -> None:
+    record = SumRecord(3, 2, profile="literal")
+    record.hoods[:] = [[1, 1], [0, 2], [1, 2]]
+    record.dealt[:] = record.contributions_seen[:] = True
+    nobody = flags_of((), 3)
+    known = known_of(record, nobody, nobody, unmasks=True, threshold=2)
+    (part,) = known.components
+    assert known.is_open(part)
+    assert known.links.tolist() == [[0, 1], [1, 2]]
 
 
 def counts_of(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.audit.coalition import search as worst
-from protocol.audit.coalition.mask_graph import SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
 from protocol.sharing.graph import neighbourhoods, order_of
@@ -39,7 +39,7 @@ def smallest_of(records: list[SumRecord], places: tuple[int, ...], threshold: in
     sets = []
     for record in records:
         known = known_of(record, chosen, chosen, unmasks=True, threshold=threshold)
-        sets += known.sets(record)
+        sets += known.sets
     space = row_space(sets, n)
     return min((len(p) for p in (*space.determined, *space.mixed)), default=None)
 

@@ -1,11 +1,10 @@
-"""Who shares masks with whom in a secure sum, and which of them a coalition knows.
+"""What is on record of a secure sum, and which of its masks a coalition knows.
 
 What a party contributes is its values under masks. In the sparse profile that is a mask of its own
 and one per neighbour, which of two neighbours one adds and the other takes away. In the literal one
 two parties' shares for each other act like such a mask: their difference is in the broadcast of
-one, and with the opposite sign in that of the other. So with the graph of the masks that a
-coalition does not know, a combination of contributions shows a sum of values only if it has one
-factor for each connected component, and none where some mask is not taken off by anything.
+one, and with the opposite sign in that of the other. So a contribution is a row over a value and
+the masks that the coalition does not know, and elimination tells which sums follow.
 
 A mask is from a party's secret and the key that the aggregator gave it for its neighbour's. Whoever
 put another key there knows the mask, and no record says who that was.
@@ -20,10 +19,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.audit.coalition.elimination import Flags, Places, linked
 from protocol.sharing.graph import mirror
-
-Flags = NDArray[np.bool_]
-Places = NDArray[np.int64]
 
 NOBODY = -1
 """The place of somebody who is not on record, or not among the parties."""
@@ -142,79 +139,44 @@ class SumRecord:
         return (self.back >= 0) & flags[self.hoods, self.back]
 
 
-class Shares(NamedTuple):
-    """Whose shares of each party's secrets are known, by that party and its row, (n, k).
-
-    Args:
-        own: of the own mask's seed.
-        pairwise: of the mask key.
-    """
-
-    own: Flags
-    pairwise: Flags
-
-
 class Known(NamedTuple):
     """What a coalition knows of one sum.
 
     Args:
         seen: (n,) honest parties whose contribution it sees.
-        totals: (n,) honest parties in the total, for each that it may be.
+        totals: (n,) honest parties in the total, for each that it may be; none if it is not known.
         opened: (n,) honest parties whose mask key and own mask follow from shares.
         mask_keys: (n,) whose masks with everybody are known.
-        links: (e, 2) honest parties with a mask that it does not know, each pair once.
-        labels: (n,) the component of each that is seen, from 0; ``NOBODY`` for others.
+        key_shares: (n, k) whose shares of each party's mask key are known, by row.
         unknown: (n, k) the unknown masks of those that are seen, by row.
-        unmatched: (n,) who has one that no other contribution takes off.
         under_own: (n,) who is seen and has an own mask that is not known.
+        covered: (n,) who is seen and has an unknown mask that no other contribution takes off.
+        links: (e, 2) honest parties with an unknown mask that both contributions have.
+        components: the places of those that are seen, as such masks link them; in the order of
+            their first.
     """
 
     seen: Flags
     totals: tuple[Flags, ...]
     opened: Flags
     mask_keys: Flags
-    links: NDArray[np.int32]
-    labels: NDArray[np.int32]
+    key_shares: Flags
     unknown: Flags
-    unmatched: Flags
     under_own: Flags
-
-    @property
-    def components(self) -> tuple[Places, ...]:
-        """The places of each component, in the order of their first."""
-        order = np.argsort(self.labels, kind="stable")
-        bounds = np.searchsorted(self.labels[order], np.arange(self.labels.max(initial=-1) + 2))
-        return tuple(sorted(np.split(order, bounds)[1:-1], key=lambda part: int(part[0])))
+    covered: Flags
+    links: Places
+    components: tuple[Places, ...]
 
     def is_open(self, part: Places) -> bool:
         """Whether the sum over a component follows from its contributions."""
-        return not (self.unmatched[part].any() or self.under_own[part].any())
+        # What covers one of them is in no other row, so elimination takes the component with it.
+        return not self.covered[part].any()
 
-    def sets(self, record: SumRecord) -> list[Places]:
+    @property
+    def sets(self) -> list[Places]:
         """The sets whose sums follow at once: such components, and what the total is made of."""
-        found = [part for part in self.components if self.is_open(part)]
-        if record.total_seen:
-            found += [np.flatnonzero(total) for total in self.totals]
-        return found
-
-
-def shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> Shares:
-    """Which shares of everybody's secrets are known in the sparse profile.
-
-    Args:
-        insiders: (n,) whose keys are known.
-        unmasks: whether what is sealed for the aggregator can be opened.
-    """
-    their_dealt = record.theirs(record.dealt)
-    theirs = insiders[record.hoods] & (record.hoods >= 0)
-    sealed = record.deals_seen[:, None] & record.joined
-    handed = record.dealt_seen[record.hoods] & their_dealt
-    pooled = theirs & (sealed | handed)
-    if not unmasks:
-        return Shares(pooled, pooled)
-    revealed = record.unmasked_seen[record.hoods] & their_dealt
-    survived = record.theirs(record.survivors)
-    return Shares(pooled | (revealed & survived), pooled | (revealed & ~survived))
+        opened = [part for part in self.components if self.is_open(part)]
+        return opened + [np.flatnonzero(total) for total in self.totals]
 
 
 def known_of(
@@ -233,45 +195,78 @@ def known_of(
         unmasks: whether it can open what is sealed for the aggregator.
         threshold: how many shares give a secret.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n = record.parties
+    own_shares = key_shares = np.zeros(record.hoods.shape, np.bool_)
+    own, keys = np.ones(n, np.bool_), insiders
     if record.profile == "sparse":
-        shares = shares_of(record, insiders, unmasks=unmasks)
+        own_shares, key_shares = _shares_of(record, insiders, unmasks=unmasks)
         # Where nothing tells which of two totals is true, both secrets count as published.
         summed = np.stack(record.totals)
-        own = insiders | (shares.own.sum(axis=1) >= threshold)
+        own = insiders | (own_shares.sum(axis=1) >= threshold)
         own |= record.opened & summed.any(axis=0)
-        keys = insiders | (shares.pairwise.sum(axis=1) >= threshold)
+        keys = insiders | (key_shares.sum(axis=1) >= threshold)
         keys |= record.opened & ~summed.all(axis=0)
-    else:
-        own, keys = np.ones(n, np.bool_), insiders
     seen = record.contributions_seen & ~members
+    under_own = seen & ~own
     # The masks in what is seen: with all that had dealt by what the party was told.
     hiding = record.dealt & (record.hoods >= 0) & ~record.doubted
+    hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
-    matched = unknown & seen[record.hoods] & record.theirs(record.dealt)
-    rows, columns = np.nonzero(matched)
-    others = record.hoods[rows, columns]
-    once = rows < others
-    links = np.stack([rows[once].astype(np.int32), others[once]], axis=1)
-    graph = coo_array((np.ones(len(links), np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
-    _, labels = connected_components(graph, directed=False)
-    # Numbered afresh, for those that are not seen have numbers too.
-    compact = np.full(n, NOBODY, np.int32)
-    compact[seen] = np.unique(labels[seen], return_inverse=True)[1]
+    here, there = _entries_of(record, unknown, under_own)
+    masks = np.minimum(here, there) * n + np.maximum(here, there)
+    groups = linked(here, masks, np.sign(here - there), rows=n)
+    covered = np.zeros(n, np.bool_)
+    covered[here[groups.left]] = True
+    once = ~groups.left & (here < there)
     return Known(
         seen=seen,
-        totals=tuple(total & ~members for total in record.totals),
+        totals=tuple(total & ~members for total in record.totals if record.total_seen),
         opened=own & keys & ~insiders,
         mask_keys=keys,
-        links=links,
-        labels=compact,
+        key_shares=key_shares,
         unknown=unknown,
-        unmatched=(unknown & ~matched).any(axis=1),
-        under_own=seen & ~own,
+        under_own=under_own,
+        covered=covered,
+        links=np.stack([here[once], there[once]], axis=1),
+        components=tuple(part for part in groups.members if seen[part[0]]),
     )
+
+
+def _entries_of(record: SumRecord, unknown: Flags, under_own: Flags) -> tuple[Places, Places]:
+    """Unknown masks by the party in whose row they are, (e,), and the one whom it has them with.
+
+    A mask of its own a party has with itself.
+    """
+    n = record.parties
+    places, columns = np.nonzero(unknown)
+    pairs = places * n + record.hoods[places, columns]
+    pairs = np.append(pairs, np.flatnonzero(under_own) * (n + 1))
+    pairs.sort()
+    # A record that breaks the rules may name a neighbour twice.
+    here, there = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], n)
+    return here, there
+
+
+def _shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> tuple[Flags, Flags]:
+    """Whose shares of each party's secrets are known, by that party and its row, (n, k).
+
+    Args:
+        insiders: (n,) whose keys are known.
+        unmasks: whether what is sealed for the aggregator can be opened.
+
+    Returns:
+        Those of the own mask's seed, and those of the mask key.
+    """
+    their_dealt = record.theirs(record.dealt)
+    theirs = insiders[record.hoods] & (record.hoods >= 0)
+    sealed = record.deals_seen[:, None] & record.joined
+    handed = record.dealt_seen[record.hoods] & their_dealt
+    pooled = theirs & (sealed | handed)
+    if not unmasks:
+        return pooled, pooled
+    revealed = record.unmasked_seen[record.hoods] & their_dealt
+    survived = record.theirs(record.survivors)
+    return pooled | (revealed & survived), pooled | (revealed & ~survived)
 
 
 def flags_of(places: Collection[int], parties: int) -> Flags:
