@@ -28,11 +28,9 @@ class World:
     literal: bool
     threshold: int
     hoods: tuple[tuple[int, ...], ...]
-    dealt: Set
     dealers: Mapping[int, Set]
     survivors: Mapping[int, Set]
     uploaded: Set
-    unmasked: Set
     counted: Set
     deals_seen: Set
     dealt_seen: Set
@@ -56,9 +54,7 @@ class World:
             record.foreign[i, : len(hood)] = [(i, j) in self.foreign for j in hood]
             record.rejected[i, : len(hood)] = [(i, j) in self.rejected for j in hood]
         for name, members in (
-            ("deals", self.dealt),
             ("contributed", self.uploaded),
-            ("unmasked", self.unmasked),
             ("deals_seen", self.deals_seen),
             ("dealt_seen", self.dealt_seen),
             ("contributions_seen", self.uploads_seen),
@@ -209,11 +205,9 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
         literal=literal,
         threshold=draw(st.integers(1, parties)),
         hoods=hoods,
-        dealt=dealt,
         dealers=dealers,
         survivors={i: draw(st.one_of(st.just(uploaded), subsets(everybody))) for i in everybody},
         uploaded=uploaded,
-        unmasked=unmasked,
         counted=draw(st.one_of(subsets(uploaded), subsets(everybody))),
         recounted=tuple(draw(st.lists(subsets(everybody), max_size=1))),
         foreign=draw(wrong),

@@ -43,7 +43,7 @@ class SumRecord:
         survivors: (n, k) which of them had uploaded by what the party was told.
         foreign: (n, k) which of them it was given another mask key for than they joined with.
         rejected: (n, k) which of them dealt it what it could not open, by its own account.
-        deals, contributed, unmasked: (n,) who has dealt, uploaded or broadcast, and unmasked.
+        contributed: (n,) who has uploaded or broadcast.
         opened: (n,) of whom one secret was published, if the coalition reads it: of those in the
             total the seed of the own mask, of others the secret of the mask key.
         garbled: (n,) whose contribution cannot be read.
@@ -67,14 +67,12 @@ class SumRecord:
         self.survivors: Flags = np.zeros((n, k), np.bool_)
         self.foreign: Flags = np.zeros((n, k), np.bool_)
         self.rejected: Flags = np.zeros((n, k), np.bool_)
-        self.deals: Flags = np.zeros(n, np.bool_)
         self.deals_seen: Flags = np.zeros(n, np.bool_)
         self.dealt_seen: Flags = np.zeros(n, np.bool_)
         self.contributed: Flags = np.zeros(n, np.bool_)
         self.opened: Flags = np.zeros(n, np.bool_)
         self.garbled: Flags = np.zeros(n, np.bool_)
         self.contributions_seen: Flags = np.zeros(n, np.bool_)
-        self.unmasked: Flags = np.zeros(n, np.bool_)
         self.unmasked_seen: Flags = np.zeros(n, np.bool_)
         self.counted: Flags | None = None
         self.recounted: list[Flags] = []

@@ -7,7 +7,7 @@ and rows that name only what they contain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -49,10 +49,16 @@ class RowSpace(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A row that is not empty: places, ascending, and their coefficients; None if all are 1."""
+    """A row by places, ascending, and the number of each one's coefficient among the different."""
 
     places: Places
-    weights: tuple[Coefficient, ...] | None
+    numbers: Places
+    coefficients: tuple[Coefficient, ...]
+
+    def over(self, names: Places) -> Iterator[tuple[int, Coefficient]]:
+        """The coefficients with what places are called, (places,)."""
+        values = map(self.coefficients.__getitem__, self.numbers.tolist())
+        return zip(names.tolist(), values, strict=True)
 
 
 def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) -> RowSpace:
@@ -65,11 +71,11 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     Raises:
         ValueError: a place is out of range.
     """
-    sums = [one for row in rows if (one := _sum_of(row)) is not None]
+    sums = [one for one in map(_sum_of, rows) if len(one.places)]
     if any(one.places[0] < 0 or one.places[-1] >= parties for one in sums):
         raise ValueError(f"place out of range: expected 0 to {parties - 1}")
     labels = _refined(sums, parties)
-    classes = [_over_classes(one, labels) for one in sums]
+    classes = [dict(one.over(labels[one.places])) for one in sums]
     basis = reduced(classes)
     known = {pivot for pivot, row in basis.items() if len(row) == 1}
     order = np.argsort(labels, kind="stable")
@@ -81,10 +87,10 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     for one, row in zip(sums, classes, strict=True):
         if known.issuperset(row):
             continue
-        if one.weights is None:
+        if len(one.coefficients) == 1:
             mixed.setdefault(one.places.tobytes(), one.places)
         else:
-            weighted[tuple(zip(one.places.tolist(), one.weights, strict=True))] = None
+            weighted[tuple(one.over(one.places))] = None
     equal, opposite = _related(basis, members, {label for row in classes for label in row})
     smallest = min(map(len, (*determined, *mixed.values())), default=parties + 1)
     searched = True
@@ -109,41 +115,30 @@ def row_space(rows: Sequence[Places | Mapping[int, Coefficient]], parties: int) 
     )
 
 
-def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum | None:
-    """The row in order; None if it is empty."""
+def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum:
+    """A row in order; the first coefficient is 1."""
     if not isinstance(row, Mapping):
-        return _Sum(np.unique(row), None) if len(row) else None
-    places = sorted(place for place, value in row.items() if value)
-    weights = tuple(Fraction(row[place]) / row[places[0]] for place in places)
-    plain = all(weight == 1 for weight in weights)
-    return _Sum(np.array(places, np.int64), None if plain else weights) if places else None
+        places = np.unique(row)
+        return _Sum(places, np.zeros_like(places), (1,))
+    there = sorted(place for place, value in row.items() if value)
+    values = [Fraction(row[place]) / row[there[0]] for place in there]
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    codes = [numbers[value] for value in values]
+    return _Sum(np.array(there, np.int64), np.array(codes, np.int64), tuple(numbers))
 
 
 def _refined(sums: Sequence[_Sum], parties: int) -> Places:
     """A label for every place: those have the same that have the same coefficients; 0 have none."""
     # With one more place at the front that is in no row.
     labels = np.zeros(parties + 1, np.int64)
-    for places, weights in sums:
-        known = labels[places + 1]
-        if weights is not None:
-            number = {weight: code for code, weight in enumerate(dict.fromkeys(weights))}
-            codes = np.array([number[weight] for weight in weights], np.int64)
-            known = known * len(number) + codes
+    for places, numbers, coefficients in sums:
+        known = labels[places + 1] * len(coefficients) + numbers
         _, inverse = np.unique(known, return_inverse=True)
         labels[places + 1] = labels.max() + 1 + inverse
     # The labels that are still in use, in the order of their first place.
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     ranks = np.argsort(np.argsort(first))
     return ranks[inverse][1:]
-
-
-def _over_classes(one: _Sum, labels: Places) -> _Row:
-    """A row by the labels of classes, each with the coefficient that its members have."""
-    found, first = np.unique(labels[one.places], return_index=True)
-    if one.weights is None:
-        return dict.fromkeys(found.tolist(), 1)
-    weights = [one.weights[i] for i in first.tolist()]
-    return dict(zip(found.tolist(), weights, strict=True))
 
 
 def _blocks(basis: dict[int, _Row]) -> list[list[_Row]]:

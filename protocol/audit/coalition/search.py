@@ -263,7 +263,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
-    return bool((missing[record.deals & ~known.mask_keys] > task.size).all())
+    return bool((missing[record.deals_seen & ~known.mask_keys] > task.size).all())
 
 
 def _circle(record: SumRecord) -> Places | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -68,24 +69,31 @@ _NOTED: dict[type[Message], tuple[str, ...]] = {
 }
 """Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
 
+_SEEN: dict[type[Message], str] = {
+    Deal: "deals_seen",
+    Dealt: "dealt_seen",
+    Upload: "contributions_seen",
+    Partial: "contributions_seen",
+    Unmask: "unmasked_seen",
+}
+"""Where a ``SumRecord`` has that the coalition sees them."""
+
 _NOTHING, _SAID, _DELIVERED = range(3)
 
 
 class _UnderWay(NamedTuple):
-    """A message under way, by the number of its entry.
+    """A message under way.
 
     Args:
         known: whether the coalition knows it once it is delivered.
-        stages: of an instruction: how far those of its kind have come, by place.
-        row: what it says, if something else is noted.
+        row: what an instruction says, if something else is noted.
     """
 
     record: SumRecord
     kind: type[Message]
     place: int
     known: bool
-    stages: NDArray[np.uint8] | None
-    row: _Row | None
+    row: _Row | None = None
 
 
 class SumReader:
@@ -124,8 +132,12 @@ class SumReader:
         self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
         self._latest = np.full(len(self._places), NOBODY, np.int64)
         self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
+        # By the number of the entry.
         self._under_way: dict[int | None, _UnderWay] = {}
-        self._stages: dict[tuple[int, type[Message]], NDArray[np.uint8]] = {}
+        # How far instructions have come, by place.
+        self._stages: dict[tuple[SumRecord, type[Message]], NDArray[np.uint8]] = defaultdict(
+            lambda: np.zeros(len(self._places), np.uint8)
+        )
         self._whole = Closings(len(charter.roster))
         self._left_out = 0
         self._remarks: list[str] = []
@@ -160,8 +172,9 @@ class SumReader:
             return None
         if came.known:
             _see(came.record, came.kind, came.place, step.number)
-        if came.stages is not None and came.stages[came.place] != _DELIVERED:
-            came.stages[came.place] = _DELIVERED
+        stages = self._stages.get((came.record, came.kind))
+        if stages is not None and stages[came.place] != _DELIVERED:
+            stages[came.place] = _DELIVERED
             if came.row is not None:
                 _put(came.record, came.kind, came.place, came.row)
         return None
@@ -220,7 +233,7 @@ class SumReader:
         overheard = self._coalition.overhears(envelope)
         known = not overheard and kind in _TOLD and self._coalition.receives(envelope.recipient)
         if known:
-            self._under_way[number] = _UnderWay(record, kind, place, known, None, None)
+            self._under_way[number] = _UnderWay(record, kind, place, known)
         self._note(record, message, envelope, place, number)
         if overheard:
             _see(record, kind, place, number)
@@ -245,8 +258,6 @@ class SumReader:
         match message:
             case Graph() | Dealt() | Survivors():
                 self._note_instruction(record, message, envelope, place, number)
-            case Deal():
-                record.deals[place] = True
             case Upload() | Partial():
                 if isinstance(message, Upload) and message.rejected.any():
                     self._note_rejected(record, message, place, number)
@@ -261,8 +272,6 @@ class SumReader:
                     record.profile = "literal"
                 record.contributed[place] = True
                 record.contributed_at[place] = number
-            case Unmask():
-                record.unmasked[place] = True
             case _:
                 pass
 
@@ -274,10 +283,21 @@ class SumReader:
     def _note_instruction(
         self, record: SumRecord, message: Message, envelope: Envelope, place: int, number: int
     ) -> None:
-        row = self._row_of(record, message, place)
+        """Note what a party is told, unless something is noted already."""
+        kind, row = type(message), self._row_of(record, message, place)
         if row is None:
             return
-        if self._instruct(record, type(message), row, place, number):
+        stages = self._stages[record, kind]
+        if stages[place] == _NOTHING:
+            stages[place] = _SAID
+            _put(record, kind, place, row)
+        noted = [getattr(record, name)[place] for name in _NOTED[kind]]
+        same = all(map(np.array_equal, noted, row))
+        if stages[place] == _SAID:
+            known = number in self._under_way
+            later = None if same else row
+            self._under_way[number] = _UnderWay(record, kind, place, known, later)
+        if not same:
             self._remark(
                 f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
                 f"else (entry {number}): what was delivered to it first counts"
@@ -290,25 +310,6 @@ class SumReader:
                     f"{self._names(row[0][foreign])} joined with (entry {number}): whoever has put "
                     "them there knows its masks with them, so they are counted as known"
                 )
-
-    def _instruct(
-        self, record: SumRecord, kind: type[Message], row: _Row, place: int, number: int
-    ) -> bool:
-        """Note an instruction, unless one is noted already; whether that says something else."""
-        key = self.records.index(record), kind
-        if key not in self._stages:
-            self._stages[key] = np.zeros(record.parties, np.uint8)
-        stages = self._stages[key]
-        if stages[place] == _NOTHING:
-            stages[place] = _SAID
-            _put(record, kind, place, row)
-        noted = [getattr(record, name)[place] for name in _NOTED[kind]]
-        same = all(map(np.array_equal, noted, row))
-        if stages[place] == _SAID:
-            known = number in self._under_way
-            later = None if same else row
-            self._under_way[number] = _UnderWay(record, kind, place, known, stages, later)
-        return not same
 
     def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
         """What an instruction says, as it is noted; None if it does not fit the sum."""
@@ -391,17 +392,11 @@ class SumReader:
 
 def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> None:
     """Note that the coalition knows a message that a party has sent or been sent."""
-    if kind is Deal:
-        record.deals_seen[place] = True
-    elif kind is Dealt:
-        record.dealt_seen[place] = True
-    elif kind in (Upload, Partial):
-        record.contributions_seen[place] = True
+    if kind in _SEEN:
+        getattr(record, _SEEN[kind])[place] = True
     elif kind is Partials:
         # It holds everybody's broadcast.
         record.contributions_seen |= record.contributed
-    elif kind is Unmask:
-        record.unmasked_seen[place] = True
     elif kind is Totals:
         _tell_total(record, number)
 

@@ -63,7 +63,7 @@ def swapped(draw: st.DrawFn) -> View:
     others = {i: everybody - {i} for i in everybody}
     pairs = st.sampled_from(sorted(permutations(everybody, 2)))
     few = st.frozensets(pairs, max_size=n)
-    names = ("dealt", "uploaded", "unmasked", "counted")
+    names = ("uploaded", "counted")
     seen = ("deals_seen", "dealt_seen", "uploads_seen", "unmasked_seen")
     everywhere: dict[str, Any] = dict.fromkeys((*names, *seen), everybody)
     world = World(

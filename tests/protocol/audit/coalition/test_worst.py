@@ -23,10 +23,10 @@ def finished(n: int, k: int, gone: set[int], *, coin: int = 1) -> SumRecord:
     stays = ~flags_of(gone, n)
     record.joined[:] = record.dealt[:] = True
     record.survivors[:] = stays[record.hoods]
-    record.deals[:] = record.deals_seen[:] = record.dealt_seen[:] = True
+    record.deals_seen[:] = record.dealt_seen[:] = True
     for flags in (record.contributed, record.contributions_seen):
         flags[:] = stays
-    record.unmasked[:] = record.unmasked_seen[:] = stays
+    record.unmasked_seen[:] = stays
     record.counted = stays
     record.total_seen = True
     return record
