@@ -43,8 +43,12 @@ def eliminated(
     """Rows over what is not hidden that follow from rows over both.
 
     They span exactly the linear combinations of the rows in which nothing hidden is left. Each
-    hidden unknown takes at most one row with it; those that are left need not be independent, but
-    none is empty.
+    hidden unknown takes at most one row with it. What is left need not be independent or small,
+    but no row is empty: ``row_space`` finds the smallest sums that follow.
+
+    Unknowns that two rows have with opposite coefficients cost a few looks at each entry, however
+    many rows hang together by them. The others are eliminated one by one, in the order of how few
+    rows name them, and rows over many of them may grow.
 
     Args:
         rows: the coefficient of each unknown, hidden or not.
@@ -104,11 +108,14 @@ def linked(numbers: Places, unknowns: Places, values: NDArray[Any], *, rows: int
 
 def reduced(rows: Iterable[Mapping[U, Coefficient]]) -> dict[U, dict[U, Coefficient]]:
     """The reduced row echelon form, by pivot: with the coefficient 1, and in no other row."""
-    found, _ = _pivoted([{u: v for u, v in row.items() if v} for row in rows], None)
-    return {
-        pivot: {unknown: _ratio(value, row[pivot]) for unknown, value in row.items()}
-        for pivot, row in found.items()
-    }
+    pivots, _ = _pivoted([{u: v for u, v in row.items() if v} for row in rows], None)
+    found: dict[U, dict[U, Coefficient]] = {}
+    # No row names the pivot of an earlier one.
+    for pivot, row in reversed(pivots.items()):
+        for other in row.keys() & found.keys():
+            added(row, found[other], -row[other])
+        found[pivot] = {unknown: ratio(value, row[pivot]) for unknown, value in row.items()}
+    return found
 
 
 def added(
@@ -126,45 +133,42 @@ def added(
 def _pivoted(
     rows: list[dict[U, Coefficient]], hidden: Container[U] | None
 ) -> tuple[dict[U, dict[U, Coefficient]], list[dict[U, Coefficient]]]:
-    """Rows by their pivots, one for each unknown, and the others, in which no such unknown is left.
+    """Rows by their pivots, and the others, in which no such unknown is left.
 
-    Unknowns that fewer rows name come first, and take the shortest row that has no pivot: so little
-    is filled in.
+    Unknowns that few rows name come first, and take the shortest row that has no pivot: so little
+    is filled in. A row with a pivot keeps what is eliminated later.
 
     Args:
         rows: without coefficients of 0; they are changed.
-        hidden: the unknowns that are pivots, whose own rows are not looked at again; None for all,
-            each of which is taken out of the rows with other pivots as well.
+        hidden: the unknowns that may be pivots; None for all.
     """
     naming: dict[U, set[int]] = {}
     for number, row in enumerate(rows):
         for unknown in row:
             naming.setdefault(unknown, set()).add(number)
-    pivots: dict[int, U] = {}
+    pivots: dict[U, dict[U, Coefficient]] = {}
     wanted = [unknown for unknown in naming if hidden is None or unknown in hidden]
     for unknown in sorted(wanted, key=lambda unknown: len(naming[unknown])):
-        free = [number for number in naming[unknown] if number not in pivots]
-        if not free:
+        numbers = naming[unknown]
+        if not numbers:
             continue
-        pivot = min(free, key=lambda number: len(rows[number]))
-        row = rows[pivot]
-        for number in naming[unknown] - {pivot}:
+        pivot = min(numbers, key=lambda number: len(rows[number]))
+        row = pivots[unknown] = rows[pivot]
+        rows[pivot] = {}
+        for column in row:
+            naming[column].discard(pivot)
+        for number in list(numbers):
             other = rows[number]
-            added(other, row, -_ratio(other[unknown], row[unknown]))
+            added(other, row, -ratio(other[unknown], row[unknown]))
             for column in row:
                 if column in other:
                     naming[column].add(number)
                 else:
                     naming[column].discard(number)
-        if hidden is not None:
-            for column in row:
-                naming[column].discard(pivot)
-        pivots[pivot] = unknown
-    rest = [row for number, row in enumerate(rows) if row and number not in pivots]
-    return {unknown: rows[number] for number, unknown in pivots.items()}, rest
+    return pivots, [row for row in rows if row]
 
 
-def _ratio(value: Coefficient, other: Coefficient) -> Coefficient:
+def ratio(value: Coefficient, other: Coefficient) -> Coefficient:
     """Their quotient, as an integer if it is one, which is faster."""
-    ratio = Fraction(value) / other
-    return ratio.numerator if ratio.denominator == 1 else ratio
+    quotient = Fraction(value) / other
+    return quotient.numerator if quotient.denominator == 1 else quotient

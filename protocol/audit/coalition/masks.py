@@ -212,7 +212,7 @@ def known_of(
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
     here, there = _entries_of(record, unknown, under_own)
     masks = np.minimum(here, there) * n + np.maximum(here, there)
-    groups = linked(here, masks, np.sign(here - there), rows=n)
+    groups = linked(here, masks, np.where(here < there, 1, -1), rows=n)
     covered = np.zeros(n, np.bool_)
     covered[here[groups.left]] = True
     once = ~groups.left & (here < there)

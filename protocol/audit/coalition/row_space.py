@@ -8,12 +8,11 @@ and rows that name only what they contain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from protocol.audit.coalition.elimination import Coefficient, Places, added, reduced
+from protocol.audit.coalition.elimination import Coefficient, Places, added, ratio, reduced
 
 _Row = dict[int, Coefficient]
 
@@ -121,10 +120,10 @@ def _sum_of(row: Places | Mapping[int, Coefficient]) -> _Sum:
         places = np.unique(row)
         return _Sum(places, np.zeros_like(places), (1,))
     there = sorted(place for place, value in row.items() if value)
-    values = [Fraction(row[place]) / row[there[0]] for place in there]
+    values = [row[place] for place in there]
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    codes = [numbers[value] for value in values]
-    return _Sum(np.array(there, np.int64), np.array(codes, np.int64), tuple(numbers))
+    codes = np.array([numbers[value] for value in values], np.int64)
+    return _Sum(np.array(there, np.int64), codes, tuple(ratio(v, values[0]) for v in numbers))
 
 
 def _refined(sums: Sequence[_Sum], parties: int) -> Places:
