@@ -71,7 +71,7 @@ def eliminated(
     return _pivoted(sums, hidden)[1]
 
 
-def linked(numbers: Places, unknowns: Places, values: NDArray[Any], *, rows: int) -> Groups:
+def linked(numbers: NDArray[Any], unknowns: Places, values: NDArray[Any], *, rows: int) -> Groups:
     """Groups of rows that count only together, because of hidden unknowns that two rows share.
 
     If a hidden unknown is in two rows alone, with opposite coefficients, then a combination without
@@ -80,7 +80,7 @@ def linked(numbers: Places, unknowns: Places, values: NDArray[Any], *, rows: int
     takes it away, the groups are the connected components of the graph of masks.
 
     Args:
-        numbers: (e,) the row of each entry, from 0.
+        numbers: (e,) the row of each entry, from 0, as integers.
         unknowns: (e,) the hidden unknown.
         values: (e,) its coefficient there, not 0.
         rows: how many there are.

@@ -162,7 +162,7 @@ class Known(NamedTuple):
     unknown: Flags
     under_own: Flags
     covered: Flags
-    links: Places
+    links: NDArray[np.int32]
     components: tuple[Places, ...]
 
     def is_open(self, part: Places) -> bool:
@@ -211,8 +211,8 @@ def known_of(
     hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
     here, there = _entries_of(record, unknown, under_own)
-    masks = np.minimum(here, there) * n + np.maximum(here, there)
-    groups = linked(here, masks, np.where(here < there, 1, -1), rows=n)
+    masks = np.minimum(here, there) * np.int64(n) + np.maximum(here, there)
+    groups = linked(here, masks, np.where(here < there, np.int8(1), np.int8(-1)), rows=n)
     covered = np.zeros(n, np.bool_)
     covered[here[groups.left]] = True
     once = ~groups.left & (here < there)
@@ -230,19 +230,21 @@ def known_of(
     )
 
 
-def _entries_of(record: SumRecord, unknown: Flags, under_own: Flags) -> tuple[Places, Places]:
+def _entries_of(
+    record: SumRecord, unknown: Flags, under_own: Flags
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Unknown masks by the party in whose row they are, (e,), and the one whom it has them with.
 
     A mask of its own a party has with itself.
     """
     n = record.parties
-    places, columns = np.nonzero(unknown)
-    pairs = places * n + record.hoods[places, columns]
+    flat = np.flatnonzero(unknown)
+    pairs = flat // record.neighbours * n + record.hoods.ravel()[flat]
     pairs = np.append(pairs, np.flatnonzero(under_own) * (n + 1))
     pairs.sort()
     # A record that breaks the rules may name a neighbour twice.
     here, there = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], n)
-    return here, there
+    return here.astype(np.int32), there.astype(np.int32)
 
 
 def _shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> tuple[Flags, Flags]:
