@@ -16,7 +16,7 @@ from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.fates import Fate
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
-from tests.other_shapes import HOMEPAGES, example, records, shapes
+from tests.protocol.other_shapes import HOMEPAGES, example, records, shapes
 
 FOUR = tuple(PartyId(f"party-{i}") for i in range(1, 5))
 Q = 5

@@ -13,7 +13,7 @@ from protocol.session.variant import Variant
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 HOMEPAGES = Survey("Homepages", (Attribute(name="page", categories=("a", "b", "c", "d")),))
 WORDS = Survey("Words", (Attribute(name="word", categories=tuple(f"w{i}" for i in range(16))),))
 
