@@ -70,9 +70,8 @@ class PrefixTree(sv.Variant, frozen=True):
             got = (await me.gather(Report, asked, within=self.patience)).values()
             reports = [r.prefixes for r in got if r.level == level]
             totals = np.bincount(np.concatenate(reports), minlength=self.survey.cells)
-            below = [4 * prefix + i for prefix in followed for i in range(4)]
-            known = [prefix for prefix in below if prefix < len(totals)]
-            followed = set(sorted(known, key=lambda p: (-totals[p], p))[: self.kept])
+            below = [p for p in range(self.survey.cells) if p // 4 in followed]
+            followed = set(sorted(below, key=lambda p: (-totals[p], p))[: self.kept])
         return Frequent(totals=totals.astype(np.uint32), values=tuple(sorted(followed)))
 
     def reveals(self, message, seen):

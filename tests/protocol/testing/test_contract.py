@@ -354,7 +354,7 @@ class Oracle(FrequencyOracle, frozen=True):
             ),
             (
                 "another law",
-                "the ledger: 4,000 reports tell at least epsilon 3",
+                "the ledger: 4,000 reports in .* tell at least epsilon 3",
             ),
         ],
         2,
@@ -372,7 +372,7 @@ def test_an_event_of_a_weaker_randomizer() -> None:
         def report_reveals(self, report: Message, seen: Seen) -> PrivacyEvent:
             return Randomized(Keeping("another law"), self.survey.names)
 
-    broken(Modest(survey=SURVEY), "the ledger: 4,000 reports tell at least epsilon 3")
+    broken(Modest(survey=SURVEY), "the ledger: 4,000 reports in .* tell at least epsilon 3")
 
 
 def test_an_accountant_that_charges_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
