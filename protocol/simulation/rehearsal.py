@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterator, Sequence
-
-import msgspec
-import numpy as np
+from collections.abc import Container, Iterator
 
 from protocol.accounting.events import PrivacyEvent
 from protocol.audit.coalition.coalition import Coalition, Observer, serving
@@ -28,7 +25,6 @@ from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
 from protocol.session.local import run_locally
 from protocol.session.machine import Machine
-from protocol.session.roles import Boxes, open_boxes
 from protocol.session.variant import event_of, unjudged
 from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Delivered, Entry, Sent
@@ -140,47 +136,13 @@ class Rehearsal:
         Raises:
             RemoteProtocolError: it is malformed.
         """
-        message = self.charter.codec.decode(envelope.kind, envelope.body)
-        if isinstance(message, Boxed):
-            boxes = self._boxes_of(envelope.recipient)
-            return self.charter.codec.unseal(envelope, message, boxes.open)
-        return message
+        return self.setting.message(envelope)
 
     def messages(
         self, envelope: Envelope, readers: Container[PartyId] | None = None
     ) -> dict[str, Message]:
-        """What an envelope says to some members together, and what boxes in it say to them.
-
-        Args:
-            readers: whose keys open what is sealed; None for everybody's.
-
-        Returns:
-            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
-            hold is one message, with the rows of all of them.
-
-        Raises:
-            RemoteProtocolError: it is malformed.
-        """
-        codec = self.charter.codec
-        if readers is not None and envelope.recipient not in readers:
-            return {"": codec.decode(envelope.kind, envelope.body)}
-        message = self.message(envelope)
-        found = {"": message}
-        for field, kind in codec.held(message).items():
-            inside: list[Message] = []
-            for member in (AGGREGATOR, *self.charter.roster.services):
-                if readers is None or member in readers:
-                    boxes = self._boxes_of(member)
-                    opened = open_boxes(boxes, codec, kind, getattr(message, field))
-                    inside += [each for each in opened if each is not None]
-            if inside:
-                found[field] = _stacked(inside)
-        return found
-
-    def _boxes_of(self, member: PartyId) -> Boxes:
-        return Boxes(
-            self.charter.session, self.charter.roster, self.setting.identities[member], None
-        )
+        """What an envelope says to some members together, as ``Setting.messages``."""
+        return self.setting.messages(envelope, readers)
 
     def seen_by(self, coalition: Coalition) -> Iterator[Envelope]:
         """The envelopes that some members see, in the order of the record."""
@@ -257,14 +219,3 @@ class Rehearsal:
         for step in self.steps:
             writer.add(step)
         return writer.ledger(observer)
-
-
-def _stacked(messages: Sequence[Message]) -> Message:
-    """Messages of one kind as one, their arrays one after the other."""
-    first = messages[0]
-    arrays = {
-        field: np.concatenate([getattr(each, field) for each in messages])
-        for field in first.__struct_fields__
-        if isinstance(getattr(first, field), np.ndarray)
-    }
-    return msgspec.structs.replace(first, **arrays)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
+from protocol.audit.coalition.coalition import serving
 from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import WORDS, Streams, nonce_of, secret_of
 from protocol.errors import SurveyError
 from protocol.estimators.analysis import Analysis
-from protocol.messages import AGGREGATOR, IDENTITY_STREAM, PartyId
+from protocol.messages import AGGREGATOR, IDENTITY_STREAM, Boxed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
+from protocol.session.roles import Boxes, open_boxes
 from protocol.session.roster import Identity, Roster
 from protocol.session.variant import Variant
 from protocol.surveys.records import Records
+from protocol.wire.arrays import Array, encode_message
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +38,72 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     streams: Streams
     identities: Mapping[PartyId, Identity]
     holdings: Mapping[PartyId, Records]
+
+    def message(self, envelope: Envelope) -> Message:
+        """What an envelope says, to whoever it is sealed for.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+        """
+        codec = self.charter.codec
+        message = codec.decode(envelope.kind, envelope.body)
+        if isinstance(message, Boxed):
+            return codec.unseal(envelope, message, self._boxes_of(envelope.recipient).open)
+        return message
+
+    def messages(
+        self, envelope: Envelope, readers: Container[PartyId] | None = None
+    ) -> dict[str, Message]:
+        """What an envelope says to some members together, and what boxes in it say to them.
+
+        Args:
+            readers: whose keys open what is sealed; None for everybody's.
+
+        Returns:
+            By the field of the boxes, and under ``""`` the message itself. What boxes of one field
+            hold is one message, with the rows of all of them.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+        """
+        codec = self.charter.codec
+        if readers is not None and envelope.recipient not in readers:
+            return {"": codec.decode(envelope.kind, envelope.body)}
+        message = self.message(envelope)
+        found = {"": message}
+        for field, kind in codec.held(message).items():
+            inside: list[Message] = []
+            for member in serving(self.charter.roster).members:
+                if readers is None or member in readers:
+                    inside += filter(None, self._opened(member, kind, getattr(message, field)))
+            if inside:
+                found[field] = _stacked(inside)
+        return found
+
+    def legible(self, envelope: Envelope, readers: Container[PartyId]) -> bytes:
+        """What some members read of an envelope, encoded: boxes that only others open are blank.
+
+        Raises:
+            RemoteProtocolError: it is malformed.
+        """
+        found = self.messages(envelope, readers)
+        message = found[""]
+        if isinstance(message, Boxed):
+            found[""] = msgspec.structs.replace(message, box=b"")
+        else:
+            for field, kind in self.charter.codec.held(message).items():
+                rows = getattr(message, field).copy()
+                for member in self.charter.roster.position:
+                    rows[[each is not None for each in self._opened(member, kind, rows)]] = 0
+                message = msgspec.structs.replace(message, **{field: rows})
+            found[""] = message
+        return b"".join(map(encode_message, found.values()))
+
+    def _opened(self, member: PartyId, kind: type[Message], boxes: Array) -> list[Message | None]:
+        return open_boxes(self._boxes_of(member), self.charter.codec, kind, boxes)
+
+    def _boxes_of(self, member: PartyId) -> Boxes:
+        return Boxes(self.charter.session, self.charter.roster, self.identities[member], None)
 
     def __repr__(self) -> str:
         return f"<Setting: {self.charter.variant.name}, {len(self.holdings)} parties>"
@@ -151,6 +221,17 @@ def simulated_identity(streams: Streams, name: PartyId, agreed: Agreed | None = 
         agreed: of all members in this process: what two of them agree on is computed once.
     """
     return Identity(name, streams.stream(name, IDENTITY_STREAM).bytes(32), agreed)
+
+
+def _stacked(messages: Sequence[Message]) -> Message:
+    """Messages of one kind as one, their arrays one after the other."""
+    first = messages[0]
+    arrays = {
+        field: np.concatenate([getattr(each, field) for each in messages])
+        for field in first.__struct_fields__
+        if isinstance(getattr(first, field), np.ndarray)
+    }
+    return msgspec.structs.replace(first, **arrays)
 
 
 def _what(given: object) -> str:

@@ -1,6 +1,7 @@
-"""The active attack: whatever a hostile aggregator sends, a party gives away what is charged alone.
+"""The active attack: whatever hostile members send, a party gives away what is charged alone.
 
-Scripts of a hostile aggregator are played in whole sessions. Three rules are held:
+Scripts of the aggregator and of services are played in whole sessions. Three rules are held, of
+what these see and open together, by their ledger:
 
 - *outward*: all that the target does follows from what it hears, and from its record only in bytes
   that are charged.
@@ -14,7 +15,7 @@ No variant needs code of its own for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -31,9 +32,10 @@ from protocol.attack.active.script import Script
 from protocol.attack.active.search import search, shown_by, shrunk
 from protocol.attack.active.worlds import Library, Study, library_of, play
 from protocol.attack.attack import ALPHA
-from protocol.messages import PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
+from protocol.simulation.setting import names_of
 from protocol.surveys.records import Records
 
 SCRIPTS = 400
@@ -61,6 +63,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         variant: the variant's name.
         target: whose record was at stake.
+        hostile: who kept to scripts.
         tried: how many scripts were played.
         covered: how many different behaviours the target showed.
         findings: what is wrong; none if nothing was found.
@@ -69,6 +72,7 @@ class ActiveAttack(msgspec.Struct, frozen=True, kw_only=True):
 
     variant: str
     target: PartyId
+    hostile: tuple[PartyId, ...]
     tried: int
     covered: int
     findings: tuple[Finding, ...]
@@ -85,18 +89,20 @@ def attack_actively(
     records: Records,
     *,
     target: int = 0,
+    hostile: Collection[PartyId] | None = None,
     scripts: int = SCRIPTS,
     seed: int = 1,
     trials: int | None = None,
     carried: Map = one_by_one,
     alpha: float = ALPHA,
 ) -> ActiveAttack:
-    """Attack a party with a hostile aggregator.
+    """Attack a party with a hostile aggregator, hostile services, or some of them together.
 
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; as few as the variant runs with.
         target: whose record is at stake, from 0.
+        hostile: who keeps to a script, of those who hold no records; by default all of them.
         scripts: how many scripts are tried. The search stops where some show something.
         seed: decides everything.
         trials: how often a script is played to hold what it makes the target tell against the
@@ -110,7 +116,7 @@ def attack_actively(
     """
     if scripts < 1 or (trials is not None and trials < 2):
         raise ValueError("expected at least 1 script and 2 trials")
-    study = _study(variant, records, target, seed)
+    study = _study(variant, records, target, hostile, seed)
     searched = search(study, scripts=scripts, carried=carried)
     library = library_of(study)
     findings = [shrunk(study, library, found) for found in searched.findings]
@@ -119,6 +125,7 @@ def attack_actively(
     return ActiveAttack(
         variant=variant.name,
         target=study.party,
+        hostile=study.hostile,
         tried=searched.tried,
         covered=len(searched.behaviours),
         findings=tuple(findings),
@@ -132,6 +139,7 @@ def replay_script(
     script: Script,
     *,
     target: int = 0,
+    hostile: Collection[PartyId] | None = None,
     seed: int = 1,
     trials: int | None = None,
     alpha: float = ALPHA,
@@ -140,7 +148,7 @@ def replay_script(
 
     The arguments are those of ``attack_actively``.
     """
-    study = _study(variant, records, target, seed)
+    study = _study(variant, records, target, hostile, seed)
     library = library_of(study)
     shown = shown_by(study, library, script)
     if shown:
@@ -149,10 +157,21 @@ def replay_script(
     return tuple(_undercharged(study, library, worth, trials=trials, alpha=alpha, shrinking=False))
 
 
-def _study(variant: Variant, records: Records, target: int, seed: int) -> Study:
+def _study(
+    variant: Variant,
+    records: Records,
+    target: int,
+    hostile: Collection[PartyId] | None,
+    seed: int,
+) -> Study:
     if not 0 <= target < len(records):
         raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
-    study = Study(variant=variant, records=records, target=target, seed=seed)
+    serving = (AGGREGATOR, *names_of(variant.roles))
+    if hostile is not None and not (hostile and set(hostile) <= set(serving)):
+        given = ", ".join(map(repr, hostile)) or "nobody"
+        raise ValueError(f"hostile {given}: expected some of {', '.join(serving)}")
+    chosen = tuple(name for name in serving if hostile is None or name in hostile)
+    study = Study(variant=variant, records=records, target=target, seed=seed, hostile=chosen)
     honest = play(study, Script(), Library((), {}))
     if honest.failure is not None:
         raise honest.failure

@@ -7,6 +7,7 @@ guesses of ``protocol.attack``.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections import Counter
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import NOTHING, Loss
-from protocol.accounting.events import Derived, Public
+from protocol.accounting.events import Derived, Merging, Public
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct, conduct_of
 from protocol.attack.active.worlds import Neighbour, Study
@@ -29,7 +30,7 @@ from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import Step
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, Envelope, Head, Message
+from protocol.messages import Envelope, Head, Message
 from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Sent
 
@@ -58,13 +59,13 @@ class Worth(NamedTuple):
 
 
 def view_of_conduct(study: Study, conduct: Conduct) -> View:
-    """What others see of a conduct."""
+    """What the hostile members see of a conduct."""
     messages: dict[str, Message] = {}
     facts: Counter[str] = Counter()
     words = hashlib.sha256()
     for place, act in enumerate(conduct.acts):
-        for envelope in act.said:
-            if envelope.kind == Head.kind():
+        for envelope, read, _ in act.words(seen=True):
+            if envelope.kind == Head.kind() or read is None:
                 continue
             name = f"target's {envelope.kind}"
             facts[f"number of {name}"] += 1
@@ -72,11 +73,10 @@ def view_of_conduct(study: Study, conduct: Conduct) -> View:
             name = f"{name} {count}" if count > 1 else name
             facts[f"place of {name}"] = place
             facts[f"length of {name}"] = len(envelope.body)
-            words.update(envelope.body)
-            try:
-                messages[name] = study.charter.codec.decode(envelope.kind, envelope.body)
-            except RemoteProtocolError:
-                continue
+            words.update(read)
+            with contextlib.suppress(RemoteProtocolError):
+                for field, message in study.setting.messages(envelope, study.hostile).items():
+                    messages[f"{name}'s {field}" if field else name] = message
         if act.over:
             facts["its end"] = place + 1
             facts["it failed"] = int(act.ended != "done")
@@ -115,12 +115,13 @@ def _loss(study: Study, heard: Sequence[Heard], conduct: Conduct) -> Loss:
         if one.envelope is not None and one.envelope.sender in study.charter.roster:
             passed += [(False, one.envelope), (True, one.envelope)]
         passed += [(False, envelope) for envelope in act.said]
-    account = _ledger_of(study.charter, passed).everybody.get(study.party)
+    account = _ledger_of(study, passed).everybody.get(study.party)
     return NOTHING if account is None else account.loss
 
 
-def _ledger_of(charter: Charter, passed: list[tuple[bool, Envelope]]) -> Ledger:
-    """The aggregator's ledger, as an audit makes it, of what was sent or delivered (True)."""
+def _ledger_of(study: Study, passed: list[tuple[bool, Envelope]]) -> Ledger:
+    """The hostile members' ledger, as an audit makes it, of what was sent or delivered (True)."""
+    charter = study.charter
     entries: list[Step] = []
     for number, (delivered, envelope) in enumerate(passed):
         message, malformed = _decoded(charter, envelope)
@@ -134,13 +135,14 @@ def _ledger_of(charter: Charter, passed: list[tuple[bool, Envelope]]) -> Ledger:
             )
         else:
             entry = Sent(at=0, envelope=b"")
-        entries.append(Step(number, entry, envelope, message, malformed))
+        where = number - 1 if delivered else None
+        entries.append(Step(number, entry, envelope, message, malformed, where))
     writer = LedgerWriter(charter)
     said = [step.envelope for step in entries if isinstance(step.message, Head)]
     writer.start({envelope.sender: envelope.body for envelope in said if envelope is not None})
     for step in entries:
         writer.add(step)
-    return writer.ledger(AGGREGATOR)
+    return writer.ledger(study.coalition)
 
 
 def _decoded(charter: Charter, envelope: Envelope) -> tuple[Message | None, str]:
@@ -186,7 +188,7 @@ def pilot(
 def _speaks(conduct: Conduct) -> bool:
     """Whether a conduct says anything that is charged."""
     events = (event for act in conduct.acts for event in act.events if event is not None)
-    return any(not isinstance(event, Public | Derived) for event in events)
+    return any(not isinstance(event, Public | Derived | Merging) for event in events)
 
 
 def _roughly(views: Sequence[View], bits: NDArray[np.bool_]) -> float:

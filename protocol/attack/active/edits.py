@@ -7,7 +7,7 @@ Edits work on plain values, as msgpack has them: a message is a list of its fiel
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from protocol.attack.active.script import Edit
 from protocol.errors import RemoteProtocolError
-from protocol.wire.codec import Codec
+from protocol.session.charter import Charter
 from protocol.wire.schemas import (
     Bool,
     Enum,
@@ -50,25 +50,25 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-class Bodies:
-    """What edits take values from: bodies by world, kind and number."""
-
-    def body(self, world: int, kind: str, nth: int) -> bytes | None:
-        """A body that one recipient gets in a world; None if there is none."""
-        raise NotImplementedError
+Bodies: TypeAlias = Callable[[int, str, int], bytes | None]
+"""What edits take values from: the body of a world, kind and number; None if there is none."""
 
 
 class Grammar:
-    """The kinds of a session, and what can be changed in their bodies."""
+    """The kinds of a session, and what can be changed in their bodies.
 
-    def __init__(self, codec: Codec) -> None:
-        self._codec = codec
-        self._schemas = {schema.name: schema for schema in codec.schemas}
+    The body of a sealed kind is what is inside the box.
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """All kinds, the kernel's last."""
-        return self._codec.names
+    Attributes:
+        sealed: the names of these kinds.
+    """
+
+    def __init__(self, charter: Charter) -> None:
+        self._codec = charter.codec
+        kinds = charter.variant.kinds(charter.parties)
+        self._schemas = {schema.name: schema for schema in charter.codec.schemas}
+        self._schemas |= {kind.name: kind.schema for kind in kinds}
+        self.sealed = frozenset(kind.name for kind in kinds if kind.message.sealed)
 
     def edited(
         self, kind: str, body: bytes, edits: Sequence[Edit], bodies: Bodies, *, nth: int
@@ -82,7 +82,7 @@ class Grammar:
         for edit in edits:
             try:
                 changed = self._edited(kind, body, edit, bodies, nth)
-                self._codec.decode(kind, changed)
+                self._codec.read(kind, changed)
             except (RemoteProtocolError, *_MISFIT):
                 continue
             body = changed
@@ -93,7 +93,7 @@ class Grammar:
         taken = None
         if edit.how in ("take", "sums"):
             source = edit.kind or kind
-            other = bodies.body(edit.world, source, edit.nth if edit.kind else nth)
+            other = bodies(edit.world, source, edit.nth if edit.kind else nth)
             if other is None:
                 raise ValueError(
                     f"no {source} {edit.nth if edit.kind else nth} in world {edit.world}"
@@ -141,7 +141,7 @@ class Grammar:
         """A body of a kind that nobody has said: the least of everything; None if none fits."""
         try:
             body = _encode([_least(field.type) for field in self._schemas[kind].fields])
-            self._codec.decode(kind, body)
+            self._codec.read(kind, body)
         except (RemoteProtocolError, *_MISFIT):
             return None
         return body

@@ -9,7 +9,7 @@ import msgspec
 from protocol.attack.active.script import Edit, Move, Scope, Script, Source
 from protocol.attack.active.worlds import Library, Study
 from protocol.crypto.randomness import Stream
-from protocol.messages import KERNEL_KINDS
+from protocol.messages import KERNEL_KINDS, PartyId
 
 MOVES = 4
 """The most moves of a script that is made of others."""
@@ -42,10 +42,30 @@ def sampled(study: Study, library: Library, *, most: int, stream: Stream) -> lis
 
 
 def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
-    told = library.told[0].get(study.party, {})
-    grammar = study.grammar
     yield from _imagined(study, library)
-    sources = list(_sources(study, library))
+    for sender in study.hostile:
+        for sort in _sorts_by(study, library, sender):
+            # A single one need not be named.
+            yield sort if len(study.hostile) == 1 else [_named(script, sender) for script in sort]
+
+
+def _named(script: Script, sender: PartyId) -> Script:
+    return Script(tuple(msgspec.structs.replace(move, by=sender) for move in script.moves))
+
+
+def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
+    """What the target is told in a world: by whom, if there are several, kind, number and body."""
+    return {
+        (sender if len(study.hostile) > 1 else "", *slot): body
+        for sender in study.hostile
+        for slot, body in library.told[world].get((sender, study.party), {}).items()
+    }
+
+
+def _sorts_by(study: Study, library: Library, sender: PartyId) -> Iterator[list[Script]]:
+    told = library.told[0].get((sender, study.party), {})
+    grammar = study.grammar
+    sources = list(_sources(library, told))
     for (kind, nth), body in told.items():
         edits = list(grammar.proposals(kind, body))
         yield from _by_field(
@@ -70,16 +90,17 @@ def _sorts(study: Study, library: Library) -> Iterator[list[Script]]:
                 Script((Move("insert", kind, nth, before=before, says=source),))
                 for source in sources
             ]
-    anchors = dict.fromkeys(list(told)[:1] + list(told)[-1:])
+    # Who says nothing to the target may do so at the start.
+    anchors = dict.fromkeys((*list(told)[:1], *list(told)[-1:]) or [("", 0)])
     for number, source in enumerate(sources):
-        said = library.of(study.party).any_body(0, source.kind, source.nth)
+        said = library.any_body((sender, study.party), 0, source.kind, source.nth)
         for (kind, nth), before in zip(anchors, (True, False), strict=False):
             yield [Script((Move("insert", kind, nth, before=before, says=source),))]
-        if said is None or not anchors or source.kind in _KERNEL:
+        if said is None or source.kind in _KERNEL:
             continue
         kind, nth = next(iter(anchors))
         other = next(one for one in (*sources[number + 1 :], *sources) if one != source)
-        for way in (True, False):
+        for way in (True, False) if told else (True,):
             edited = [
                 Move("insert", kind, nth, edits=(edit,), before=way, says=source)
                 for edit in grammar.proposals(source.kind, said)
@@ -106,8 +127,7 @@ def _by_field(study: Study, kind: str, scripts: Iterable[Script]) -> list[list[S
     return list(sorts.values())
 
 
-def _sources(study: Study, library: Library) -> Iterator[Source]:
-    told = library.told[0].get(study.party, {})
+def _sources(library: Library, told: Iterable[tuple[str, int]]) -> Iterator[Source]:
     kinds = {kind for kind, _ in told}
     yield from (Source(kind) for kind in library.said if kind not in kinds)
     yield from (Source(kind, nth) for kind, nth in told)
@@ -128,18 +148,17 @@ def followed(script: Script, study: Study, library: Library, *, stream: Stream) 
 
 def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
     """What would be said if nobody had a value: all of it that differs, or one field."""
-    told = library.told[0].get(study.party, {})
-    grammar = study.grammar
+    told, grammar = _told(study, library, 0), study.grammar
     for to in ("all", "target"):
         together: list[Script] = []
         summed: list[Script] = []
         single: list[Script] = []
         for world in range(1, len(library.told)):
-            there = library.told[world].get(study.party, {})
+            there = _told(study, library, world)
             moves: list[Move] = []
             sums: list[Move] = []
-            for (kind, nth), body in told.items():
-                other = there.get((kind, nth))
+            for (by, kind, nth), body in told.items():
+                other = there.get((by, kind, nth))
                 if other is None or other == body:
                     continue
                 differing = [
@@ -151,13 +170,13 @@ def _imagined(study: Study, library: Library) -> Iterator[list[Script]]:
                 taken = [name for name in differing if not grammar.is_stack(kind, name)]
                 if taken:
                     edits = tuple(Edit((name,), "take", world=world) for name in taken)
-                    moves.append(Move("rewrite", kind, nth, to, edits))
+                    moves.append(Move("rewrite", kind, nth, to, edits, by=by))
                 for name in differing:
                     if grammar.is_stack(kind, name):
                         # Some row that is not the target's own.
                         row = 0 if study.target else 1
                         edit = Edit((name,), "sums", cells=(row,), world=world)
-                        sums.append(Move("rewrite", kind, nth, to, (edit,)))
+                        sums.append(Move("rewrite", kind, nth, to, (edit,), by=by))
             if sums:
                 stacks = {move.of for move in sums}
                 others = [move for move in moves if move.of not in stacks]

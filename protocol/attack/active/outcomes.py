@@ -75,7 +75,7 @@ def _honest_words(study: Study, library: Library, stream: Stream | None) -> dict
     played = play(study, HONEST, library, stream=stream)
     machine = study.machine(study.record(None), stream)
     conduct = conduct_of(machine, played.heard)
-    return words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
+    return words_of(study, conduct, played.heard, machine.waits)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ def outcomes_of(task: Task) -> list[Outcome]:
     found = []
     for script in task.scripts:
         outcome = outcome_of(task, script)
-        charged = any(0 < one.epsilon < math.inf for one in outcome.charged)
+        charged = any(one.epsilon < math.inf for one in outcome.charged)
         if charged and outcome.key not in known:
             known.add(outcome.key)
             worth = _piloted(task, script)
@@ -123,6 +123,7 @@ def outcome_of(task: Task, script: Script) -> Outcome:
     """Play one script; no pilot looks at what is charged."""
     study = task.study
     played = play(study, script, task.library)
+    ledgers = Ledgers(study, played.heard)
     findings: dict[tuple[Rule, tuple[str, ...]], Finding] = {}
     charges = Charges()
     behaviours: dict[str, None] = {}
@@ -138,14 +139,16 @@ def outcome_of(task: Task, script: Script) -> Outcome:
         behaviours[_digest(conduct.behaviour)] = None
         if number == 0:
             own = conduct
-            words = words_of(study.charter, study.grammar, conduct, played.heard, machine.waits)
-            key = _key(study, played, conduct, words)
+            words = words_of(study, conduct, played.heard, machine.waits)
+            losses = [ledgers.charged(conduct, name) for name in study.records.survey.names]
+            key = _digest(([word.after for word in words.values()], losses))
             for found in _repeated(task, script, words):
                 findings.setdefault(found.about, found)
         for neighbour in study.neighbours:
             twin = conduct_of(study.machine(study.record(neighbour), stream), played.heard)
             behaviours[_digest(twin.behaviour)] = None
-            both = compared(conduct, twin, attribute=neighbour.attribute)
+            charged = ledgers.charged(conduct, neighbour.attribute)
+            both = compared(conduct, twin, attribute=neighbour.attribute, charged=charged)
             different, what = both.difference, neighbour.words
             if both.hidden and (different is not None or not _is_done(conduct)):
                 different = None
@@ -164,13 +167,6 @@ def outcome_of(task: Task, script: Script) -> Outcome:
                 why = described(excuse.event)
                 charges.add(Charged(kind=excuse.kind, why=why, epsilon=excuse.epsilon))
     return Outcome(tuple(findings.values()), charges.all(), tuple(behaviours), key)
-
-
-def _key(study: Study, played: Played, conduct: Conduct, words: dict[Slot, Word]) -> str:
-    """A digest of what the target heeded, and of what it is charged."""
-    ledgers = Ledgers(study, played.heard)
-    charges = [ledgers.charged(conduct, name) for name in study.records.survey.names]
-    return _digest(([word.after for word in words.values()], charges))
 
 
 def _repeated(task: Task, script: Script, words: dict[Slot, Word]) -> Iterator[Finding]:
@@ -225,8 +221,9 @@ def _is_done(conduct: Conduct) -> bool:
 
 def _arrays(study: Study, conduct: Conduct) -> frozenset[bytes]:
     """What a party has said, field by field."""
-    fields = (study.grammar.octets(said.kind, said.body).values() for said in conduct.said)
-    return frozenset(octets for values in fields for octets in values)
+    octets = study.grammar.octets
+    fields = (octets(said.kind, study.content(said)).values() for said in conduct.said)
+    return frozenset(value for values in fields for value in values)
 
 
 def _alike(
@@ -238,12 +235,13 @@ def _alike(
     first, second = one.envelope, other.envelope
     if first is None or second is None:
         return one == other
+    bodies = study.content(first), study.content(second)
     return (one.what, one.now, first.sender, first.kind) == (
         other.what,
         other.now,
         second.sender,
         second.kind,
-    ) and study.grammar.same_words(first.kind, first.body, second.body, said)
+    ) and study.grammar.same_words(first.kind, *bodies, said)
 
 
 def _piloted(task: Task, script: Script) -> Worth:

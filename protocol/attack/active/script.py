@@ -1,7 +1,7 @@
-"""A script: what a hostile aggregator does to what it sends. Plain values, so it is kept as JSON.
+"""A script: what hostile members do to what they send. Plain values, so it is kept as JSON.
 
-The aggregator runs its honest role; a script says where it departs from it. A move is about one
-message of the honest role to each recipient in its scope: the ``nth`` of a kind. What is inserted
+Each runs its honest role; a script says where it departs from it. A move is about one message of
+the honest role to each recipient in its scope: the ``nth`` of a kind. What is inserted
 is taken from a rehearsal of the honest protocol (a *world*, see ``protocol.attack.active.worlds``),
 so no script holds bytes of messages.
 """
@@ -16,12 +16,12 @@ Does: TypeAlias = Literal["rewrite", "drop", "repeat", "hold", "insert", "restar
 """What a move does with a message.
 
 ``rewrite``: send it edited. ``drop``: do not send it. ``repeat``: send it as it is and an edited
-copy. ``hold``: send it, edited, after ``wait`` further messages, or when the aggregator has ended.
+copy. ``hold``: send it, edited, after ``wait`` further messages, or when its sender has ended.
 ``insert``: say something else besides. ``restart``: send it, and begin the role anew.
 """
 
 Scope: TypeAlias = Literal["target", "all", "others"]
-"""Whom a move is about: the target alone, all parties, or all but the target."""
+"""Whom a move is about: the target alone, all who are not hostile, or all these but the target."""
 
 How: TypeAlias = Literal[
     "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take", "sums"
@@ -102,13 +102,15 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     Args:
         does: what.
-        of, nth: about which message to a recipient: its kind, and which of this kind, from 0.
+        of, nth: about which message to a recipient: its kind, and which of this kind, from 0. No
+            kind stands for the start, where something can be inserted.
         to: whom it is about.
         edits: what is changed, in this order. An edit whose outcome the kind does not allow is
             left out.
         before: what is said besides comes before the message.
         says: what is inserted.
         wait: of ``hold``, after how many further messages to the recipient.
+        by: which of several hostile members does it; by default each of them.
     """
 
     does: Does
@@ -119,10 +121,12 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     before: bool = False
     says: Source | None = None
     wait: int = 1
+    by: str = ""
 
     def __str__(self) -> str:
         to = {"target": "the target", "all": "all", "others": "all but the target"}[self.to]
-        about = f"{self.of} {self.nth} to {to}"
+        of = f"{self.of} {self.nth}" if self.of else "all else"
+        about = f"{of} from {self.by} to {to}" if self.by else f"{of} to {to}"
         edits = "; ".join(map(str, self.edits))
         with_ = f" with {edits}" if edits else ""
         side = "before" if self.before else "after"
@@ -140,7 +144,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All that a hostile aggregator does otherwise in one session."""
+    """All that hostile members do otherwise in one session."""
 
     moves: tuple[Move, ...] = ()
 
@@ -165,4 +169,4 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 HONEST = Script()
-"""The aggregator keeps to its role."""
+"""Everybody keeps to her role."""

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from protocol.accounting.events import Masked, Public, single_events
-from protocol.attack.active.edits import Grammar
+from protocol.accounting.events import Composed, Hidden, Masked, OneOf, Public, Sealed, layers
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import Conduct
+from protocol.attack.active.worlds import Study
 from protocol.messages import PartyId, Wait
 from protocol.session.charter import Charter
 
@@ -44,7 +44,7 @@ class Word(NamedTuple):
     Args:
         after: what had been heeded before.
         judged: whether it claims to tell nothing, or nothing but a sum.
-        fields: those of ``SECRET`` bytes or more.
+        fields: those of ``SECRET`` bytes or more, if the hostile members read it.
     """
 
     after: tuple[object, ...]
@@ -53,31 +53,28 @@ class Word(NamedTuple):
 
 
 def words_of(
-    charter: Charter,
-    grammar: Grammar,
-    conduct: Conduct,
-    heard: Sequence[Heard],
-    waits: Sequence[Wait],
+    study: Study, conduct: Conduct, heard: Sequence[Heard], waits: Sequence[Wait]
 ) -> dict[Slot, Word]:
     """What a party has said in a run, and after what.
 
     Args:
         waits: those of its machine.
     """
-    heeded = _heeded(charter, heard, waits)
+    heeded = _heeded(study.charter, heard, waits)
     counts: Counter[str] = Counter()
     words = {}
-    events = [event for act in conduct.acts for event in act.events]
-    for number, (envelope, event) in enumerate(zip(conduct.said, events, strict=True)):
-        parts = [] if event is None else list(single_events(event))
-        long = {
-            name: octets
-            for name, octets in grammar.octets(envelope.kind, envelope.body).items()
-            if len(octets) >= SECRET
-        }
+    for envelope, _, event in (word for act in conduct.acts for word in act.words(seen=True)):
+        parts = [
+            part
+            for part in (() if event is None else layers(event))
+            if not isinstance(part, Sealed | Composed | OneOf)
+        ]
+        opens = envelope.kind not in study.grammar.sealed or envelope.recipient in study.hostile
+        fields = study.grammar.octets(envelope.kind, study.content(envelope)) if opens else {}
+        long = {name: octets for name, octets in fields.items() if len(octets) >= SECRET}
         words[envelope.kind, counts[envelope.kind]] = Word(
-            tuple(one.what for one in heeded if one.said <= number),
-            bool(parts) and all(isinstance(one, Public | Masked) for one in parts),
+            tuple(one.what for one in heeded if one.said <= envelope.seq),
+            bool(parts) and all(isinstance(one, Public | Masked | Hidden) for one in parts),
             long,
         )
         counts[envelope.kind] += 1

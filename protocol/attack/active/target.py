@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from protocol.messages import Envelope
@@ -45,7 +46,13 @@ class Watched(Machine):
 
 
 class Traced(Machine):
-    """A machine that says where its role stands."""
+    """A machine that says where its role stands.
+
+    Attributes:
+        read: what its attackers read of what it says, as ``Study.read``.
+    """
+
+    read: Callable[[Envelope], bytes | None]
 
     @property
     def place(self) -> tuple[str, ...]:

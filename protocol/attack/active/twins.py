@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,12 +10,14 @@ from protocol.accounting.accountants import PureAccountant
 from protocol.accounting.events import (
     Composed,
     ExactCounts,
+    Hidden,
     Masked,
     OneOf,
     Plain,
     PrivacyEvent,
     Randomized,
-    single_events,
+    Sealed,
+    layers,
 )
 from protocol.attack.active.target import Heard, Traced
 from protocol.errors import ProtocolError
@@ -24,19 +27,26 @@ from protocol.sharing.messages import Partial, Upload
 
 
 class Act(NamedTuple):
-    """What a party does on one occasion, as others see it.
+    """What a party does on one occasion.
 
     Args:
         said: what it says.
+        read: what its attackers read of each of that, as ``Study.read``.
         events: what each of that tells.
         over: whether its link ends.
         ended: how it ended, as its exit code says it; empty as long as it goes on.
     """
 
     said: tuple[Envelope, ...]
+    read: tuple[bytes | None, ...]
     events: tuple[PrivacyEvent | None, ...]
     over: bool
     ended: str
+
+    def words(self, *, seen: bool) -> list[tuple[Envelope, bytes | None, PrivacyEvent | None]]:
+        """What is said, read and told, of what its attackers see or of all else."""
+        every = zip(self.said, self.read, self.events, strict=True)
+        return [word for word in every if (word[1] is not None) == seen]
 
 
 class Conduct(NamedTuple):
@@ -79,8 +89,9 @@ def conduct_of(machine: Traced, heard: Sequence[Heard]) -> Conduct:
             # It is over for all; nobody sees what that is to this party.
             break
         said = tuple(machine.take())
+        read = tuple(map(machine.read, said))
         events = tuple(_event(machine, envelope) for envelope in said)
-        acts.append(Act(said, events, machine.finished, _ending(machine)))
+        acts.append(Act(said, read, events, machine.finished, _ending(machine)))
         places.append(machine.place)
     waits = tuple((wait.kind, wait.round, len(wait.heard)) for wait in machine.waits)
     return Conduct(tuple(acts), tuple(places), waits)
@@ -93,6 +104,8 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
         return event_of(charter.variant, message, machine.seen, envelope.recipient)
     except ProtocolError:
         return None
+    except AttributeError:  # Nobody without the key can say it, so a ledger charges all of it.
+        return Plain(charter.variant.survey.names)
 
 
 def _ending(machine: Traced) -> str:
@@ -120,8 +133,8 @@ class Excuse(NamedTuple):
     Args:
         kind: of the message.
         event: what it tells.
-        epsilon: what it costs for the attribute in which the records differ.
-        hidden: whether it is hidden in a sum, so that nothing may follow from it.
+        epsilon: what is charged for it at most, for the attribute in which the records differ.
+        hidden: whether masks hide it, so that nothing may follow from it.
     """
 
     kind: str
@@ -136,8 +149,9 @@ class Compared(NamedTuple):
     Args:
         difference: the first that nothing excuses; None if there is none.
         excuses: differences that are charged.
-        hidden: whether bytes that masks hide differ before the difference. It may follow from
-            these bytes: that a party knows its own word again when it is shown it, say.
+        hidden: whether bytes differ before the difference that masks hide, or that only others
+            read. It may follow from these bytes: that a party knows its own word again when it is
+            shown it, say.
     """
 
     difference: Difference | None
@@ -145,7 +159,9 @@ class Compared(NamedTuple):
     hidden: bool = False
 
 
-def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
+def compared(
+    one: Conduct, other: Conduct, *, attribute: str, charged: float = math.inf
+) -> Compared:
     """Hold two conducts against each other, occasion by occasion.
 
     Everything that others see must be equal. Bytes of one length may differ where their event
@@ -155,32 +171,39 @@ def compared(one: Conduct, other: Conduct, *, attribute: str) -> Compared:
 
     Args:
         attribute: in which the records differ.
+        charged: what is charged for it in all.
     """
-    accountant = PureAccountant()
+    accountant, hidden = PureAccountant(), False
     excuses: list[Excuse] = []
     if len(one.acts) != len(other.acts):
         return Compared(Difference("it hears something or not"), ())
     for act, twin in zip(one.acts, other.acts, strict=True):
         different = _act_differs(act, twin)
-        for envelope, twins, event in zip(act.said, twin.said, act.events, strict=False):
+        seen = zip(act.words(seen=True), twin.words(seen=True), strict=False)
+        for (envelope, read, event), (twins, instead, _) in seen:
             if _envelope_differs(envelope, twins) is not None:
                 break  # It is what ``different`` says.
             if envelope.body == twins.body or envelope.kind == Head.kind():
                 continue
-            loss = None
+            if read == instead:
+                hidden = True
+                continue
+            masked, cost = envelope.kind in (Upload.kind(), Partial.kind()), 0.0
             if event is not None:
-                loss = accountant.judge(event).attributes.get(attribute, 0.0)
-            if not loss or event is None:
+                masked |= any(isinstance(one, Masked | Hidden) for one in layers(event))
+                cost = accountant.judge(event).attributes.get(attribute, 0.0)
+            loss = min(cost, charged)
+            if event is None or not (cost if masked else loss):
                 what = f"the bytes of {envelope.kind} differ, which is charged nothing"
-                return Compared(Difference(what, envelope.kind), tuple(excuses), bool(excuses))
-            masked = any(isinstance(one, Masked) for one in single_events(event))
-            hidden = masked or envelope.kind in (Upload.kind(), Partial.kind())
-            excuses.append(Excuse(envelope.kind, event, loss, hidden))
-            if not hidden:
+                return Compared(Difference(what, envelope.kind), tuple(excuses), hidden)
+            excuses.append(Excuse(envelope.kind, event, loss, masked))
+            if not masked:
                 return Compared(None, tuple(excuses))
+            hidden = True
         if different is not None:
-            return Compared(different, tuple(excuses), bool(excuses))
-    return Compared(None, tuple(excuses), bool(excuses))
+            return Compared(different, tuple(excuses), hidden)
+        hidden |= act.words(seen=False) != twin.words(seen=False)
+    return Compared(None, tuple(excuses), hidden)
 
 
 def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference | None:
@@ -194,11 +217,12 @@ def first_difference(one: Conduct, other: Conduct, *, acts: int) -> Difference |
 
 def _act_differs(act: Act, twin: Act) -> Difference | None:
     """What others see of an act, the bytes of messages aside."""
-    kinds, others = ([e.kind for e in one.said] for one in (act, twin))
+    said, beside = ([word[0] for word in one.words(seen=True)] for one in (act, twin))
+    kinds, others = ([word.kind for word in words] for words in (said, beside))
     if kinds != others:
-        said, instead = (_listed(names) for names in (kinds, others))
-        return Difference(f"it says {said} with one record and {instead} with the other")
-    for envelope, other in zip(act.said, twin.said, strict=True):
+        listed, instead = (_listed(names) for names in (kinds, others))
+        return Difference(f"it says {listed} with one record and {instead} with the other")
+    for envelope, other in zip(said, beside, strict=True):
         found = _envelope_differs(envelope, other)
         if found is not None:
             return found
@@ -238,6 +262,10 @@ def described(event: PrivacyEvent) -> str:
             return f"exact counts of {', '.join(attributes)}"
         case Plain(attributes):
             return f"the true answers to {', '.join(attributes)}"
+        case Sealed(reader, inner):
+            return f"{described(inner)}, sealed for {reader}"
+        case Hidden(inner):
+            return f"{described(inner)}, under masks"
         case Composed(events):
             return " and ".join(dict.fromkeys(map(described, events)))
         case OneOf(events):

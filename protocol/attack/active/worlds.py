@@ -1,36 +1,43 @@
-"""Whole sessions among real machines in which the aggregator keeps to a script, not to its role.
+"""Whole sessions among real machines in which some who serve keep to a script, not to their roles.
 
-What it sends is really sent: the switch numbers, checks and records it as any other word, so the
-record is one that a hostile aggregator can produce.
+What they send is really sent: the switch numbers, checks and records it as any other word, so the
+record is one that they can produce.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from protocol.attack.active.edits import Bodies, Grammar
+from protocol.attack.active.edits import Grammar
 from protocol.attack.active.script import HONEST, Move, Script
 from protocol.attack.active.target import Heard, Traced, Watched
+from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, RECORD, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    RECORD,
+    ROLE_STREAM,
+    Envelope,
+    Head,
+    PartyId,
+)
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.local import Loop, Member
 from protocol.session.machine import Machine
-from protocol.session.roles import Gather
 from protocol.session.variant import Variant
 from protocol.simulation.setting import Setting, setting_of
 from protocol.surveys.records import Records
 
 MOST_WORDS = 4096
-"""The most envelopes that a hostile aggregator sends in a session."""
+"""The most envelopes that a hostile member sends in a session."""
 
 ALTERNATIVES = 3
 """The most other categories of an attribute that a record is compared with."""
@@ -61,6 +68,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         records: a respondent per party.
         target: whose record is at stake, from 0.
         seed: of the sessions.
+        hostile: who keeps to a script, in the order of the roster. They have no secrets from each
+            other.
         pairs: by neighbour, the attribute's place and the two categories that the worlds are of;
             by default as the target's record has them.
     """
@@ -69,6 +78,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     records: Records
     target: int
     seed: int
+    hostile: tuple[PartyId, ...] = (AGGREGATOR,)
     pairs: tuple[tuple[int, int, int], ...] | None = None
 
     @functools.cached_property
@@ -89,7 +99,26 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def grammar(self) -> Grammar:
         """The kinds of the session."""
-        return Grammar(self.charter.codec)
+        return Grammar(self.charter)
+
+    @functools.cached_property
+    def coalition(self) -> Coalition:
+        """The hostile members together."""
+        return Coalition(self.hostile)
+
+    def content(self, envelope: Envelope) -> bytes:
+        """What an envelope says to its recipient, encoded: its body, or what is sealed there."""
+        if envelope.kind not in self.grammar.sealed:
+            return envelope.body
+        return self.charter.codec.content(self.setting.message(envelope))
+
+    def read(self, envelope: Envelope) -> bytes | None:
+        """What the hostile members read of an envelope, encoded; None if they do not see it."""
+        if not self.coalition.hears(envelope.sender, envelope.recipient):
+            return None
+        if envelope.kind not in self.grammar.sealed:
+            return envelope.body
+        return self.setting.legible(envelope, self.hostile)
 
     @functools.cached_property
     def neighbours(self) -> tuple[Neighbour, ...]:
@@ -126,13 +155,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def machine(self, records: Records, stream: Stream | None = None) -> Traced:
         """The target before the session, with these records."""
         setting, party = self.setting, self.party
-        return Traced(
+        machine = Traced(
             setting.charter,
             party,
             stream or setting.streams.stream(party, ROLE_STREAM),
             records=records,
             identity=setting.identities[party],
         )
+        machine.read = self.read
+        return machine
 
     @property
     def worlds(self) -> int:
@@ -195,43 +226,34 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, records=records, pairs=self._pairs)
 
 
+Link: TypeAlias = tuple[PartyId, PartyId]
+"""A sender and a recipient."""
+
+
 class Library(msgspec.Struct, frozen=True):
     """What is said in the worlds of a study.
 
     Args:
-        told: by world, what the aggregator says to whom: (kind, nth) and body, in order.
+        told: by world, what a hostile member, named first, says to another: (kind, nth) and body,
+            in order. The body of a sealed kind is what is inside.
         said: of the true world, some bodies of every kind, whoever says it to whom; one that is
             made up where nobody does.
     """
 
-    told: tuple[dict[PartyId, dict[tuple[str, int], bytes]], ...]
+    told: tuple[dict[Link, dict[tuple[str, int], bytes]], ...]
     said: dict[str, list[bytes]]
 
-    def of(self, recipient: PartyId) -> BodiesOf:
-        """What one recipient is told."""
-        return BodiesOf(self, recipient)
-
-
-class BodiesOf(Bodies):
-    """What is taken for one recipient."""
-
-    def __init__(self, library: Library, recipient: PartyId) -> None:
-        self._library = library
-        self._recipient = recipient
-
-    def body(self, world: int, kind: str, nth: int) -> bytes | None:
-        if not 0 <= world < len(self._library.told):
+    def body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
+        """What is said in a world by one to another; None if there is nothing."""
+        if not 0 <= world < len(self.told):
             return None
-        own = self._library.told[world].get(self._recipient, {})
-        return own.get((kind, nth))
+        return self.told[world].get(link, {}).get((kind, nth))
 
-    def any_body(self, world: int, kind: str, nth: int) -> bytes | None:
+    def any_body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
         """The same, or what somebody says of this kind."""
-        own = self.body(world, kind, nth)
-        if own is not None:
-            return own
-        others = self._library.said.get(kind, [])
-        return others[nth] if 0 <= nth < len(others) else None
+        own = self.body(link, world, kind, nth)
+        others = self.said.get(kind, [])
+        return others[nth] if own is None and 0 <= nth < len(others) else own
 
 
 EXAMPLES = 3
@@ -240,29 +262,30 @@ EXAMPLES = 3
 
 def library_of(study: Study, worlds: Iterable[int] | None = None) -> Library:
     """Play the honest protocol in every world, or in these; the true one is always among them."""
-    told: list[dict[PartyId, dict[tuple[str, int], bytes]]] = []
+    told: list[dict[Link, dict[tuple[str, int], bytes]]] = []
     said: dict[str, list[bytes]] = {}
     for world in range(study.worlds):
         if worlds is not None and world not in (0, *worlds):
             told.append({})
             continue
         played = play(study, HONEST, Library((), {}), setting=study.imagined(world))
-        heard: dict[PartyId, dict[tuple[str, int], bytes]] = {}
-        counts: Counter[tuple[PartyId, str]] = Counter()
+        heard: dict[Link, dict[tuple[str, int], bytes]] = {}
+        counts: Counter[tuple[Link, str]] = Counter()
         for envelope in played.sent:
+            kind, body = envelope.kind, study.content(envelope)
             if world == 0:
-                some = said.setdefault(envelope.kind, [])
-                if len(some) < EXAMPLES and envelope.body not in some:
-                    some.append(envelope.body)
-            if envelope.sender == AGGREGATOR and envelope.recipient != RECORD:
-                to = envelope.recipient, envelope.kind
-                heard.setdefault(to[0], {})[to[1], counts[to]] = envelope.body
-                counts[to] += 1
+                some = said.setdefault(kind, [])
+                if len(some) < EXAMPLES and body not in some:
+                    some.append(body)
+            link = envelope.sender, envelope.recipient
+            if link[0] in study.hostile and link[1] not in (RECORD, *study.hostile):
+                heard.setdefault(link, {})[kind, counts[link, kind]] = body
+                counts[link, kind] += 1
         told.append(heard)
-    for kind in study.grammar.kinds:
-        body = study.grammar.made_up(kind)
-        if kind not in said and body is not None:
-            said[kind] = [body]
+    for kind in study.charter.codec.names:
+        made_up = study.grammar.made_up(kind)
+        if kind not in said and made_up is not None:
+            said[kind] = [made_up]
     return Library(tuple(told), said)
 
 
@@ -272,20 +295,20 @@ class _Held(NamedTuple):
     body: bytes
 
 
-class Hostile:
-    """The aggregator: a machine runs the honest role, a script changes what is said.
+class Hostile(Machine):
+    """A hostile member: its machine runs the honest role, a script changes what it says to others.
 
     Args:
-        anew: makes that machine; once more for each time that the role begins anew.
         script: what is done otherwise.
         study, library: what is attacked, and what is taken from worlds.
     """
 
     def __init__(
-        self, anew: Callable[[], Machine], *, script: Script, study: Study, library: Library
+        self, me: PartyId, setting: Setting, *, script: Script, study: Study, library: Library
     ) -> None:
-        self._anew = anew
-        self._machine = anew()
+        stream, own = setting.streams.stream(me, ROLE_STREAM), setting.identities[me]
+        self._anew = functools.partial(super().__init__, setting.charter, me, stream, identity=own)
+        self._anew()
         self._script = script
         self._study = study
         self._library = library
@@ -295,62 +318,21 @@ class Hostile:
         self._restarts = 0
         self._now = 0.0
 
-    @property
-    def me(self) -> PartyId:
-        """The aggregator."""
-        return self._machine.me
-
-    @property
-    def finished(self) -> bool:
-        """Whether its role is over."""
-        return self._machine.finished
-
-    @property
-    def result(self) -> Message | None:
-        """What its role returned."""
-        return self._machine.result
-
-    @property
-    def failure(self) -> ProtocolError | None:
-        """Why its role failed."""
-        return self._machine.failure
-
-    @property
-    def deadline(self) -> float | None:
-        """Until when its role waits."""
-        return self._machine.deadline
-
-    @property
-    def awaited(self) -> Gather | None:
-        """What its role waits for."""
-        return self._machine.awaited
-
-    def start(self, now: float) -> None:
-        """Run the role up to its first wait."""
+    def _resume(self, outcome: object, now: float) -> None:
         self._now = now
-        self._machine.start(now)
-
-    def receive(self, envelope: Envelope, now: float) -> None:
-        """Hand an envelope to the role."""
-        self._now = now
-        self._machine.receive(envelope, now)
-
-    def expire(self, now: float) -> None:
-        """The deadline is over."""
-        self._now = now
-        self._machine.expire(now)
-
-    def abandon(self, reason: str) -> None:
-        """End the role from outside."""
-        self._machine.abandon(reason)
+        super()._resume(outcome, now)
 
     def take(self) -> list[Envelope]:
         """What is said instead of what the role says."""
         sent: list[Envelope] = []
+        if not self._counts:
+            for name, _ in self.charter.roster.members:
+                self._say(sent, name, "", b"")
         while True:
             restart = False
-            for envelope in self._machine.take():
-                restart |= self._say(sent, envelope)
+            for envelope in super().take():
+                content = self._study.content(envelope)
+                restart |= self._say(sent, envelope.recipient, envelope.kind, content)
             if not restart:
                 break
             self._begin_anew()
@@ -359,20 +341,26 @@ class Hostile:
                 self._release(sent, recipient, everything=True)
         return sent
 
-    def _say(self, sent: list[Envelope], envelope: Envelope) -> bool:
-        """Send what the script makes of one envelope; whether the role is to begin anew."""
-        recipient, kind = envelope.recipient, envelope.kind
-        if recipient == RECORD:
-            self._send(sent, recipient, kind, envelope.body)
+    def _say(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> bool:
+        """Send what the script makes of one message; whether the role is to begin anew.
+
+        No kind stands for the start.
+        """
+        if kind == Head.kind():  # After all that is held back.
+            self._held[recipient] = [_Held(0, kind, content)]
+            return False
+        if recipient in (RECORD, *self._study.hostile):
+            if kind:
+                self._send(sent, recipient, kind, content)
             return False
         nth = self._counts[recipient, kind]
         self._counts[recipient, kind] += 1
         moves = [move for move in self._script.moves if self._is_about(move, recipient, kind, nth)]
-        said = [(kind, envelope.body)]
+        said = [(kind, content)] if kind else []
         before: list[tuple[str, bytes]] = []
         after: list[tuple[str, bytes]] = []
         for move in moves:
-            edited = self._edited(recipient, kind, envelope.body, move, nth)
+            edited = self._edited(recipient, kind, content, move, nth)
             side = before if move.before else after
             match move.does:
                 case "rewrite":
@@ -395,22 +383,21 @@ class Hostile:
         return any(move.does == "restart" for move in moves)
 
     def _is_about(self, move: Move, recipient: PartyId, kind: str, nth: int) -> bool:
-        if (move.of, move.nth) != (kind, nth):
+        if (move.of, move.nth) != (kind, nth) or move.by not in ("", self.me):
             return False
         return move.to == "all" or (move.to == "target") == (recipient == self._study.party)
 
     def _edited(self, recipient: PartyId, kind: str, body: bytes, move: Move, nth: int) -> bytes:
-        bodies = self._library.of(recipient)
+        bodies = functools.partial(self._library.body, (self.me, recipient))
         return self._study.grammar.edited(kind, body, move.edits, bodies, nth=nth)
 
     def _inserted(self, recipient: PartyId, move: Move) -> list[tuple[str, bytes]]:
-        source, bodies = move.says, self._library.of(recipient)
+        source, link = move.says, (self.me, recipient)
         assert source is not None
-        body = bodies.any_body(source.world, source.kind, source.nth)
+        body = self._library.any_body(link, source.world, source.kind, source.nth)
         if body is None:
             return []
-        edited = self._study.grammar.edited(source.kind, body, move.edits, bodies, nth=source.nth)
-        return [(source.kind, edited)]
+        return [(source.kind, self._edited(recipient, source.kind, body, move, source.nth))]
 
     def _release(
         self, sent: list[Envelope], recipient: PartyId, *, everything: bool = False
@@ -425,10 +412,16 @@ class Hostile:
         if kept:
             self._held[recipient] = kept
 
-    def _send(self, sent: list[Envelope], recipient: PartyId, kind: str, body: bytes) -> None:
+    def _send(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> None:
         if self._number < MOST_WORDS:
-            session = self._study.charter.session
-            sent.append(Envelope(session, AGGREGATOR, recipient, self._number, kind, body))
+            sent += self.charter.codec.enclose(
+                self.charter.codec.read(kind, content),
+                session=self.charter.session,
+                sender=self.me,
+                recipients=(recipient,),
+                seq=self._number,
+                seal=self.boxes.seal,
+            )
             self._number += 1
 
     def _begin_anew(self) -> None:
@@ -436,8 +429,8 @@ class Hostile:
         self._restarts += 1
         if self._restarts > 1 or self.finished:
             return
-        self._machine = self._anew()
-        self._machine.start(self._now)
+        self._anew()
+        super().start(self._now)
 
 
 class _Sent:
@@ -499,12 +492,10 @@ def play(
     members: dict[PartyId, Member] = {}
     for name, _ in charter.roster.members:
         own, identity = setting.streams.stream(name, ROLE_STREAM), setting.identities[name]
-        if name == AGGREGATOR:
-            anew = functools.partial(Machine, charter, name, own, identity=identity)
-            members[name] = Hostile(anew, script=script, study=study, library=library)
-            continue
-        held = setting.holdings[name]
-        if name == party:
+        held = setting.holdings.get(name)
+        if name in study.hostile:
+            members[name] = Hostile(name, setting, script=script, study=study, library=library)
+        elif name == party:
             target = Watched(charter, name, stream or own, records=held, identity=identity)
             members[name] = target
         else:

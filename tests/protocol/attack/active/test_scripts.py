@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import get_args
 
 import msgspec
@@ -43,8 +44,10 @@ def told(blocks: Study) -> Library:
 
 
 def edited(study: Study, library: Library, edit: Edit) -> Question:
-    body = library.told[0][study.party]["Question", 0]
-    changed = study.grammar.edited("Question", body, [edit], library.of(study.party), nth=0)
+    body = library.told[0][AGGREGATOR, study.party]["Question", 0]
+    changed = study.grammar.edited(
+        "Question", body, [edit], partial(library.body, (AGGREGATOR, study.party)), nth=0
+    )
     question = study.charter.codec.decode("Question", changed)
     assert isinstance(question, Question)
     return question
@@ -88,12 +91,14 @@ def test_an_edit_that_the_kind_does_not_allow_is_left_out(blocks: Study, told: L
 
 
 def test_all_proposals_stay_within_the_kinds_bounds(blocks: Study, told: Library) -> None:
-    body = told.told[0][blocks.party]["Question", 0]
+    body = told.told[0][AGGREGATOR, blocks.party]["Question", 0]
     proposed = list(blocks.grammar.proposals("Question", body))
     fields = {edit.path[0] for edit in proposed}
     assert fields == {"block", "over", "groups", "weights"}
     for edit in proposed:
-        changed = blocks.grammar.edited("Question", body, [edit], told.of(blocks.party), nth=0)
+        changed = blocks.grammar.edited(
+            "Question", body, [edit], partial(told.body, (AGGREGATOR, blocks.party)), nth=0
+        )
         blocks.charter.codec.decode("Question", changed)
 
 
@@ -117,9 +122,11 @@ def test_tables_of_one_sum_are_seen_in_their_message() -> None:
 def test_rows_are_made_to_sum_to_those_of_another_world() -> None:
     study = study_of(SecureSumVariant(survey=BITS, sums=SecureSum(profile="literal")))
     library = library_of(study)
-    bodies = [library.told[world][study.party]["Partials", 0] for world in (0, 1)]
+    bodies = [library.told[world][AGGREGATOR, study.party]["Partials", 0] for world in (0, 1)]
     edit = Edit(("values",), "sums", cells=(1,), world=1)
-    changed = study.grammar.edited("Partials", bodies[0], [edit], library.of(study.party), nth=0)
+    changed = study.grammar.edited(
+        "Partials", bodies[0], [edit], partial(library.body, (AGGREGATOR, study.party)), nth=0
+    )
     rows = [array_of(study.grammar.field("Partials", b, "values")) for b in (bodies[0], changed)]
     assert np.array_equal(np.delete(rows[0], 1, axis=0), np.delete(rows[1], 1, axis=0))
     schema = next(one for one in study.charter.codec.schemas if one.name == "Partials")

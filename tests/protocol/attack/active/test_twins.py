@@ -37,7 +37,8 @@ def act(
     over: bool = False,
     ended: str = "",
 ) -> Act:
-    return Act(said, (DRAWN,) * len(said) if events is None else events, over, ended)
+    read = tuple(one.body for one in said)
+    return Act(said, read, (DRAWN,) * len(said) if events is None else events, over, ended)
 
 
 def conduct(*acts: Act) -> Conduct:
@@ -236,6 +237,9 @@ class Stub:
 
     def take(self) -> list[Envelope]:
         return []
+
+    def read(self, envelope: Envelope) -> bytes:
+        return envelope.body
 
 
 def test_a_twin_hears_all_until_it_is_over_for_all() -> None:
