@@ -140,7 +140,8 @@ def state_active(
             Section(
                 key="attack",
                 title="The attack",
-                lead=f"{found.variant}; {found.target}'s record differs; {scripts}, {behaviours}",
+                lead=f"{found.variant}; hostile: {', '.join(found.hostile)}; {found.target}'s "
+                f"record differs; {scripts}, {behaviours}",
                 notes=(
                     *charged,
                     *((hint,) if found.findings and not written else ()),
@@ -202,6 +203,7 @@ def active_values(found: ActiveAttack) -> dict[str, Any]:
     return {
         "variant": found.variant,
         "target": found.target,
+        "hostile": found.hostile,
         "accused": found.accused,
         "verdict": _in_a_line(_on_active(found)),
         "scripts": found.tried,

@@ -1,1 +1,1 @@
-"""Active attacks: what a party does whatever a hostile aggregator sends it."""
+"""Active attacks: what a party does whatever hostile members send it."""

@@ -1,1 +1,1 @@
-"""``sottovoce attack``: what an observer learns, and what a hostile aggregator brings out."""
+"""``sottovoce attack``: what an observer learns, and what hostile members bring out."""

@@ -1,8 +1,9 @@
-"""``sottovoce attack --active``: an aggregator that lies, and what a party does then."""
+"""``sottovoce attack --active``: an aggregator and services that lie, and what a party does."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ import msgspec
 from parties.keeping.writing import make_folder, write_whole
 from protocol.crypto.randomness import WORDS
 from protocol.errors import SurveyError, UsageError
+from protocol.messages import AGGREGATOR, PartyId
+from protocol.simulation.setting import names_of
+from protocol.surveys.survey import shown
 from protocol.variants import BUILT_IN
 from scenarios.cli.attacks.options import ACTIVE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
@@ -37,7 +41,7 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         variant: the name of the variant.
         parameters: its parameters, without the survey.
         survey: what was asked.
-        seed, target, trials, alpha: as the command line had them.
+        seed, target, hostile, trials, alpha: as the command line had them.
         rule, what: what was found with it.
         script: as plain values.
     """
@@ -47,6 +51,7 @@ class KeptScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     survey: dict[str, Any]
     seed: int
     target: int
+    hostile: tuple[str, ...] | None = None
     trials: int | None
     alpha: float
     rule: str
@@ -65,8 +70,8 @@ def attacked_actively(options: AttackOptions) -> int:
         said = state_active(text, found, written, seconds=time.perf_counter() - started)
         print_statement(said, as_json=options.as_json)
         return 1 if found.accused else 0
-    if options.asked.settings or options.asked.survey_file is not None:
-        raise UsageError("--set and --survey are for one variant, not for all")
+    if options.asked.settings or options.asked.survey_file is not None or options.hostile:
+        raise UsageError("--set, --survey and --hostile are for one variant, not for all")
     every = []
     for name, cls in BUILT_IN.items():
         started = time.perf_counter()
@@ -96,7 +101,8 @@ def _attacked(
     made, records = options.asked.make(cls)
     numbers = {"scripts": options.scripts, "trials": options.trials}
     limits: dict[str, Any] = {
-        "target": _target(options.target, records, "--target"),
+        "target": place_of(options.target, records, "--target"),
+        "hostile": hostile_of(options.liars, made, "--hostile"),
         "seed": options.seed,
         "alpha": options.alpha,
         **{name: number for name, number in numbers.items() if number is not None},
@@ -119,7 +125,18 @@ def _attacked(
     return found, written
 
 
-def _target(number: int, records: Records, where: str) -> int:
+def hostile_of(
+    names: Collection[str] | None, made: Variant, where: str
+) -> tuple[PartyId, ...] | None:
+    """Who keeps to scripts, checked; None for all who hold no records."""
+    serving = (AGGREGATOR, *names_of(made.roles))
+    for name in names or ():
+        if name not in serving:
+            raise UsageError(f"{where} {shown(name)}: expected some of {', '.join(serving)}")
+    return None if names is None else tuple(name for name in serving if name in names)
+
+
+def place_of(number: int, records: Records, where: str) -> int:
     """The target's place, from the number of its party."""
     if not 1 <= number <= len(records):
         raise UsageError(f"{where} {number}: expected 1 to {len(records)}")
@@ -139,6 +156,7 @@ def _write_scripts(
             survey=msgspec.to_builtins(made.survey),
             seed=options.seed,
             target=options.target,
+            hostile=options.liars,
             trials=options.trials,
             alpha=options.alpha,
             rule=finding.rule,
@@ -179,12 +197,13 @@ def replayed(text: str, path: Path, *, as_json: bool) -> int:
         raise UsageError(f"{path}: {error}") from error
     if not 0 <= kept.seed < WORDS:
         raise UsageError(f"{path}: seed {kept.seed}: expected 0 to 2**64 - 1")
-    target = _target(kept.target, records, f"{path}: target")
+    target = place_of(kept.target, records, f"{path}: target")
     found = replay_script(
         made,
         records,
         script,
         target=target,
+        hostile=hostile_of(kept.hostile, made, f"{path}: hostile"),
         seed=kept.seed,
         trials=kept.trials,
         alpha=kept.alpha,

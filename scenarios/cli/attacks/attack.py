@@ -15,7 +15,7 @@ import numpy as np
 from protocol.errors import UnsupportedEventError, UsageError
 from protocol.messages import PartyId
 from protocol.surveys.survey import shown
-from scenarios.cli.attacks.active import attacked_actively, replayed
+from scenarios.cli.attacks.active import attacked_actively, place_of, replayed
 from scenarios.cli.attacks.options import ATTACK, VARIANTS_ALONE, AttackOptions
 from scenarios.cli.engines import sweeping, write_found
 from scenarios.cli.options import json_text, print_statement, refuse
@@ -42,8 +42,8 @@ def attack(options: AttackOptions) -> int:
     report. It takes --inputs and --claims, and the bound is compared with the epsilon claimed.
     PATH.py:NAME of a randomizer attacks its draws by its law, and compares with its own epsilon.
 
-    With --active the aggregator is hostile. Whatever a party does outwardly must be the same for
-    two records that differ in one answer, or be charged. Exit 1 if it is not.
+    With --active the aggregator and services are hostile. Whatever a party does outwardly must be
+    the same for two records that differ in one answer, or be charged. Exit 1 if it is not.
     """
     options.check()
     if options.replay is not None:
@@ -106,6 +106,7 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     made, records = options.asked.make(cls)
     limits = {
         **options.limits,
+        "target": place_of(options.target, records, "--target"),
         "observer": PartyId(options.observer),
         "runs": options.runs,
         "copies": options.copies or COPIES.get(made.name),

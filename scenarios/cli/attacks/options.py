@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from protocol.messages import AGGREGATOR
+from protocol.audit.coalition.coalition import observer_named
+from protocol.messages import AGGREGATOR, PartyId
 from scenarios.cli.completion import complete_variant
 from scenarios.cli.engines import EngineChoice
 from scenarios.cli.example_variants import ExampleOptions
@@ -23,13 +24,32 @@ ATTACK = "attack.json"
 ACTIVE = "active.json"
 """The name of an active attack's result there."""
 
-VARIANTS_ALONE = ("--runs", "--copies", "--observer", "--set", "--survey")
+VARIANTS_ALONE = ("--target", "--runs", "--copies", "--observer", "--set", "--survey")
 """The options that are of no use for a bare client or a randomizer."""
 
 _PASSIVE_ALONE = ("--runs", "--copies", "--observer", "--delta", "--inputs", "--claims")
-_ACTIVE_ALONE = ("--scripts", "--target", "--replay")
-_PLAYED = ("--scripts", "--target", "--trials", "--alpha", "--seed", "--set", "--survey")
+_ACTIVE_ALONE = ("--hostile", "--scripts", "--replay")
+_PLAYED = (
+    "--hostile",
+    "--scripts",
+    "--target",
+    "--trials",
+    "--alpha",
+    "--seed",
+    "--set",
+    "--survey",
+)
 _CARRIED = ("--out", "--engine", "--jobs", "--address")
+
+
+class _Party(click.IntRange):
+    """The number of a party, from 1."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if not str(value).lstrip("-").isdecimal():
+            self.fail(f"{value!r}: expected the number of a party that holds records.", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
 
 
 @frozen_options
@@ -42,9 +62,14 @@ class AttackOptions:
     active: bool = option(
         "--active",
         is_flag=True,
-        help="The aggregator lies: it rewrites, drops, repeats, holds back and makes up what it "
-        "sends to a party, and what the party does is compared for two records. VARIANT may be "
-        "all.",
+        help="The aggregator and services lie: they rewrite, drop, repeat, hold back and make up "
+        "what they send to a party, and what the party does is compared for two records. VARIANT "
+        "may be all.",
+    )
+    hostile: str | None = option(
+        "--hostile",
+        metavar="A,B,C",
+        help="With --active: the members who lie.  [default: all who hold no records]",
     )
     scripts: int | None = option(
         "--scripts",
@@ -53,10 +78,10 @@ class AttackOptions:
     )
     target: int = option(
         "--target",
-        type=click.IntRange(min=1),
+        type=_Party(min=1),
         default=1,
         show_default=True,
-        help="With --active: number of the party that is lied to.",
+        help="Number of the party whose record is at stake.",
     )
     replay: Path | None = option(
         "--replay",
@@ -134,6 +159,11 @@ class AttackOptions:
         refuse(_PASSIVE_ALONE, " is not for --active")
         if self.replay is not None:
             refuse((*_PLAYED, *_CARRIED), " is not for --replay")
+
+    @property
+    def liars(self) -> tuple[PartyId, ...] | None:
+        """Who lies in an active attack, as the command line has it; None for the default."""
+        return None if self.hostile is None else observer_named(self.hostile).members
 
     @property
     def limits(self) -> dict[str, Any]:

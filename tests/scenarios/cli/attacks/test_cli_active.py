@@ -15,6 +15,7 @@ from tests.scenarios.command import ROOT, complaint, sottovoce
 
 PLANTED = ROOT / "tests/protocol/attack/planted/reports.py"
 UNWORRIED = f"{PLANTED}:Unworried"
+SHUFFLED = f"{ROOT / 'docs/examples/shuffler.py'}:Shuffled"
 FEW = ("--active", "--scripts", 48)
 
 
@@ -38,7 +39,7 @@ def test_a_variant_that_keeps_its_word() -> None:
     verdict, _, _, about, charged, *_ = map(str.strip, said.out.splitlines())
     assert verdict.startswith("Not accused: whatever party-1 was sent, it did nothing that its ")
     assert verdict.endswith("; this does not show that nothing leaks.")
-    assert about.startswith("rr-joint; party-1's record differs; 48 scripts, ")
+    assert about.startswith("rr-joint; hostile: aggregator; party-1's record differs; 48 scripts, ")
     assert charged.startswith("charged: Report, epsilon 2.303: one draw of KeepUniform on smokes")
 
 
@@ -100,6 +101,26 @@ def test_json_is_what_the_attack_found(out: Path) -> None:
     assert kept["findings"][0]["script"]["moves"]
 
 
+def test_members_who_lie_are_chosen_and_kept_with_their_scripts(tmp_path: Path) -> None:
+    few = ("--active", "--scripts", 2, "--trials", 50, "--json")
+    every = sottovoce("attack", SHUFFLED, *few).json
+    assert every["hostile"] == ["aggregator", "shuffler"]
+    assert [one["kind"] for one in every["charged"]] == ["Reports"]
+    alone = sottovoce("attack", SHUFFLED, *few, "--hostile", "shuffler").json
+    assert (alone["hostile"], alone["charged"]) == (["shuffler"], [])
+    about = sottovoce("attack", UNWORRIED, *FEW, "--hostile", "aggregator", "--out", tmp_path)
+    assert about.code == 1
+    path = tmp_path / "script-1.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert kept["hostile"] == ["aggregator"]
+    replay = ("attack", UNWORRIED, "--active", "--replay", path)
+    assert sottovoce(*replay).code == 1
+    path.write_text(json.dumps({**kept, "hostile": ["shuffler"]}), encoding="utf-8")
+    assert complaint(sottovoce(*replay)) == (
+        f"{path}: hostile 'shuffler': expected some of aggregator"
+    )
+
+
 @pytest.mark.slow
 def test_an_engine_finds_the_same(out: Path, tmp_path: Path) -> None:
     jobs = ("--engine", "processes", "--jobs", 2)
@@ -125,7 +146,7 @@ def test_all_variants_at_once(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["rr-joint", "--scripts", "3"], "--scripts is for --active"),
-        (["rr-joint", "--target", "1"], "--target is for --active"),
+        (["rr-joint", "--hostile", "aggregator"], "--hostile is for --active"),
         (["rr-joint", "--replay", str(PLANTED)], "--replay is for --active"),
         (["rr-joint", "--active", "--delta", "0.1"], "--delta is not for --active"),
         (["rr-joint", "--active", "--runs", "9"], "--runs is not for --active"),
@@ -135,9 +156,23 @@ def test_all_variants_at_once(tmp_path: Path) -> None:
         (["rr-joint", "--active", "--claims", "1"], "--claims is not for --active"),
         (["rr-joint", "--active", "--target", "5"], "--target 5: expected 1 to 4"),
         (["rr-joint", "--active", "--target", "0"], "'--target': 0 is not in the range"),
+        (["rr-joint", "--target", "5"], "--target 5: expected 1 to 4"),
+        (
+            [SHUFFLED, "--active", "--target", "shuffler"],
+            "'--target': 'shuffler': expected the number of a party that holds records.",
+        ),
+        (
+            [SHUFFLED, "--active", "--hostile", "shuffler,party-1"],
+            "--hostile 'party-1': expected some of aggregator, shuffler",
+        ),
+        (["rr-joint", "--active", "--hostile", ""], "--hostile '': expected some of aggregator"),
         (["rr-joint", "--active", "--scripts", "0"], "'--scripts': 0 is not in the range"),
         (["rr-joint", "--active", "--set", "tv=2"], "variant 'rr-joint' has no parameter 'tv'"),
-        (["all", "--active", "--set", "p=0.5"], "--set and --survey are for one variant"),
+        (
+            ["all", "--active", "--set", "p=0.5"],
+            "--set, --survey and --hostile are for one variant",
+        ),
+        (["all", "--active", "--hostile", "aggregator"], "--set, --survey and --hostile are for"),
         (["all"], "no variant 'all'"),
         (["nobody", "--active"], "no variant 'nobody'"),
         ([f"{PLANTED}:join_codes", "--active"], "no variant class 'join_codes'"),

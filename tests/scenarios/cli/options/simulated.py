@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.scenarios.cli.options.changes import Call, Case, code, err, files, out, passed, values
 from tests.scenarios.cli.options.spies import attacks, checks, engines, only, simulations
+from tests.scenarios.command import ROOT
 
 ENGINE: dict[str, Case] = {
     "--engine": ("ray", passed),
@@ -160,6 +161,7 @@ TEST = (
 )
 
 SMALL = "attack rr-independent --survey {taxes} --trials 10 --runs 2 --json"
+SHUFFLED = ROOT / "docs/examples/shuffler.py:Shuffled"
 ACTIVE = "attack rr-independent --active --survey {taxes} --scripts 2 --trials 10 --json"
 ATTACK = (
     Call(
@@ -169,6 +171,7 @@ ATTACK = (
             "--runs": ("3", passed),
             "--copies": ("3", values("probes")),
             "--observer": ("party-2", values("probes")),
+            "--target": ("2", values("probes")),
             "--set": ("p=0.9", values("probes")),
             "--delta": ("0.1", passed),
             "--alpha": ("0.1", values("probes")),
@@ -183,6 +186,11 @@ ATTACK = (
         "attack rr-independent --survey {taxes} --scripts 2 --trials 10", {"--active": (None, code)}
     ),
     Call(ACTIVE, {"--scripts": ("3", passed), "--target": ("2", passed)}, spy=attacks),
+    Call(
+        f"attack {SHUFFLED} --active --scripts 2 --trials 10 --json",
+        {"--hostile": ("shuffler", passed)},
+        spy=attacks,
+    ),
     Call(
         "attack {leaking} --active --replay {scripts}/script-1.json",
         {"--replay": ("{scripts}/script-2.json", out)},
