@@ -93,12 +93,13 @@ def test(
         "seed": seed,
     }
     failed, failure = None, None
+    unseen: tuple[str, ...] = ()
     about = about_of("test", cls, survey=made.survey.digest.hex(), **values)
     result = None if out is None else out / TEST
     with sweeping(made.name, engine, result, about, silent=as_json) as sweep:
         checked = "contract"
         try:
-            check_variant(
+            unseen = check_variant(
                 made,
                 records,
                 # The contract asks for audits by name, whatever the types of what is named.
@@ -113,7 +114,13 @@ def test(
             )
         except AssertionError as error:
             failed, failure = checked, str(error)
-        found = {**values, "holds": failure is None, "failed": failed, "failure": failure}
+        found = {
+            **values,
+            "holds": failure is None,
+            "failed": failed,
+            "failure": failure,
+            "unseen": unseen,
+        }
         if result is not None:
             write_found(sweep, result, json_text(found))
     if as_json:
@@ -123,6 +130,8 @@ def test(
             f"{made.name} holds: its contract with {len(records)} respondents, and {schedules} "
             f"fault schedules; seed {seed}"
         )
+        for why in unseen:
+            click.echo(f"  not looked at: {why}")
     else:
         where = "its contract" if failed == "contract" else "a fault schedule"
         click.echo(f"{made.name} fails {where}: {failure}; seed {seed}")

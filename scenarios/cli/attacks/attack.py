@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from protocol.errors import UnsupportedEventError, UsageError
-from protocol.messages import PartyId
 from protocol.surveys.survey import shown
 from scenarios.cli.attacks.active import attacked_actively, place_of, replayed
 from scenarios.cli.attacks.options import ATTACK, VARIANTS_ALONE, AttackOptions
@@ -98,6 +97,7 @@ def _attacked(
 
 def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     from protocol.attack.attack import attack
+    from protocol.audit.coalition.coalition import observer_named
     from protocol.session.variant import parameters_of
     from scenarios.cli.example_variants import COPIES
     from scenarios.running.engines.sweep import about_of
@@ -107,7 +107,6 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
     limits = {
         **options.limits,
         "target": place_of(options.target, records, "--target"),
-        "observer": PartyId(options.observer),
         "runs": options.runs,
         "copies": options.copies or COPIES.get(made.name),
     }
@@ -117,11 +116,15 @@ def _variant_attacked(cls: type[Variant], options: AttackOptions) -> Attack:
         variant=made.name,
         parameters=parameters_of(made),
         survey=msgspec.to_builtins(made.survey),
+        observer=options.observer,
         **limits,
     )
+    observer = None if options.observer is None else observer_named(options.observer)
     result = None if options.out is None else options.out / ATTACK
     with sweeping(made.name, options.engine, result, about, silent=options.as_json) as sweep:
-        found = attack(made, records, **limits, carried=sweep, progress=sweep.stage)
+        found = attack(
+            made, records, observer=observer, **limits, carried=sweep, progress=sweep.stage
+        )
         if result is not None:
             write_found(sweep, result, json_text(attack_values(made.name, found)))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from protocol.audit.coalition.coalition import observer_named
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import PartyId
 from scenarios.cli.completion import complete_variant
 from scenarios.cli.engines import EngineChoice
 from scenarios.cli.example_variants import ExampleOptions
@@ -104,12 +104,10 @@ class AttackOptions:
     copies: int | None = option(
         "--copies", type=click.IntRange(2, 1 << 24), help="Number of respondents who share a run."
     )
-    observer: str = option(
+    observer: str | None = option(
         "--observer",
-        default=AGGREGATOR,
-        show_default=True,
-        metavar="MEMBER",
-        help="The member whose view is attacked.",
+        metavar="A,B,C",
+        help="The members whose view is attacked.  [default: all who hold no records]",
     )
     asked: ExampleOptions = part(ExampleOptions)
     delta: float = option(
