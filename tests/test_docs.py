@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,9 @@ def names_in(cell: str) -> list[str]:
 
 
 def write_files(page: str, folder: Path) -> None:
+    """The files that a page shows, and those that stand beside it."""
+    for file in (ROOT / page).parent.glob("*.py"):
+        shutil.copy(file, folder)
     for block in blocks_of(page):
         if block.mark == "file":
             (folder / block.about).write_text(block.text, encoding="utf-8")
@@ -145,6 +149,7 @@ LONG_PAGES = {
     "docs/README.md",
     "docs/examples/own-variant.md",
     "docs/examples/own-table.md",
+    "docs/examples/other-shapes.md",
 }
 """Pages that take long as a whole. That their commands and options exist is seen every time."""
 

@@ -68,7 +68,7 @@ class Drawn(NamedTuple):
     Args:
         event: the draw, as the message's event has it.
         respondents: (k,) whose each report is, a row of the party's records.
-        reports: (k, *report.shape).
+        reports: ``(k, *report.shape)``.
         inputs: (n,) which input of the randomizer each of some n records is; by default the
             combination of the event's attributes.
     """

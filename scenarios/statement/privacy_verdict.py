@@ -148,6 +148,9 @@ class PrivacyVerdict(Verdict):
         }
 
 
+_ALONE = "the aggregator"
+
+
 def on_privacy(
     ledger: Ledger,
     *,
@@ -349,7 +352,7 @@ def _hidden(event: PrivacyEvent) -> PrivacyEvent:
 
 def collector(ledger: Ledger) -> str:
     """Those who hold no records, in words: the aggregator, and with it the services."""
-    return "the aggregator" if ledger.observer == AGGREGATOR else together(ledger.observer)
+    return _ALONE if ledger.observer == AGGREGATOR else together(ledger.observer)
 
 
 def together(observer: str) -> str:
@@ -385,14 +388,15 @@ def _by_loss(told: Loss, level: int, *, least: bool, who: str) -> str:
     if SCALE[level].name == "none":
         return f"{_collecting(who)} can become certain of those of a person ({figure})"
     return (
-        f"if {_collecting(who)} held two sets of answers of a person to be "
-        f"equally likely before, it can now be at most {sure(told.record)} sure of one of them "
+        f"if {_collecting(who)} held two sets of answers of a person to be equally likely before, "
+        f"{'it' if who == _ALONE else 'they'} can now be at most {sure(told.record)} sure of one "
+        f"of them "
         f"({figure})"
     )
 
 
 def _collecting(who: str) -> str:
-    return f"{who}, which collects the answers," if who == "the aggregator" else who
+    return f"{who}, which collects the answers," if who == _ALONE else who
 
 
 def _by_crowd(
