@@ -1,6 +1,6 @@
 """A prefix tree: the frequent values of a large domain, found two bits at a time."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -13,13 +13,13 @@ VALUES = sv.ArraySpec(dtype="u4", shape=(sv.Bounds(1, "max_records"),), high="su
 class Ask(sv.Message, frozen=True):
     """A request for the prefix of a level's length, from the parties of that level."""
 
-    level: int
+    level: Literal[0, 1, 2, 3]
 
 
 class Report(sv.Message, frozen=True):
     """The randomized prefix of each respondent."""
 
-    level: int
+    level: Literal[0, 1, 2, 3]
     prefixes: Annotated[sv.Array, VALUES]
 
 
@@ -50,7 +50,7 @@ class PrefixTree(sv.Variant, frozen=True):
         return -(-(self.survey.cells - 1).bit_length() // 2)
 
     def prefixes(self, codes, level):
-        return codes // 4 ** (self.levels - 1 - level)
+        return codes // 4 ** max(self.levels - 1 - level, 0)
 
     def randomizer(self, level):
         size = int(self.prefixes(self.survey.cells - 1, level)) + 1
@@ -75,7 +75,7 @@ class PrefixTree(sv.Variant, frozen=True):
         return Frequent(totals=totals.astype(np.uint32), values=tuple(sorted(followed)))
 
     def reveals(self, message, seen):
-        if isinstance(message, Report) and 0 <= message.level < self.levels:
+        if isinstance(message, Report):
             return sv.Randomized(self.randomizer(message.level), self.survey.names)
         return super().reveals(message, seen)
 

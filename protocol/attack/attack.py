@@ -341,7 +341,7 @@ def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> Non
     try:
         observer.check(roster.position)
     except SurveyError as error:
-        raise ValueError(f"observer: {error}") from error
+        raise ValueError(f"observer {error}") from error
     if target in observer.insiders:
         raise ValueError(f"observer {target!r} is the target: expected another member")
 

@@ -186,7 +186,7 @@ class CompletenessWriter:
                     self._declined.setdefault(envelope.sender, envelope.seq)
                 if envelope.recipient != RECORD:
                     self._lost += 1
-                elif isinstance(message, Closed) and self._serves(envelope.sender):
+                elif isinstance(message, Closed) and self._charter.roster.serves(envelope.sender):
                     self._close(envelope.sender, message, step.number)
                 if message is not None and self._can_count(envelope):
                     self._added = self._say(envelope, message, step.number)
@@ -247,14 +247,10 @@ class CompletenessWriter:
         """
         sender, seq = envelope.sender, envelope.seq
         return (
-            envelope.recipient != RECORD
-            and self._serves(envelope.recipient)
+            self._charter.roster.serves(envelope.recipient)
             and sender in self._others
             and seq < self._declined.get(sender, seq + 1)
         )
-
-    def _serves(self, member: PartyId) -> bool:
-        return member in self._charter.roster and self._charter.roster.serves(member)
 
     def _say(
         self, envelope: Envelope, message: Message, number: int

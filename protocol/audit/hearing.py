@@ -12,7 +12,7 @@ import msgspec
 
 from protocol.audit.walk import Step
 from protocol.errors import TranscriptError
-from protocol.messages import Envelope, Head, Message, PartyId, Wait
+from protocol.messages import AGGREGATOR, Envelope, Head, Message, PartyId, Wait
 from protocol.session.charter import Charter
 from protocol.session.roles import Seen
 from protocol.session.variant import heeded
@@ -40,6 +40,7 @@ class Hearing:
     ) -> None:
         self._charter = charter
         self._held = held
+        self._serving = frozenset((AGGREGATOR, *charter.roster.services))
         self._counted: dict[int, Message] = {}
         # Without the kernel's: no role awaits those.
         kinds = charter.variant.kinds(charter.parties)
@@ -49,8 +50,8 @@ class Hearing:
         # return.
         self._waits: dict[PartyId, list[Wait]] = {}
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
-        judged = charter.roster.parties if self._heeded else ()
-        for party, body in ((name, heads[name]) for name in judged if name in heads):
+        judged = heads.keys() - self._serving if self._heeded else ()
+        for party, body in ((name, heads[name]) for name in judged):
             waits = [wait for wait in _HEADS.decode(body).waits if wait.kind in self._heeded]
             self._waits[party] = waits[::-1]
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
@@ -83,7 +84,7 @@ class Hearing:
             or message is None
             or envelope.kind not in self._heeded
             or not envelope.recipient == step.entry.recipient != envelope.sender
-            or self._charter.roster.serves(envelope.recipient)
+            or envelope.recipient in self._serving
             or envelope.session != self._charter.session
             or envelope.sender not in self._charter.roster
         ):

@@ -28,7 +28,7 @@ from protocol.audit.hearing import Hearing
 from protocol.audit.passed import Charge, Passed, Told
 from protocol.audit.walk import Step
 from protocol.errors import UnsupportedEventError
-from protocol.messages import NO_ROUND, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import bound_of, event_of, settled
 from protocol.sharing.messages import Partial, Upload
@@ -141,6 +141,7 @@ class Charging:
         self._accountant = PureAccountant()
         # What is taken to be told where nobody knows better.
         self._everything = Plain(charter.variant.survey.names)
+        self._serving = frozenset((AGGREGATOR, *charter.roster.services))
         self._held = held
         self._hearing = Hearing(charter, {}, held)
         self._events: dict[PrivacyEvent, PrivacyEvent] = {}
@@ -190,10 +191,10 @@ class Charging:
             # Of thousands of reports that tell the same, one event is kept.
             event = self._events.setdefault(event, event)
             summed = isinstance(message, Upload | Partial)
-        link = sender, envelope.recipient
-        topic = envelope.kind, getattr(message, "round", NO_ROUND)
-        if self._charter.roster.serves(sender):  # It holds no records.
-            return Told(link, topic, event, None)
+        recipient, kind = envelope.recipient, envelope.kind
+        round_ = getattr(message, "round", NO_ROUND)
+        if sender in self._serving:  # It holds no records.
+            return Told(sender, recipient, kind, round_, event, None)
         try:
             loss = self._accountant.judge(event)
         except UnsupportedEventError as error:
@@ -201,9 +202,9 @@ class Charging:
             event = self._everything
             loss = self._accountant.judge(event)
         if loss is NOTHING:
-            return Told(link, topic, event, None)
-        charge = Charge(envelope.seq, envelope.kind, event, loss, summed)
-        return Told(link, topic, event, charge)
+            return Told(sender, recipient, kind, round_, event, None)
+        charge = Charge(envelope.seq, kind, event, loss, summed)
+        return Told(sender, recipient, kind, round_, event, charge)
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
         """What a message tells; the answers themselves if its variant cannot say."""
@@ -222,12 +223,12 @@ class Charging:
 
     def _refused(self, entry: Refused) -> Told | None:
         party = PartyId(entry.link)
-        if party not in self._charter.roster or self._charter.roster.serves(party):
+        if party not in self._charter.roster or party in self._serving:
             return None
         # The switch has read it, and nobody knows what it said.
         event = self._everything
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
-        return Told((party, None), ("", NO_ROUND), event, charge)
+        return Told(party, None, "", NO_ROUND, event, charge)
 
 
 class LedgerWriter:
@@ -257,7 +258,7 @@ class LedgerWriter:
     def add(self, step: Step) -> PrivacyEvent | None:
         """Take the next step; returns what it tells, None if it says nothing to anybody."""
         told = self._charging.add(step)
-        if step.said is not None:
+        if step.said is not None and self._passed.covered:
             self._passed.deliver(step.said)
         if told is None:
             return None
@@ -274,7 +275,7 @@ class LedgerWriter:
         coalition = coalition_of(observer)
         trails: dict[PartyId, list[Charge]] = {}
         for told, event in self._learned(coalition):
-            charge, party = told.charge, told.link[0]
+            charge, party = told.charge, told.sender
             if charge is None or party in coalition.members:
                 continue
             if event is not charge.event:
@@ -298,7 +299,7 @@ class LedgerWriter:
     def _learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
         """Each message that tells a coalition something, and what that is."""
         if coalition.everything and not self._passed.covered:
-            return ((told, told.event) for told in self._passed.told)
+            return [(told, told.event) for told in self._passed.told if told.charge is not None]
         from protocol.audit.reach import learned  # Most runs ask about nobody else.
 
         return learned(self._passed, coalition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from protocol.accounting.accountants import Loss
@@ -18,7 +19,6 @@ from protocol.accounting.events import (
     layers,
 )
 from protocol.messages import AGGREGATOR, Head, PartyId
-from protocol.session.roles import Topic
 from protocol.session.roster import Roster
 
 CARRIED, MERGED, ANYTHING = 1, 2, 3
@@ -52,14 +52,17 @@ class Told(NamedTuple):
     """What a message tells everybody together.
 
     Args:
-        link: its sender, and its recipient; None for what was refused at the switch.
-        topic: its kind and round.
+        sender, recipient: its ends; None in the place of the latter for what was refused at the
+            switch.
+        kind, round: of the message.
         event: what it tells.
         charge: what its sender's respondents are charged for that; None if it costs nothing.
     """
 
-    link: tuple[PartyId, PartyId | None]
-    topic: Topic
+    sender: PartyId
+    recipient: PartyId | None
+    kind: str
+    round: int
     event: PrivacyEvent
     charge: Charge | None
 
@@ -88,18 +91,27 @@ class Passed:
         self._under_way: dict[int, int] = {}
         self.came: dict[int, int] = {}
         self.rows: dict[int, Row] | None = None
+        # Of an event that thousands have: whether it covers, hides, and passes something on.
+        self._known: dict[PrivacyEvent, tuple[bool, bool, bool]] = {}
 
     def add(self, told: Told, entry: int) -> None:
         """Take what was sent next, by the entry of this number."""
-        sender, recipient = told.link
-        if sender == AGGREGATOR and recipient is not None:
-            self.hosted[recipient] = len(self.told)
-        parts = [*layers(told.event)]
-        silent = sender == AGGREGATOR or not passes(told, told.event)
-        tells = told.charge or any(isinstance(part, Hidden | Merging) for part in parts)
-        if silent and not tells:
-            return
-        self.covered |= any(isinstance(part, _COVERED) for part in parts)
+        sender, event = told.sender, told.event
+        if sender == AGGREGATOR and told.recipient is not None:
+            self.hosted[told.recipient] = len(self.told)
+        known = self._known.get(event)
+        if known is None:
+            parts = [*layers(event)]
+            known = self._known[event] = (
+                any(isinstance(part, _COVERED) for part in parts),
+                any(isinstance(part, Hidden | Merging) for part in parts),
+                bool(_known_by(parts)),
+            )
+        covers, hides, passes_on = known
+        if told.charge is None and not hides:
+            if sender == AGGREGATOR or not (passes_on or told.kind == _HEAD):
+                return
+        self.covered = self.covered or covers
         if self.covered:
             self._under_way[entry] = len(self.told)
             self.rows = None
@@ -115,11 +127,11 @@ class Passed:
 
 def passes(told: Told, event: PrivacyEvent) -> int:
     """How its sender is known by what is learned of a message: 0 for not at all."""
-    if told.topic[0] == _HEAD:
-        return CARRIED
-    parts = [
-        part for part in layers(event) if not isinstance(part, _OWN | Sealed | Composed | OneOf)
-    ]
-    if not parts:
+    return CARRIED if told.kind == _HEAD else _known_by(layers(event))
+
+
+def _known_by(parts: Iterable[PrivacyEvent]) -> int:
+    telling = [part for part in parts if not isinstance(part, _OWN | Sealed | Composed | OneOf)]
+    if not telling:
         return 0
-    return MERGED if all(isinstance(part, Merging) for part in parts) else ANYTHING
+    return MERGED if all(isinstance(part, Merging) for part in telling) else ANYTHING

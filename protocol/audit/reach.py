@@ -54,14 +54,14 @@ def rows_of(told: Sequence[Told], delivered: Mapping[int, int], roster: Roster) 
     for place, each in enumerate(told):
         while came and delivered[came[-1]] <= place:
             there = came.pop()
-            recipient = told[there].link[1]
+            recipient = told[there].recipient
             if there in rows and recipient is not None:
                 received.setdefault(recipient, []).append(there)
         for part in layers(each.event):
             if isinstance(part, Hidden | Merging):
                 row = _row(each, part, roster)
-                for there in received.get(each.link[0], ()):
-                    if isinstance(part, Merging) or told[there].topic[0] in part.onto:
+                for there in received.get(each.sender, ()):
+                    if isinstance(part, Merging) or told[there].kind in part.onto:
                         _add(row, rows[there])
                 if row:
                     rows[place] = row
@@ -70,14 +70,14 @@ def rows_of(told: Sequence[Told], delivered: Mapping[int, int], roster: Roster) 
 
 def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
     """What a sender adds of its own."""
-    sender, recipient = told.link
+    sender, recipient = told.sender, told.recipient
     row: Row = {}
     if isinstance(part, Hidden):
         at = roster.position.get(recipient or AGGREGATOR, 0)
         for mask in part.masks:
             _add(row, {("mask", sender, mask.name): mask.factor * at**mask.power})
         if not isinstance(part.event, Public):
-            _add(row, {("own", sender, told.topic): 1})
+            _add(row, {("own", sender, (told.kind, told.round)): 1})
     return row
 
 
@@ -121,14 +121,14 @@ class _Walk:
 
     def _look(self, place: int) -> None:
         told = self._told[place]
-        sender = told.link[0]
+        sender = told.sender
         event = self._clear(told)
         if not isinstance(event, Public):
             if any(isinstance(part, Hidden | Merging) for part in layers(event)):
                 self._seen.append(place)
             self._found.append((place, _bare(event)))
             self._pass_on(told, event, place)
-        receiver = told.link[1] or AGGREGATOR
+        receiver = told.recipient or AGGREGATOR
         if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
@@ -141,7 +141,7 @@ class _Walk:
 
     def _clear(self, told: Told) -> PrivacyEvent:
         """What is learned of a message as it is."""
-        sender, recipient = told.link
+        sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
         if self._coalition.hears(sender, recipient):
             return _opened(told.event, self._full | keys)
@@ -156,7 +156,7 @@ class _Walk:
 
     def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
         """Know a sender by what follows from what it had received."""
-        sender, how = told.link[0], passes(told, event)
+        sender, how = told.sender, passes(told, event)
         if how == MERGED:
             self._batches[sender] = sender, place
         if how:
@@ -173,7 +173,7 @@ class _Walk:
         yield from self._found
         members: dict[Batch, set[PartyId]] = {}
         for place, _, batch in self._merged:
-            sender = self._told[place].link[0]
+            sender = self._told[place].sender
             came = self._came.get(place, batch[1] + 1) <= batch[1]
             if came and sender not in self._coalition.members:
                 members.setdefault(batch, set()).add(sender)
@@ -194,7 +194,7 @@ class _Walk:
         hidden = {unknown for row in seen for unknown in row if unknown[0] == "mask"}
         honest = _crowds([*reduced(eliminated(seen, hidden)).values()])
         for place, told in enumerate(self._told):
-            unknown = "own", told.link[0], told.topic
+            unknown = "own", told.sender, (told.kind, told.round)
             crowd = honest.pop(unknown, 0) if place in rows else 0
             for part in layers(told.event) if crowd else ():
                 if isinstance(part, Hidden):

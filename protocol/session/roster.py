@@ -238,8 +238,8 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return self.others[len(self.roles) :]
 
     def serves(self, name: PartyId) -> bool:
-        """Whether a member is the aggregator or a service."""
-        return self.position[name] <= len(self.roles)
+        """Whether somebody is the aggregator or a service."""
+        return self.position.get(name, len(self)) <= len(self.roles)
 
     def role_of(self, name: PartyId) -> str:
         """The role of a member: ``aggregator``, ``party``, or that of a service."""

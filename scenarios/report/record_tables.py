@@ -263,9 +263,9 @@ class _Rows:
             return
         charge = told.charge
         said_in = (None, None) if charge.seq == REFUSED else (_integer(charge.seq), charge.kind)
-        signed = told.link[0] in self._signed
+        signed = told.sender in self._signed
         costs = self._costs(charge.loss)
-        yield LEDGER, (*about, told.link[0], *said_in, *costs, charge.summed, signed)
+        yield LEDGER, (*about, told.sender, *said_in, *costs, charge.summed, signed)
 
     def _costs(self, loss: Loss) -> Row:
         known = self._losses.get(id(loss))

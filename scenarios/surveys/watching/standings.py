@@ -216,9 +216,9 @@ class StandingWriter(Fold):
         self._last = step
         told = self._charging.add(step)
         ended = self.tally.add(step)
-        if told is not None and told.charge is not None and told.link[0] in self.tally.parties:
+        if told is not None and told.charge is not None and told.sender in self.tally.parties:
             loss = 0.0 if told.charge.summed else told.charge.loss.record
-            self._spent[told.link[0]] = self._spent.get(told.link[0], 0.0) + loss
+            self._spent[told.sender] = self._spent.get(told.sender, 0.0) + loss
             self._sums = self._sums or told.charge.summed
         match step.entry:
             case Sent() if step.envelope is not None and step.envelope.sender == AGGREGATOR:
