@@ -168,8 +168,7 @@ def _study(
         raise ValueError(f"target {target}: expected 0 to {len(records) - 1}")
     serving = (AGGREGATOR, *names_of(variant.roles))
     if hostile is not None and not (hostile and set(hostile) <= set(serving)):
-        given = ", ".join(map(repr, hostile)) or "nobody"
-        raise ValueError(f"hostile {given}: expected some of {', '.join(serving)}")
+        raise ValueError(f"hostile {[*hostile]}: expected some of {', '.join(serving)}")
     chosen = tuple(name for name in serving if hostile is None or name in hostile)
     study = Study(variant=variant, records=records, target=target, seed=seed, hostile=chosen)
     honest = play(study, Script(), Library((), {}))

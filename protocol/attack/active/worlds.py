@@ -342,10 +342,7 @@ class Hostile(Machine):
         return sent
 
     def _say(self, sent: list[Envelope], recipient: PartyId, kind: str, content: bytes) -> bool:
-        """Send what the script makes of one message; whether the role is to begin anew.
-
-        No kind stands for the start.
-        """
+        """Send what the script makes of one message, or of the start; whether to begin anew."""
         if kind == Head.kind():  # After all that is held back.
             self._held[recipient] = [_Held(0, kind, content)]
             return False

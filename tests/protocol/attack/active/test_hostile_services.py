@@ -225,6 +225,9 @@ def test_what_only_others_read_is_not_compared_and_may_be_followed() -> None:
         (shuffled, (AGGREGATOR,)),
     ):
         assert differ(variant, *map(PartyId, hostile)) == Compared(None, (), hidden=True)
+    alone, _ = twins(study_of(OBLIGING, SCRIBE))
+    assert [word.kind for word in alone.said] == ["Answer", Head.kind()]
+    assert [read is None for act in alone.acts for read in act.read] == [True, False]
     answer = differ(OBLIGING, CLERK).excuses[0]
     assert (answer.kind, answer.epsilon, answer.hidden) == ("Answer", pytest.approx(9.0), False)
     report = differ(shuffled, AGGREGATOR, PartyId("shuffler")).excuses[0]
