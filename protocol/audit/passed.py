@@ -21,8 +21,8 @@ from protocol.accounting.events import (
 from protocol.messages import AGGREGATOR, Head, PartyId
 from protocol.session.roster import Roster
 
-CARRIED, MERGED, ANYTHING = 1, 2, 3
-"""How a member is known: by a hash, by a sum or in random order, or by anything that follows."""
+MERGED, ANYTHING = 1, 2
+"""How a member is known: by a sum or a random order, or by anything that follows."""
 
 _HEAD = Head.kind()
 _COVERED = Sealed | Hidden | Merging
@@ -76,6 +76,7 @@ class Passed:
     Attributes:
         told: each message that tells something, in order.
         hosted: when the aggregator last said something to whom, as a place among these.
+        headed: when a member signed the hash of what it had sent and received, likewise.
         came: when each was delivered, as a place likewise; only where something is covered.
         covered: whether something is sealed, hidden or merged.
         rows: of those that masks hide, once somebody has asked for them (``reach.learned``).
@@ -86,6 +87,7 @@ class Passed:
         self.told: list[Told] = []
         # Of the aggregator's words it matters alone when the last one was sent to whom.
         self.hosted: dict[PartyId, int] = {}
+        self.headed: dict[PartyId, int] = {}
         # Where nothing is covered, nobody asks when something was delivered.
         self.covered = False
         self._under_way: dict[int, int] = {}
@@ -97,6 +99,9 @@ class Passed:
     def add(self, told: Told, entry: int) -> None:
         """Take what was sent next, by the entry of this number."""
         sender, event = told.sender, told.event
+        if told.kind == _HEAD and told.charge is None:
+            self.headed[sender] = len(self.told)
+            return
         if sender == AGGREGATOR and told.recipient is not None:
             self.hosted[told.recipient] = len(self.told)
         known = self._known.get(event)
@@ -105,12 +110,11 @@ class Passed:
             known = self._known[event] = (
                 any(isinstance(part, _COVERED) for part in parts),
                 any(isinstance(part, Hidden | Merging) for part in parts),
-                bool(_known_by(parts)),
+                bool(passes(parts)),
             )
         covers, hides, passes_on = known
-        if told.charge is None and not hides:
-            if sender == AGGREGATOR or not (passes_on or told.kind == _HEAD):
-                return
+        if told.charge is None and not hides and (sender == AGGREGATOR or not passes_on):
+            return
         self.covered = self.covered or covers
         if self.covered:
             self._under_way[entry] = len(self.told)
@@ -125,12 +129,8 @@ class Passed:
             self.rows = None
 
 
-def passes(told: Told, event: PrivacyEvent) -> int:
-    """How its sender is known by what is learned of a message: 0 for not at all."""
-    return CARRIED if told.kind == _HEAD else _known_by(layers(event))
-
-
-def _known_by(parts: Iterable[PrivacyEvent]) -> int:
+def passes(parts: Iterable[PrivacyEvent]) -> int:
+    """How a sender is known by the layers of what is learned of its message: 0 for not at all."""
     telling = [part for part in parts if not isinstance(part, _OWN | Sealed | Composed | OneOf)]
     if not telling:
         return 0

@@ -1,9 +1,9 @@
 """What a set of members, taps and keys learns of what was sent: who sees it, and as what.
 
-The messages are walked from the last to the first. A member is known in one of four ways: not at
-all; by the hash of what it has sent and received, which a head is; by the sum or the random order
-of what it had received (``Merging``); or by anything that follows from that. Once known, it is
-known for whatever came before.
+The messages are walked from the last to the first. A member is known not at all, by the sum or the
+random order of what it had received (``Merging``), or by anything that follows from that. Once
+known, it is known for whatever came before. A head is a hash of what its sender has sent and
+received: whoever can guess what is not sealed learns whether a guess is right.
 
 1. A message is seen by its sender, its recipient, whoever taps their link, and the aggregator, who
    hosts the switch.
@@ -87,7 +87,7 @@ def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, Privac
         passed.rows = rows_of(passed.told, passed.came, passed.roster)
     hears = coalition.hears
     host = max((at for to, at in passed.hosted.items() if hears(AGGREGATOR, to)), default=0)
-    walk = _Walk(coalition, passed.told, passed.came)
+    walk = _Walk(coalition, passed)
     walk.back(host)
     found = sorted((*walk.events(), *walk.values(passed.rows)), key=lambda each: each[0])
     return ((passed.told[place], event) for place, event in found)
@@ -96,10 +96,11 @@ def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, Privac
 class _Walk:
     """A walk back over what was sent."""
 
-    def __init__(self, coalition: Coalition, told: Sequence[Told], came: Mapping[int, int]) -> None:
+    def __init__(self, coalition: Coalition, passed: Passed) -> None:
         self._coalition = coalition
-        self._told = told
-        self._came = came
+        self._told = passed.told
+        self._came = passed.came
+        self._headed = passed.headed
         self._known: dict[PartyId, int] = {}
         self._full: frozenset[PartyId] = frozenset()
         # Where whoever merges does so next.
@@ -122,7 +123,7 @@ class _Walk:
     def _look(self, place: int) -> None:
         told = self._told[place]
         sender = told.sender
-        event = self._clear(told)
+        event = self._clear(told, place)
         if not isinstance(event, Public):
             if any(isinstance(part, Hidden | Merging) for part in layers(event)):
                 self._seen.append(place)
@@ -135,11 +136,11 @@ class _Walk:
         if opened == event or receiver not in self._batches:
             return
         self._merged.append((place, _bare(opened), self._batches[receiver]))
-        if passes(told, opened):
+        if passes(layers(opened)):
             self._know(sender, MERGED)
             self._batches.setdefault(sender, self._batches[receiver])
 
-    def _clear(self, told: Told) -> PrivacyEvent:
+    def _clear(self, told: Told, place: int) -> PrivacyEvent:
         """What is learned of a message as it is."""
         sender, recipient = told.sender, told.recipient
         keys, receiver = self._coalition.insiders, recipient or AGGREGATOR
@@ -150,13 +151,13 @@ class _Walk:
             return _opened(told.event, self._full | keys)
         if AGGREGATOR in self._full:
             return _opened(told.event, self._full)
-        if sender in self._known or receiver in self._known:
-            return _opened(told.event, ())  # By a hash it is known whether a guess is right.
+        if max(self._headed.get(sender, 0), self._headed.get(receiver, 0)) > place:
+            return _opened(told.event, ())
         return Public()
 
     def _pass_on(self, told: Told, event: PrivacyEvent, place: int) -> None:
         """Know a sender by what follows from what it had received."""
-        sender, how = told.sender, passes(told, event)
+        sender, how = told.sender, passes(layers(event))
         if how == MERGED:
             self._batches[sender] = sender, place
         if how:
