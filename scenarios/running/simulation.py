@@ -128,6 +128,11 @@ class Simulation(Generic[V]):
         if self.workers is not None:
             from scenarios.running.workers import engine_for, keys_by
 
+            if self.variant.roles:
+                raise UsageError(
+                    f"workers: variant {self.variant.name!r} has services, which live with the "
+                    "aggregator; expected no workers"
+                )
             # Before the engine starts them.
             most = len(self.records) if self.parties is None else self.parties
             if self.workers > most:

@@ -207,8 +207,14 @@ def check_parties(variant: Variant, parties: Sequence[PartyId]) -> None:
     """Refuse parties that a survey cannot be held with.
 
     Raises:
-        UsageError: too few for the variant, too many, or messages too large for a transcript.
+        UsageError: too few for the variant, too many, messages too large for a transcript, or a
+            variant with services, which have no folders yet.
     """
+    if variant.roles:
+        raise UsageError(
+            f"variant {variant.name!r} has services ({', '.join(variant.roles)}): expected one "
+            "without, for services run in simulations and tests alone"
+        )
     if variant.quorum is not None and variant.quorum > len(parties):
         raise UsageError(
             f"quorum = {variant.quorum}: expected at most {len(parties)}, the number of parties"
