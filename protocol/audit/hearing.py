@@ -52,7 +52,7 @@ class Hearing:
         self._came: dict[PartyId, dict[tuple[int, int], Message | None]] = {}
         judged = heads.keys() - self._serving if self._heeded else ()
         for party, body in ((name, heads[name]) for name in judged):
-            waits = [wait for wait in _HEADS.decode(body).waits if wait.kind in self._heeded]
+            waits = [wait for wait in read_head(body).waits if wait.kind in self._heeded]
             self._waits[party] = waits[::-1]
             self._came[party] = dict.fromkeys(slot for wait in waits for slot in wait.heard)
 
@@ -109,6 +109,11 @@ class Hearing:
         if id(message) not in self._counted:
             self._held.take(self._charter.codec.held_bytes(message, envelope.body))
             self._counted[id(message)] = message
+
+
+def read_head(body: bytes) -> Head:
+    """A head that is known to be sound."""
+    return _HEADS.decode(body)
 
 
 def heads_of(entries: Iterable[Entry]) -> dict[PartyId, bytes]:

@@ -194,7 +194,7 @@ class Charging:
         recipient, kind = envelope.recipient, envelope.kind
         round_ = getattr(message, "round", NO_ROUND)
         if sender in self._serving:  # It holds no records.
-            return Told(sender, recipient, kind, round_, event, None)
+            return Told(sender, recipient, envelope.seq, kind, round_, event, None)
         try:
             loss = self._accountant.judge(event)
         except UnsupportedEventError as error:
@@ -202,9 +202,9 @@ class Charging:
             event = self._everything
             loss = self._accountant.judge(event)
         if loss is NOTHING:
-            return Told(sender, recipient, kind, round_, event, None)
+            return Told(sender, recipient, envelope.seq, kind, round_, event, None)
         charge = Charge(envelope.seq, kind, event, loss, summed)
-        return Told(sender, recipient, kind, round_, event, charge)
+        return Told(sender, recipient, envelope.seq, kind, round_, event, charge)
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
         """What a message tells; the answers themselves if its variant cannot say."""
@@ -228,7 +228,7 @@ class Charging:
         # The switch has read it, and nobody knows what it said.
         event = self._everything
         charge = Charge(REFUSED, "", event, self._accountant.judge(event))
-        return Told(party, None, "", NO_ROUND, event, charge)
+        return Told(party, None, REFUSED, "", NO_ROUND, event, charge)
 
 
 class LedgerWriter:
@@ -254,6 +254,8 @@ class LedgerWriter:
         """Take the parties' heads, as ``Fold.start``."""
         self._signed = heads.keys()
         self._charging.start(heads)
+        if any(kind.sealed for kind in self._charter.variant.messages):
+            self._passed.start(heads)
 
     def add(self, step: Step) -> PrivacyEvent | None:
         """Take the next step; returns what it tells, None if it says nothing to anybody."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from protocol.accounting.accountants import Loss
@@ -18,6 +18,7 @@ from protocol.accounting.events import (
     Sealed,
     layers,
 )
+from protocol.audit.hearing import read_head
 from protocol.messages import AGGREGATOR, Head, PartyId
 from protocol.session.roster import Roster
 
@@ -54,6 +55,7 @@ class Told(NamedTuple):
     Args:
         sender, recipient: its ends; None in the place of the latter for what was refused at the
             switch.
+        seq: its number among its sender's.
         kind, round: of the message.
         event: what it tells.
         charge: what its sender's respondents are charged for that; None if it costs nothing.
@@ -61,6 +63,7 @@ class Told(NamedTuple):
 
     sender: PartyId
     recipient: PartyId | None
+    seq: int
     kind: str
     round: int
     event: PrivacyEvent
@@ -77,7 +80,6 @@ class Passed:
         told: each message that tells something, in order.
         hosted: when the aggregator last said something to whom, as a place among these.
         headed: when a member signed the hash of what it had sent and received, likewise.
-        came: when each was delivered, as a place likewise; only where something is covered.
         covered: whether something is sealed, hidden or merged.
         rows: of those that masks hide, once somebody has asked for them (``reach.learned``).
     """
@@ -91,7 +93,9 @@ class Passed:
         # Where nothing is covered, nobody asks when something was delivered.
         self.covered = False
         self._under_way: dict[int, int] = {}
-        self.came: dict[int, int] = {}
+        self._came: dict[int, int] = {}
+        # By member: how much it had said when it took a message, by that one's sender and number.
+        self._heard: dict[PartyId, dict[tuple[PartyId, int], int]] = {}
         self.rows: dict[int, Row] | None = None
         # Of an event that thousands have: whether it covers, hides, and passes something on.
         self._known: dict[PrivacyEvent, tuple[bool, bool, bool]] = {}
@@ -121,11 +125,32 @@ class Passed:
             self.rows = None
         self.told.append(told)
 
+    def start(self, heads: Mapping[PartyId, bytes]) -> None:
+        """Take the bodies of members' sound heads, before the first message."""
+        members = self.roster.members
+        for name, body in heads.items():
+            waits = read_head(body).waits
+            self._heard[name] = {
+                (members[place][0], seq): wait.said for wait in waits for place, seq in wait.heard
+            }
+
+    def received(self, there: int, place: int) -> bool:
+        """Whether a member had received one message when it sent another, by their places.
+
+        By its head, or if it has signed none by what had been delivered to it.
+        """
+        message, later = self.told[there], self.told[place]
+        heard = self._heard.get(later.sender)
+        if heard is None:
+            return self._came.get(there, place + 1) <= place
+        said = heard.get((message.sender, message.seq))
+        return said is not None and said <= later.seq
+
     def deliver(self, entry: int) -> None:
         """Take the delivery of what was sent by the entry of this number."""
         place = self._under_way.pop(entry, None)
         if place is not None:
-            self.came[place] = len(self.told)
+            self._came[place] = len(self.told)
             self.rows = None
 
 

@@ -42,29 +42,21 @@ Batch: TypeAlias = tuple[PartyId, int]
 """Who has merged something, and the place of the message that tells it."""
 
 
-def rows_of(told: Sequence[Told], delivered: Mapping[int, int], roster: Roster) -> dict[int, Row]:
-    """The row of every message that masks hide, or that merges such, by its place.
-
-    Args:
-        delivered: how much had been sent when it was delivered, by its place.
-    """
+def rows_of(passed: Passed) -> dict[int, Row]:
+    """The row of every message that masks hide, or that merges such, by its place."""
     rows: dict[int, Row] = {}
-    received: dict[PartyId, list[int]] = {}
-    came = sorted(delivered, key=lambda place: delivered[place], reverse=True)
-    for place, each in enumerate(told):
-        while came and delivered[came[-1]] <= place:
-            there = came.pop()
-            recipient = told[there].recipient
-            if there in rows and recipient is not None:
-                received.setdefault(recipient, []).append(there)
-        for part in layers(each.event):
+    sent: dict[PartyId | None, list[int]] = {}
+    for place, told in enumerate(passed.told):
+        for part in layers(told.event):
             if isinstance(part, Hidden | Merging):
-                row = _row(each, part, roster)
-                for there in received.get(each.sender, ()):
-                    if isinstance(part, Merging) or told[there].kind in part.onto:
+                row = _row(told, part, passed.roster)
+                for there in sent.get(told.sender, ()):
+                    added = isinstance(part, Merging) or passed.told[there].kind in part.onto
+                    if added and passed.received(there, place):
                         _add(row, rows[there])
                 if row:
                     rows[place] = row
+                    sent.setdefault(told.recipient, []).append(place)
     return rows
 
 
@@ -84,7 +76,7 @@ def _row(told: Told, part: Hidden | Merging, roster: Roster) -> Row:
 def learned(passed: Passed, coalition: Coalition) -> Iterator[tuple[Told, PrivacyEvent]]:
     """What somebody learns: each message that tells it something, and what that is."""
     if passed.rows is None:
-        passed.rows = rows_of(passed.told, passed.came, passed.roster)
+        passed.rows = rows_of(passed)
     hears = coalition.hears
     host = max((at for to, at in passed.hosted.items() if hears(AGGREGATOR, to)), default=0)
     walk = _Walk(coalition, passed)
@@ -98,15 +90,15 @@ class _Walk:
 
     def __init__(self, coalition: Coalition, passed: Passed) -> None:
         self._coalition = coalition
+        self._passed = passed
         self._told = passed.told
-        self._came = passed.came
         self._headed = passed.headed
         self._known: dict[PartyId, int] = {}
         self._full: frozenset[PartyId] = frozenset()
-        # Where whoever merges does so next.
-        self._batches: dict[PartyId, Batch] = {}
+        # Where each member merges, the last first, and what that is merged into.
+        self._batches: dict[PartyId, list[tuple[int, Batch]]] = {}
         self._found: list[tuple[int, PrivacyEvent]] = []
-        self._merged: list[tuple[int, PrivacyEvent, Batch]] = []
+        self._merged: list[tuple[int, PrivacyEvent, Batch | None]] = []
         self._seen: list[int] = []
 
     def back(self, host: int) -> None:
@@ -135,10 +127,16 @@ class _Walk:
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
         if opened == event or receiver not in self._batches:
             return
-        self._merged.append((place, _bare(opened), self._batches[receiver]))
-        if passes(layers(opened)):
+        batch = self._batch_of(place, receiver)
+        self._merged.append((place, _bare(opened), batch))
+        if batch is not None and passes(layers(opened)):
             self._know(sender, MERGED)
-            self._batches.setdefault(sender, self._batches[receiver])
+            self._batches.setdefault(sender, []).append((place, batch))
+
+    def _batch_of(self, place: int, receiver: PartyId) -> Batch | None:
+        """The first batch that a message is in; None if it came too late for all."""
+        batches = reversed(self._batches[receiver])
+        return next((into for at, into in batches if self._passed.received(place, at)), None)
 
     def _clear(self, told: Told, place: int) -> PrivacyEvent:
         """What is learned of a message as it is."""
@@ -159,7 +157,7 @@ class _Walk:
         """Know a sender by what follows from what it had received."""
         sender, how = told.sender, passes(layers(event))
         if how == MERGED:
-            self._batches[sender] = sender, place
+            self._batches.setdefault(sender, []).append((place, (sender, place)))
         if how:
             self._know(sender, how)
 
@@ -172,11 +170,10 @@ class _Walk:
     def events(self) -> Iterator[tuple[int, PrivacyEvent]]:
         """What is learned message by message, but for what masks hide."""
         yield from self._found
-        members: dict[Batch, set[PartyId]] = {}
+        members: dict[Batch | None, set[PartyId]] = {}
         for place, _, batch in self._merged:
             sender = self._told[place].sender
-            came = self._came.get(place, batch[1] + 1) <= batch[1]
-            if came and sender not in self._coalition.members:
+            if batch is not None and sender not in self._coalition.members:
                 members.setdefault(batch, set()).add(sender)
         for place, event, batch in self._merged:
             honest = len(members.get(batch, ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -38,42 +38,46 @@ LEVEL = 1e-9
 _KEY = 32
 
 
-def check_sealed(rehearsal: Rehearsal) -> None:
-    """Look at every sealed kind and every box of a run.
+def check_events(rehearsal: Rehearsal) -> None:
+    """Judge what is sealed without its content, and with it.
 
     Raises:
-        AssertionError: a box where it can be copied or where nobody looks for it, or an event that
-            depends on what is sealed; it names the kind.
+        AssertionError: an event depends on what is sealed; it names the kind.
     """
     try:
         rehearsal.events  # noqa: B018  # they are made when they are asked for
     except LocalProtocolError as error:
         raise AssertionError(str(error)) from error
+
+
+def check_boxes(rehearsal: Rehearsal, member: PartyId, keys: Collection[bytes]) -> None:
+    """Look for a member's boxes in what it has sent.
+
+    Args:
+        keys: the first octets of each of its boxes (``Boxes.sealed``).
+
+    Raises:
+        AssertionError: a box where it can be copied or where nobody looks for it; it names the
+            kind.
+    """
     codec = rehearsal.charter.codec
-    for member, _ in rehearsal.charter.roster.members:
-        machine = rehearsal.machine(member)
-        _play(machine, rehearsal.heard.get(member, ()))
-        keys = set(machine.boxes.sealed)
-        for envelope in rehearsal.sent.values() if keys else ():
-            if envelope.sender != member:
-                continue
-            message, body = rehearsal.message(envelope), envelope.body
-            _require(
-                message.sealed or not any(key in body for key in keys),
-                f"{envelope.kind!r} holds boxes and is not sealed: whoever sees a box can hand in "
-                "a copy of it, and the copy shows in the result",
-            )
-            declared = {
-                box[:_KEY].tobytes()
-                for field in codec.held(message)
-                for box in getattr(message, field)
-            }
-            content = codec.content(message)
-            _require(
-                all(key in declared for key in keys if key in content),
-                f"{envelope.kind!r} holds boxes in a field that does not say so: its ArraySpec "
-                "says with holds which kind they hold",
-            )
+    for envelope in rehearsal.sent.values() if keys else ():
+        if envelope.sender != member:
+            continue
+        message = rehearsal.message(envelope)
+        _require(
+            message.sealed or not any(key in envelope.body for key in keys),
+            f"{envelope.kind!r} holds boxes and is not sealed: whoever sees a box can hand in a "
+            "copy of it, and the copy shows in the result",
+        )
+        fields = [getattr(message, field) for field in codec.held(message)]
+        declared = {box[:_KEY].tobytes() for boxes in fields for box in boxes}
+        content = codec.content(message)
+        _require(
+            all(key in declared for key in keys if key in content),
+            f"{envelope.kind!r} holds boxes in a field that does not say so: its ArraySpec says "
+            "with holds which kind they hold",
+        )
 
 
 def check_merging(rehearsal: Rehearsal) -> None:

@@ -14,7 +14,13 @@ NEAR: dict[str, Any] = {name: EXECUTORS[name] for name in ("local", "memory")}
 shuffler, two_servers, ring = map(example, ("shuffler", "two_servers", "sealed_ring"))
 
 
-@pytest.mark.parametrize("name", shapes())
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "shuffler" else pytest.param(name, marks=pytest.mark.slow)
+        for name in shapes()
+    ],
+)
 def test_an_example_keeps_its_contract(name: str) -> None:
     variant = shapes()[name]
     assert check_variant(variant, records(variant.survey, 6), executors=NEAR) == ()

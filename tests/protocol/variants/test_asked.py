@@ -125,13 +125,15 @@ def test_a_row_says_what_a_party_is_asked(place: int) -> None:
     charged = [
         item.kind
         for item in said
-        if judge(event_of(variant, trial.message(item), machine.seen)).record > 0
+        if judge(event_of(variant, trial.message(item), machine.seen, item.recipient)).record > 0
     ]
     times = {"once": 1, "twice": 2, "once for each of `rounds` rounds": rounds}
     assert len(charged) == times[row.pays.partition(", for")[0]]
     assert names_in(row.pays.partition(", for")[2]) in ([], charged)
+    first = said_of(said, charged[0])
+    told = event_of(variant, trial.message(first), machine.seen, first.recipient)
     exact = isinstance(getattr(variant, "sums", None), SecureSum) and not math.isfinite(
-        judge(event_of(variant, trial.message(said_of(said, charged[0])), machine.seen)).record
+        judge(told).record
     )
     assert math.isinf(variant.most()) == exact
 

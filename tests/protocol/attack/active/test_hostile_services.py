@@ -154,7 +154,7 @@ def differ(variant: Variant, *hostile: PartyId) -> Compared:
 @pytest.mark.parametrize(
     ("name", "hostile"),
     [
-        (name, some)
+        pytest.param(name, some, marks=pytest.mark.slow if len(some) == 2 else ())
         for name, variant in EXAMPLES.items()
         for some in sets(AGGREGATOR, *names_of(variant.roles))
     ],
@@ -168,7 +168,7 @@ def test_no_services_together_move_an_honest_party(name: str, hostile: tuple[Par
 @pytest.mark.parametrize(
     "hostile",
     [
-        pytest.param(some, marks=pytest.mark.slow if SCRIBE in some[1:] else ())
+        pytest.param(some, marks=pytest.mark.slow if len(some) > 1 else ())
         for some in sets(AGGREGATOR, CLERK, SCRIBE)
     ],
 )
@@ -194,12 +194,15 @@ def test_a_script_is_nothing_to_whoever_does_not_say_it() -> None:
         assert [name for one in found for name in one.attributes] == shown
 
 
+@pytest.mark.slow
 def test_by_default_all_who_hold_no_records_lie() -> None:
     with pytest.raises(AssertionError, match="done by aggregator, clerk, scribe:\nrewrite Query 0"):
         check_unmoved(OBLIGING, FIVE, scripts=FEW)
 
 
-@pytest.mark.parametrize("hostile", [(AGGREGATOR, "server-1"), ("server-2",)])
+@pytest.mark.parametrize(
+    "hostile", [(AGGREGATOR, "server-1"), pytest.param(("server-2",), marks=pytest.mark.slow)]
+)
 def test_a_share_that_hides_nothing_is_found_by_whoever_reads_it(
     hostile: tuple[PartyId, ...], tmp_path: Path
 ) -> None:

@@ -7,12 +7,17 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import pytest
 
-from protocol.accounting.events import ExactCounts, Merged, Randomized
-from protocol.audit.coalition.coalition import Coalition
+from protocol.accounting.accountants import PureAccountant
+from protocol.accounting.events import ExactCounts, Merged, Merging, Randomized, Sealed
+from protocol.audit.coalition.coalition import Coalition, coalition_of
+from protocol.audit.hearing import heads_of, read_head
 from protocol.audit.ledger import LedgerWriter
-from protocol.messages import AGGREGATOR, RECORD, PartyId
+from protocol.audit.passed import Charge, Passed, Told
+from protocol.audit.reach import learned
+from protocol.messages import AGGREGATOR, NO_ROUND, RECORD, PartyId
 from protocol.session.fates import Fate
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
@@ -106,7 +111,11 @@ def crowds_of(view: Callable[[Answers, Answers], View], honest: list[int]) -> di
 
 @pytest.mark.parametrize(
     ("name", "seen_by"),
-    [("two_servers", shared(2)), ("shamir", shared(3)), ("sealed_ring", ring)],
+    [
+        ("two_servers", shared(2)),
+        pytest.param("shamir", shared(3), marks=pytest.mark.slow),
+        ("sealed_ring", ring),
+    ],
 )
 def test_values_under_masks_are_charged_as_an_enumeration_finds_them(
     name: str, seen_by: Callable[[Iterable[PartyId]], Callable[[Answers, Answers], View]]
@@ -208,3 +217,44 @@ def test_what_comes_after_a_batch_is_not_merged_with_it() -> None:
         party: account.trail[0].event for party, account in run.ledger(AGGREGATOR).everybody.items()
     }
     assert {e.honest for p, e in events.items() if p != FOUR[0] and isinstance(e, Merged)} == {3}
+
+
+def test_who_comes_between_two_batches_is_merged_with_the_second_alone() -> None:
+    """All of the first are in the second as well, and what is new in it is one report."""
+    run = run_of("shuffler")
+    local = Randomized(run.charter.variant.randomizer, ("page",))  # type: ignore[attr-defined]
+    shuffler = PartyId("shuffler")
+    report = Sealed(shuffler, Sealed(AGGREGATOR, local))
+    charge = Charge(0, "Reports", report, PureAccountant().judge(report))
+    passed = Passed(run.charter.roster)
+    for entry, party in enumerate(FOUR):
+        passed.add(Told(party, shuffler, 0, "Reports", NO_ROUND, report, charge), entry)
+    for entry in range(3):
+        passed.deliver(entry)
+    batch = Sealed(AGGREGATOR, Merging())
+    passed.add(Told(shuffler, AGGREGATOR, 0, "Batch", 0, batch, None), 10)
+    passed.deliver(3)
+    passed.add(Told(shuffler, AGGREGATOR, 1, "Batch", 1, batch, None), 11)
+    told = {told.sender: event for told, event in learned(passed, coalition_of(AGGREGATOR))}
+    assert [told[party] for party in FOUR] == [*[Merged(local, 3)] * 3, local]
+
+
+def test_what_a_head_does_not_list_is_not_merged() -> None:
+    """A message may come after its wait is over: the service's head says what it took."""
+    run = run_of("shuffler")
+    heads = heads_of(run.entries)
+    head = read_head(heads[PartyId("shuffler")])
+    (wait,) = head.waits
+    fewer = msgspec.structs.replace(wait, heard=wait.heard[1:])
+    heads[PartyId("shuffler")] = msgspec.msgpack.encode(
+        msgspec.structs.replace(head, waits=(fewer,))
+    )
+    writer = LedgerWriter(run.charter)
+    writer.start(heads)
+    for step in run.steps:
+        writer.add(step)
+    known = writer.ledger(AGGREGATOR).everybody
+    events = {party: account.trail[0].event for party, account in known.items()}
+    inner = events[FOUR[0]]
+    assert isinstance(inner, Randomized)
+    assert [events[party] for party in FOUR] == [inner, *[Merged(inner, 3)] * 3]

@@ -79,12 +79,15 @@ def piece(number: int) -> int:
 def checks(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
     """What a variant is tested with; nothing is tested."""
 
-    def check(variant: Any, records: Records, *, carried: Any = None, **options: Any) -> None:
+    def check(
+        variant: Any, records: Records, *, carried: Any = None, **options: Any
+    ) -> tuple[str, ...]:
         if carried is not None:
             carried(piece, [1])
         executors: Mapping[str, object] = options.pop("executors", {})
         parameters = parameters_of(variant)
         passed.append((variant.survey, parameters, len(records), sorted(executors), options))
+        return ()
 
     for name in ("check_variant", "check_under_faults"):
         patch.setattr(f"protocol.testing.{name}", check)
