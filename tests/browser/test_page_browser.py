@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             ("replay", "light", DESK),
             ("replay", "dark", PHONE),
         ],
-        4,
+        2,
     ),
 )
 def test_axe_finds_nothing(

@@ -111,6 +111,7 @@ def test_clothing_from_the_command_line(tmp_path: Path) -> None:
     assert found["keys"][0]["true_mean"] == pytest.approx(2 * (6 - 1) / 9 - 1)
 
 
+@pytest.mark.slow
 @needs("movielens/ratings.csv")
 def test_movielens_with_every_movie() -> None:
     found = finished("movielens", data=RAW, keys=9724, parties=61)
