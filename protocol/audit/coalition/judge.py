@@ -153,8 +153,9 @@ class CoalitionReading(Fold):
 
     def flags(self, names: Iterable[PartyId]) -> Flags:
         """Those of them that are parties of this session, by place."""
-        position = self.charter.roster.position
-        places = [position[name] - 1 for name in names if name in position and name != AGGREGATOR]
+        roster, first = self.charter.roster, 1 + len(self.charter.roster.roles)
+        known = (name for name in names if name in roster and not roster.serves(name))
+        places = [roster.position[name] - first for name in known]
         return flags_of(places, len(self.charter.roster.parties))
 
     def known(self) -> list[Known]:

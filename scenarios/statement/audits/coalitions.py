@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from protocol.accounting.events import Merged
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
+from protocol.audit.ledger import Ledger
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
 from scenarios.statement.audits.replays import is_exact
@@ -73,6 +75,7 @@ def coalition(
             f"message by message, it learned at {'least' if partial else 'most'} "
             f"ε = {epsilon(loss, least=partial)} about each respondent"
         )
+    said += _merged(finding.ledger)
     if finding.ledger.unsigned:
         who = count(len(finding.ledger.unsigned), "party that has", "parties that have")
         said.append(
@@ -85,6 +88,24 @@ def coalition(
         notes=tuple(f"{upper(cut(note, 400))}." for note in said),
         grids=(*_sums(finding.sums, key), *_sets(finding, key)),
     )
+
+
+def _merged(ledger: Ledger) -> Iterator[str]:
+    """Which parties it tells apart from those of whom it knows sums or a random order alone."""
+    if not ledger.honest:
+        return
+    apart = [
+        party
+        for party, account in ledger.everybody.items()
+        if not all(isinstance(charge.event, Merged) for charge in account.trail)
+    ]
+    among = (
+        f"in sums or in random order, of {count(ledger.honest, 'honest party', 'honest parties')}"
+    )
+    if apart:
+        yield f"of {some(map(cut, apart), len(apart), 8)} by itself; of all others {among} at least"
+    else:
+        yield f"of nobody by itself: {among} at least"
 
 
 def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:

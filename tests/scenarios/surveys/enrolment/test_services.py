@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from protocol.audit.coalition.coalition import Coalition
 from protocol.errors import UsageError
 from protocol.messages import PartyId
 from scenarios import EXECUTORS, simulate
@@ -60,3 +61,15 @@ def test_an_audit_leads_with_all_who_hold_no_records_and_lists_some_of_them() ->
         ("server-1, server-2", 0),
     ]
     assert [each["reader"] for each in privacy["sealed"]] == ["server-1", "server-2"]
+
+
+def test_a_coalition_s_parties_are_told_apart_from_those_that_are_merged() -> None:
+    """A tap on both wires of one party, with both servers' keys; another party is a member."""
+    run = EXECUTORS["local"](shapes()["two_servers"], records(HOMEPAGES, 5), seed=1)
+    one, servers = PartyId("party-1"), (PartyId("server-1"), PartyId("server-2"))
+    taps = tuple((one, server) for server in servers)
+    coalition = Coalition((PartyId("party-5"),), taps, servers)
+    text = run.audit_reports(forms=("text",), coalition=coalition)["text"]
+    assert "Of party-1 by itself; of all others in sums or in random order, of 3 honest" in text
+    text = run.audit_reports(forms=("text",), coalition=Coalition(servers[:1]))["text"]
+    assert "Of nobody by itself: in sums or in random order, of 5 honest parties at least" in text
