@@ -58,7 +58,7 @@ class Plain(PrivacyEvent, frozen=True):
 
 
 class Sealed(PrivacyEvent, frozen=True):
-    """What is told to a member who can open a box, and to nobody else.
+    """An event for the member who can open a box, and for nobody else.
 
     The kernel says it of a message of a sealed kind, a variant of a box inside a message.
 
@@ -74,12 +74,13 @@ class Sealed(PrivacyEvent, frozen=True):
 class Merging(PrivacyEvent, frozen=True):
     """Nothing new: the sum, or the random order, of all that its sender had received.
 
-    Who sees it, and not what came in, is told of nobody in particular.
+    Who sees it, and not what came in, is told of nobody in particular. Hidden values that its
+    sender can read are added up; what it cannot read it passes on as it is.
     """
 
 
 class Merged(PrivacyEvent, frozen=True):
-    """What is told of a respondent among others: in a sum with theirs, or in random order.
+    """An event of a respondent among others: in a sum with theirs, or in random order.
 
     Variants never say it: it is what an observer is charged who sees what was merged.
 

@@ -38,13 +38,20 @@ from protocol.audit.passed import ANYTHING, MERGED, Passed, Row, Told, Unknown, 
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roster import Roster
 
+CELLS = 2**20
+"""The most numbers in the rows of a record; of more, nothing is taken for hidden."""
+
 Batch: TypeAlias = tuple[PartyId, int]
 """Who has merged something, and the place of the message that tells it."""
 
 
 def rows_of(passed: Passed) -> dict[int, Row]:
-    """The row of every message that masks hide, or that merges such, by its place."""
+    """The row of every message that masks hide, or that merges such, by its place.
+
+    Empty if there are more than ``CELLS`` numbers in them.
+    """
     rows: dict[int, Row] = {}
+    cells = 0
     sent: dict[PartyId | None, list[int]] = {}
     for place, told in enumerate(passed.told):
         for part in layers(told.event):
@@ -54,6 +61,9 @@ def rows_of(passed: Passed) -> dict[int, Row]:
                     added = isinstance(part, Merging) or passed.told[there].kind in part.onto
                     if added and passed.received(there, place):
                         _add(row, rows[there])
+                cells += len(row)
+                if cells > CELLS:
+                    return {}
                 if row:
                     rows[place] = row
                     sent.setdefault(told.recipient, []).append(place)
@@ -117,7 +127,7 @@ class _Walk:
         sender = told.sender
         event = self._clear(told, place)
         if not isinstance(event, Public):
-            if any(isinstance(part, Hidden | Merging) for part in layers(event)):
+            if _hides(event):
                 self._seen.append(place)
             self._found.append((place, _bare(event)))
             self._pass_on(told, event, place)
@@ -125,6 +135,9 @@ class _Walk:
         if self._known.get(receiver, 0) < MERGED:
             return
         opened = _opened(told.event, self._full | self._coalition.insiders | {receiver})
+        # What the receiver cannot read it does not add up: that is passed on as it is.
+        if _hides(opened) and not _hides(_opened(told.event, {receiver})):
+            self._seen.append(place)
         if opened == event or receiver not in self._batches:
             return
         batch = self._batch_of(place, receiver)
@@ -181,10 +194,14 @@ class _Walk:
 
     def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
         """What follows from the rows that are seen."""
+        if not rows:
+            for place, told in enumerate(self._told):
+                yield from ((place, p.event) for p in layers(told.event) if isinstance(p, Hidden))
+            return
         own = self._coalition.members
         seen = [
             {unknown: times for unknown, times in rows[place].items() if unknown[1] not in own}
-            for place in self._seen
+            for place in dict.fromkeys(self._seen)
             if place in rows
         ]
         if not seen:
@@ -222,6 +239,11 @@ def _crowds(rows: Sequence[Mapping[Unknown, Coefficient]]) -> dict[Unknown, int]
             crowd = 1 if alone else max(2, crowd)
             found[unknown] = min(crowd, found.get(unknown, crowd))
     return found
+
+
+def _hides(event: PrivacyEvent) -> bool:
+    """Whether a message has a row, of its own or of what it merges."""
+    return any(isinstance(part, Hidden | Merging) for part in layers(event))
 
 
 def _add(row: Row, other: Mapping[Unknown, int]) -> None:

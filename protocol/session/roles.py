@@ -160,13 +160,15 @@ class Boxes:
         """A box of ``BOX_BYTES`` more than its content.
 
         Raises:
-            LocalProtocolError: the reader is no member whose key is known, or this member runs
-                without its key.
+            LocalProtocolError: the reader's key is not known here, or this member runs without its
+                own.
         """
         if self._identity is None or self._stream is None:
             raise LocalProtocolError("it seals: its member needs an identity key")
         if reader not in self._roster:
-            raise LocalProtocolError(f"{reader!r} is no member that it can seal for")
+            raise LocalProtocolError(
+                f"reader {reader!r}: expected a member whose key is on the roster known here"
+            )
         from protocol.crypto.sealing import seal_alone  # Few surveys seal.
 
         # Of another content, and of the same content once more, the key is another.

@@ -16,7 +16,8 @@ What the contract checks, on one seeded run and on reruns of it:
 5. replay: every member says the same again when it hears the same.
 6. non-interference: change one answer of one respondent and keep all randomness; then a message may
    differ only if its sender's records differ and its event says that it tells about that attribute,
-   or if the sender had heard something different. Lengths never differ.
+   or if the sender had heard something different. Lengths and recipients never differ, nor what
+   is outside of something sealed.
 7. executors: all give the same result and the same canonical digest.
 8. estimate: the published result is one that the variant can read.
 9. most: no respondent is charged more than ``most`` says, in this run or under faults.
@@ -326,6 +327,19 @@ def _compare(before: Rehearsal, after: Rehearsal, attribute: str) -> None:
         _require(not same_records, f"{where} changes with somebody else's record")
         if envelope is None or other is None or envelope.kind != other.kind:
             raise AssertionError(f"{where} is sent or not depending on a record")
+        _require(
+            envelope.recipient == other.recipient,
+            f"{where} goes to another member depending on a record",
+        )
+        outside = [
+            getattr(before.charter.codec.decode(each.kind, each.body), "round", None)
+            for each in (envelope, other)
+            if before.message(each).sealed
+        ]
+        _require(
+            len(set(outside)) < 2,
+            f"{where} shows another round depending on a record, outside of what is sealed",
+        )
         loss = accountant.judge(before.events[slot])
         _require(
             loss.attributes.get(attribute, 0.0) > 0,

@@ -10,7 +10,7 @@ import msgspec
 from protocol.accounting.accountants import PureAccountant
 from protocol.audit.audit import audit
 from protocol.errors import LocalProtocolError, ProtocolError, SurveyError
-from protocol.messages import AGGREGATOR, RECORD, Envelope
+from protocol.messages import AGGREGATOR, Envelope
 from protocol.session.fates import PASS, Fate, Verdict
 from protocol.session.run import is_mistake
 from protocol.session.variant import Variant
@@ -225,7 +225,7 @@ def check_most(run: Rehearsal) -> None:
     Raises:
         AssertionError: somebody was charged more.
     """
-    most, ledger = run.charter.variant.most(), run.ledger(RECORD)
+    most, ledger = run.charter.variant.most(), run.ledger(run.serving)
     for account in ledger.everybody.values():
         if not account.loss.record <= most:
             raise AssertionError(

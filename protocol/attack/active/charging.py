@@ -59,7 +59,7 @@ class Worth(NamedTuple):
 
 
 def view_of_conduct(study: Study, conduct: Conduct) -> View:
-    """What the hostile members see of a conduct."""
+    """A conduct as the hostile members see it."""
     messages: dict[str, Message] = {}
     facts: Counter[str] = Counter()
     words = hashlib.sha256()

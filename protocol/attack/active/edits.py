@@ -51,7 +51,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 Bodies: TypeAlias = Callable[[int, str, int], bytes | None]
-"""What edits take values from: the body of a world, kind and number; None if there is none."""
+"""The source of values for edits: the body of a world, kind and number; None without one."""
 
 
 class Grammar:

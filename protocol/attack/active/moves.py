@@ -54,7 +54,7 @@ def _named(script: Script, sender: PartyId) -> Script:
 
 
 def _told(study: Study, library: Library, world: int) -> dict[tuple[str, str, int], bytes]:
-    """What the target is told in a world: by whom, if there are several, kind, number and body."""
+    """The messages to the target in a world: sender, if there are several, kind, number, body."""
     return {
         (sender if len(study.hostile) > 1 else "", *slot): body
         for sender in study.hostile

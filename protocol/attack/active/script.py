@@ -21,7 +21,7 @@ copy. ``hold``: send it, edited, after ``wait`` further messages, or when its se
 """
 
 Scope: TypeAlias = Literal["target", "all", "others"]
-"""Whom a move is about: the target alone, all who are not hostile, or all these but the target."""
+"""The scope of a move: the target alone, all who are not hostile, or all these but the target."""
 
 How: TypeAlias = Literal[
     "set", "add", "fill", "move", "shift", "swap", "cut", "grow", "flip", "take", "sums"

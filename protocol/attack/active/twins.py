@@ -20,14 +20,14 @@ from protocol.accounting.events import (
     layers,
 )
 from protocol.attack.active.target import Heard, Traced
-from protocol.errors import ProtocolError
+from protocol.errors import LocalProtocolError, ProtocolError
 from protocol.messages import Declined, Envelope, Head
 from protocol.session.variant import event_of
 from protocol.sharing.messages import Partial, Upload
 
 
 class Act(NamedTuple):
-    """What a party does on one occasion.
+    """The acts of a party on one occasion.
 
     Args:
         said: what it says.
@@ -44,7 +44,7 @@ class Act(NamedTuple):
     ended: str
 
     def words(self, *, seen: bool) -> list[tuple[Envelope, bytes | None, PrivacyEvent | None]]:
-        """What is said, read and told, of what its attackers see or of all else."""
+        """Envelopes with what is read and told of each: those that attackers see, or all else."""
         every = zip(self.said, self.read, self.events, strict=True)
         return [word for word in every if (word[1] is not None) == seen]
 
@@ -102,10 +102,10 @@ def _event(machine: Traced, envelope: Envelope) -> PrivacyEvent | None:
     try:
         message = charter.codec.decode(envelope.kind, envelope.body)
         return event_of(charter.variant, message, machine.seen, envelope.recipient)
+    except LocalProtocolError:  # It depends on what is sealed, so a ledger charges all of it.
+        return Plain(charter.variant.survey.names)
     except ProtocolError:
         return None
-    except AttributeError:  # Nobody without the key can say it, so a ledger charges all of it.
-        return Plain(charter.variant.survey.names)
 
 
 def _ending(machine: Traced) -> str:

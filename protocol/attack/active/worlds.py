@@ -1,4 +1,4 @@
-"""Whole sessions among real machines in which some who serve keep to a script, not to their roles.
+"""Plays whole sessions of real machines, where some who serve keep to a script, not to their roles.
 
 What they send is really sent: the switch numbers, checks and records it as any other word, so the
 record is one that they can produce.
@@ -107,13 +107,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Coalition(self.hostile)
 
     def content(self, envelope: Envelope) -> bytes:
-        """What an envelope says to its recipient, encoded: its body, or what is sealed there."""
+        """The content of an envelope for its recipient: its body, or what is sealed there."""
         if envelope.kind not in self.grammar.sealed:
             return envelope.body
         return self.charter.codec.content(self.setting.message(envelope))
 
     def read(self, envelope: Envelope) -> bytes | None:
-        """What the hostile members read of an envelope, encoded; None if they do not see it."""
+        """The content of an envelope for the hostile members; None if they do not see it."""
         if not self.coalition.hears(envelope.sender, envelope.recipient):
             return None
         if envelope.kind not in self.grammar.sealed:
@@ -244,7 +244,7 @@ class Library(msgspec.Struct, frozen=True):
     said: dict[str, list[bytes]]
 
     def body(self, link: Link, world: int, kind: str, nth: int) -> bytes | None:
-        """What is said in a world by one to another; None if there is nothing."""
+        """The body that one sends another in a world; None if there is none."""
         if not 0 <= world < len(self.told):
             return None
         return self.told[world].get(link, {}).get((kind, nth))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from protocol.errors import SurveyError
-from protocol.messages import AGGREGATOR, RECORD, Envelope, PartyId
+from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.roster import Roster
 
 
@@ -47,17 +47,8 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
     def _wires(self) -> frozenset[tuple[PartyId, PartyId]]:
         return frozenset({*self.taps, *((y, x) for x, y in self.taps)})
 
-    def overhears(self, envelope: Envelope) -> bool:
-        """Whether they see an envelope when it is sent: on a wire, at the switch, or as its own."""
-        return (
-            self.everything
-            or envelope.recipient == RECORD
-            or envelope.sender in self._own
-            or (envelope.sender, envelope.recipient) in self._wires
-        )
-
-    def hears(self, sender: PartyId, recipient: PartyId | None) -> bool:
-        """Whether they see what one member sends another, when it is sent or when it comes.
+    def overhears(self, sender: PartyId, recipient: PartyId | None) -> bool:
+        """Whether they see what is sent when it is: on a wire, at the switch, or as its sender.
 
         Args:
             recipient: None for what was refused at the switch.
@@ -66,9 +57,12 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
             self.everything
             or recipient == RECORD
             or sender in self._own
-            or recipient in self._own
             or (sender, recipient) in self._wires
         )
+
+    def hears(self, sender: PartyId, recipient: PartyId | None) -> bool:
+        """Whether they see it when it is sent or when it comes."""
+        return recipient in self._own or self.overhears(sender, recipient)
 
     def receives(self, recipient: PartyId) -> bool:
         """Whether what is delivered to somebody is delivered to one of them."""

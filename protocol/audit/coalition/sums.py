@@ -230,7 +230,7 @@ class SumReader:
             self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
             return None
         kind = type(message)
-        overheard = self._coalition.overhears(envelope)
+        overheard = self._coalition.overhears(envelope.sender, envelope.recipient)
         known = not overheard and kind in _TOLD and self._coalition.receives(envelope.recipient)
         if known:
             self._under_way[number] = _UnderWay(record, kind, place, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,14 +20,15 @@ from protocol.accounting.events import (
     Sealed,
 )
 from protocol.errors import LocalProtocolError
-from protocol.messages import AGGREGATOR, Message
-from protocol.randomizers import join_codes
+from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers import KeepUniform, join_codes
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.testing import check_variant
+from protocol.testing.schedules import check_most
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from scenarios import EXECUTORS
 from tests.protocol.other_shapes import HOMEPAGES, example, records
@@ -175,6 +177,62 @@ class OpenBoxes(shuffler.Shuffled, frozen=True):  # type: ignore[misc, name-defi
         return event
 
 
+class InOrderOfAnswers(two_servers.TwoServers, frozen=True):  # type: ignore[misc, name-defined]
+    """Sends its first share to the one or the other server, depending on its record."""
+
+    name = "in-order-of-answers"
+
+    async def party(self, me: Me, records: Records) -> None:
+        begin = await me.receive(two_servers.Begin, AGGREGATOR)
+        codes = join_codes(records.codes, self.survey.sizes)
+        counts = np.bincount(codes, minlength=self.survey.cells).astype(np.uint32)
+        mask = (me.stream_for(begin).words(len(counts)) >> np.uint64(32)).astype(np.uint32)
+        turn = slice(None, None, 1 if codes[0] % 2 else -1)
+        pairs = [*zip(me.roster.of("server"), (mask, counts - mask), strict=True)]
+        for server, share in pairs[turn]:
+            await me.send(server, two_servers.Share(share=share))
+
+
+class Numbered(Message, frozen=True):
+    """Something sealed, with a number outside."""
+
+    sealed = True
+    round: int
+    share: Annotated[Array, two_servers.WORDS]
+
+
+class NumberedByAnswer(two_servers.TwoServers, frozen=True):  # type: ignore[misc, name-defined]
+    """The number outside a box depends on what is in it."""
+
+    name = "numbered-by-answer"
+    roles = ("server",)
+    messages = (two_servers.Begin, Numbered, two_servers.Total)
+
+    async def party(self, me: Me, records: Records) -> None:
+        await me.receive(two_servers.Begin, AGGREGATOR)
+        odd = int(records.codes[0, 0]) % 2
+        for number in (odd, 1 - odd):
+            zeros = np.zeros(self.survey.cells, np.uint32)
+            await me.send(*me.roster.of("server"), Numbered(round=number, share=zeros))
+
+    async def server(self, me: Me) -> None:
+        for number in range(2):
+            await me.gather(Numbered, me.roster.parties, round=number, within=self.patience)
+
+    async def aggregator(self, me: Me, parties: Sequence[PartyId]) -> Message:
+        await me.broadcast(parties, two_servers.Begin())
+        counts = np.zeros(self.survey.cells, np.uint32)
+        counts[0] = 1
+        total: Message = two_servers.Total(counts=counts)
+        return total
+
+    def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+        if isinstance(message, Numbered):
+            return Plain(self.survey.names)
+        event: PrivacyEvent = super().reveals(message, seen)
+        return event
+
+
 @pytest.mark.parametrize(
     ("cheating", "complaint"),
     [
@@ -185,6 +243,8 @@ class OpenBoxes(shuffler.Shuffled, frozen=True):  # type: ignore[misc, name-defi
         (OpenRing, "'OpenStart' is said to be hidden by masks, and aggregator alone learns"),
         (LyingRing, "Unmasked.sums"),
         (OpenBoxes, "'OpenReports' holds boxes and is not sealed"),
+        (InOrderOfAnswers, r"'Share'\) goes to another member depending on a record"),
+        (NumberedByAnswer, r"'Numbered'\) shows another round depending on a record"),
     ],
 )
 def test_who_does_not_keep_her_word_is_refused(cheating: type[Variant], complaint: str) -> None:
@@ -242,3 +302,19 @@ def test_a_role_is_a_method_of_its_own(roles: tuple[str, ...], complaint: str) -
     Roles.roles = roles
     with pytest.raises(ValueError, match=complaint):
         Roles(survey=HOMEPAGES)
+
+
+def test_what_a_service_alone_reads_counts_for_what_a_variant_promises() -> None:
+    class Promising(NumberedByAnswer, frozen=True):
+        def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
+            if isinstance(message, Numbered):
+                coin = KeepUniform.with_epsilon(self.survey.cells, epsilon=1.0)
+                return Randomized(coin, self.survey.names)
+            return super().reveals(message, seen)
+
+        def most(self) -> float:
+            return 1.5
+
+    run = Rehearsal(setting_of(Promising(survey=HOMEPAGES), records(HOMEPAGES, 4), seed=1))
+    with pytest.raises(AssertionError, match="most"):
+        check_most(run)

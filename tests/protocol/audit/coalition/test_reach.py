@@ -11,7 +11,17 @@ import msgspec
 import pytest
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import ExactCounts, Merged, Merging, Randomized, Sealed
+from protocol.accounting.events import (
+    ExactCounts,
+    Hidden,
+    Mask,
+    Merged,
+    Merging,
+    Public,
+    Randomized,
+    Sealed,
+)
+from protocol.audit import reach
 from protocol.audit.coalition.coalition import Coalition, coalition_of
 from protocol.audit.hearing import heads_of, read_head
 from protocol.audit.ledger import LedgerWriter
@@ -258,3 +268,30 @@ def test_what_a_head_does_not_list_is_not_merged() -> None:
     inner = events[FOUR[0]]
     assert isinstance(inner, Randomized)
     assert [events[party] for party in FOUR] == [inner, *[Merged(inner, 3)] * 3]
+
+
+def test_what_a_shuffler_cannot_read_it_does_not_add_up() -> None:
+    """Masked values in boxes come one by one, and whoever has a mask knows the value by it."""
+    run = run_of("shuffler")
+    shuffler, hidden = PartyId("shuffler"), Hidden(ExactCounts(("page",)), (Mask("m"),))
+    boxed = Sealed(shuffler, Sealed(AGGREGATOR, hidden))
+    charge = Charge(0, "Reports", boxed, PureAccountant().judge(boxed))
+    passed = Passed(run.charter.roster)
+    for entry, party in enumerate(FOUR):
+        passed.add(Told(party, shuffler, 0, "Reports", NO_ROUND, boxed, charge), entry)
+        passed.deliver(entry)
+    for entry, party in enumerate(FOUR, 4):
+        mask = Hidden(Public(), (Mask("m"),))
+        passed.add(Told(party, AGGREGATOR, 1, "Masks", NO_ROUND, mask, None), entry)
+    batch = Sealed(AGGREGATOR, Merging())
+    passed.add(Told(shuffler, AGGREGATOR, 0, "Batch", NO_ROUND, batch, None), 10)
+    told = [*learned(passed, coalition_of(AGGREGATOR))]
+    for party in FOUR:
+        assert ExactCounts(("page",)) in [event for each, event in told if each.sender == party]
+
+
+def test_more_rows_than_are_judged_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can write a file: what takes too long to judge is charged as if nothing hid it."""
+    monkeypatch.setattr(reach, "CELLS", 10)
+    known = run_of("two_servers").ledger(AGGREGATOR).everybody
+    assert {charge.event for a in known.values() for charge in a.trail} == {ExactCounts(("page",))}
