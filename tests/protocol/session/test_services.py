@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from protocol.audit.completeness import CompletenessWriter
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.messages import AGGREGATOR, RECORD, Boxed, Head, Left, PartyId
+from protocol.errors import LocalProtocolError, QuorumError, RemoteProtocolError
+from protocol.messages import AGGREGATOR, RECORD, Boxed, Envelope, Head, Left, PartyId
 from protocol.session.charter import Charter
 from protocol.session.fates import Fate, Verdict
 from protocol.session.machine import Machine
@@ -91,14 +92,40 @@ def test_a_record_with_services_is_sound_and_has_their_heads() -> None:
     assert charter_of(found.header, type(run.charter.variant)) == run.charter
 
 
-def test_a_service_that_leaves_is_told_to_all_and_a_party_to_services() -> None:
-    def silent(envelope: object) -> Fate:
-        crashes = getattr(envelope, "sender", None) == ONE
-        return Fate(Verdict.CRASH) if crashes else Fate()
+def test_services_are_told_of_a_party_that_leaves() -> None:
+    """Without a patience of its own, a shuffler would wait for it for good."""
 
-    run = run_of("shuffler", fate=silent)
-    assert run.failure is None, "the shuffler did not wait for who had left"
+    def crashing(envelope: Envelope) -> Fate:
+        return Fate(Verdict.CRASH) if envelope.sender == ONE else Fate()
+
+    variant = example("shuffler").Shuffled(survey=HOMEPAGES, patience=None)
+    run = Rehearsal(setting_of(variant, records(HOMEPAGES, 4), seed=1), fate=crashing)
+    assert run.failure is None
     assert [e.party for e in run.entries if isinstance(e, Departed)][:1] == [ONE]
+
+
+def test_everybody_is_told_of_a_service_that_leaves() -> None:
+    def crashing(envelope: Envelope) -> Fate:
+        return Fate(Verdict.CRASH) if envelope.sender == SHUFFLER else Fate()
+
+    variant = example("shuffler").Shuffled(survey=HOMEPAGES, patience=None)
+    run = Rehearsal(setting_of(variant, records(HOMEPAGES, 4), seed=1), fate=crashing)
+    assert isinstance(run.failure, QuorumError)
+    assert run.failure.missing == (SHUFFLER,)
+
+
+def test_who_is_counted_is_whoever_all_services_have_counted() -> None:
+    def losing(envelope: Envelope) -> Fate:
+        lost = (envelope.sender, envelope.recipient) == (ONE, SERVERS[1])
+        return Fate(Verdict.DROP) if lost else Fate()
+
+    run = run_of("two_servers", fate=losing)
+    writer = CompletenessWriter(run.charter)
+    for step in run.steps:
+        writer.add(step)
+    assert writer.counted == set(run.charter.roster.parties) - {ONE}
+    waits = {each.by: each.missing for each in writer.completeness().closings}
+    assert waits == {SERVERS[0]: (), SERVERS[1]: (ONE,), AGGREGATOR: ()}
 
 
 def test_a_party_s_machine_has_records_and_a_service_s_has_none() -> None:
