@@ -10,9 +10,10 @@ import pytest
 
 from protocol.audit.completeness import CompletenessWriter
 from protocol.crypto.randomness import Stream, secret_of
-from protocol.errors import LocalProtocolError, QuorumError, RemoteProtocolError
+from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Boxed, Envelope, Head, Left, PartyId
 from protocol.session.charter import Charter
+from protocol.session.exchange import Exchange
 from protocol.session.fates import Fate, Verdict
 from protocol.session.machine import Machine
 from protocol.session.roles import Boxes
@@ -105,13 +106,10 @@ def test_services_are_told_of_a_party_that_leaves() -> None:
 
 
 def test_everybody_is_told_of_a_service_that_leaves() -> None:
-    def crashing(envelope: Envelope) -> Fate:
-        return Fate(Verdict.CRASH) if envelope.sender == SHUFFLER else Fate()
-
-    variant = example("shuffler").Shuffled(survey=HOMEPAGES, patience=None)
-    run = Rehearsal(setting_of(variant, records(HOMEPAGES, 4), seed=1), fate=crashing)
-    assert isinstance(run.failure, QuorumError)
-    assert run.failure.missing == (SHUFFLER,)
+    charter = run_of("shuffler").charter
+    notices = Exchange(charter).leave(SHUFFLER, "crashed", now=0.0)
+    told = {each.envelope.recipient for each in notices}
+    assert told == {AGGREGATOR, *charter.roster.parties}
 
 
 def test_who_is_counted_is_whoever_all_services_have_counted() -> None:
