@@ -101,7 +101,12 @@ class PureAccountant:
         match event:
             case Public() | Derived() | Merging():
                 return NOTHING
-            case Sealed() | Merged() | Hidden():  # The worst: all who could keep it apart conspire.
+            case Masked(ExactCounts(attributes)) | Merged(ExactCounts(attributes)):
+                return _unbounded(
+                    attributes, "exact counts of {}, which no randomness protects: a secure sum"
+                )
+            # The worst: all who could keep it apart conspire.
+            case Sealed() | Masked() | Merged() | Hidden():
                 return self.judge(event.event)
             case Randomized(randomizer, attributes):
                 epsilon = epsilon_of(randomizer)
@@ -109,10 +114,6 @@ class PureAccountant:
                 if math.isinf(epsilon):
                     reasons = (f"a report on {', '.join(attributes)} can rule an answer out",)
                 return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
-            case Masked(attributes):
-                return _unbounded(
-                    attributes, "exact counts of {}, which no randomness protects: a secure sum"
-                )
             case ExactCounts(attributes):
                 return _unbounded(attributes, "exact counts of {}")
             case Plain(attributes):

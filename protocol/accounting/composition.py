@@ -211,7 +211,7 @@ class ExactAccountant:
         match event:
             case Public() | Derived() | Merging():
                 return _NOTHING
-            case Sealed() | Merged() | Hidden():
+            case Sealed() | Masked() | Merged() | Hidden():
                 return self._pairs_of(event.event, attribute)
             case Randomized(randomizer, attributes):
                 if attribute is not None and attribute not in attributes:
@@ -220,7 +220,7 @@ class ExactAccountant:
                 if pairs is None:
                     return _UNBOUNDED
                 return DominatingPairs(frozenset([frozenset(Counter(pairs).items())]), tight)
-            case Masked(attributes) | ExactCounts(attributes) | Plain(attributes):
+            case ExactCounts(attributes) | Plain(attributes):
                 concerned = attribute is None or attribute in attributes
                 return _UNBOUNDED if concerned else _NOTHING
             case Composed(events):

@@ -35,16 +35,6 @@ class Randomized(PrivacyEvent, frozen=True):
     attributes: tuple[str, ...]
 
 
-class Masked(PrivacyEvent, frozen=True):
-    """Counts hidden by masks that others share: the exact sum over all of them is told.
-
-    Who the others are follows from the record. If all of them tell what they know, the sender's own
-    counts are told too.
-    """
-
-    attributes: tuple[str, ...]
-
-
 class ExactCounts(PrivacyEvent, frozen=True):
     """Exact counts over these attributes: not differentially private."""
 
@@ -55,6 +45,19 @@ class Plain(PrivacyEvent, frozen=True):
     """The true answers themselves."""
 
     attributes: tuple[str, ...]
+
+
+class Masked(PrivacyEvent, frozen=True):
+    """A contribution to a secure sum: the sum of it and of others' is told.
+
+    Who the others are follows from the sum's messages. If all of them tell what they know, the
+    sender's own values are told.
+
+    Args:
+        event: what is told by the contribution alone.
+    """
+
+    event: PrivacyEvent
 
 
 class Sealed(PrivacyEvent, frozen=True):
@@ -151,14 +154,14 @@ def single_events(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
     if isinstance(event, Composed | OneOf):
         for part in event.events:
             yield from single_events(part)
-    elif isinstance(event, Sealed | Merged | Hidden):
+    elif isinstance(event, Sealed | Masked | Merged | Hidden):
         yield from single_events(event.event)
     else:
         yield event
 
 
 def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
-    """An event, its parts, and what is sealed in them; what is hidden or merged stays whole."""
+    """An event, its parts, and what is sealed in them; what is under masks or merged is one."""
     yield event
     if isinstance(event, Composed | OneOf):
         for part in event.events:
@@ -168,7 +171,7 @@ def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
 
 
 def replaced(event: PrivacyEvent, change: Callable[[PrivacyEvent], PrivacyEvent]) -> PrivacyEvent:
-    """An event with every part of it changed; what is hidden or merged is one part."""
+    """An event with every part of it changed; what is under masks or merged is one part."""
     if isinstance(event, Composed | OneOf):
         return type(event)(tuple(replaced(part, change) for part in event.events))
     if isinstance(event, Sealed):

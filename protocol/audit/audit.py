@@ -165,6 +165,7 @@ def audit(
     cosigned: Cosigned | None = None,
     disclosed: Iterable[Disclosure] = (),
     reader: TranscriptReader | None = None,
+    ledger: LedgerWriter | None = None,
     folds: Iterable[Fold] = (),
     checks: Checks | None = None,
 ) -> Audit:
@@ -181,6 +182,7 @@ def audit(
         disclosed: what members let the auditor have: their words are replayed with it. The
             aggregator's are in any case, as far as that goes.
         reader: of this transcript, if its header has been read already.
+        ledger: of this transcript's charter: it takes the steps, and may be asked about others.
         folds: what else is to take its steps, in the same pass.
         checks: checks the signatures of heads; by default they are checked at once.
 
@@ -203,9 +205,11 @@ def audit(
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
     seed = header.seed if isinstance(header.seed, int) else None
-    reading = _Reading(charter, known.values(), held, seed=seed)
+    ledger = LedgerWriter(charter, held) if ledger is None else ledger
+    reading = _Reading(charter, ledger, known.values(), held, seed=seed)
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
+    ledger.stopped = reading.stopped
     findings = [*_of_record(verification)]
     if reading.unread is not None:
         findings.append(reading.unread)
@@ -363,13 +367,14 @@ class _Reading(Fold):
     def __init__(
         self,
         charter: Charter,
+        ledger: LedgerWriter,
         disclosed: Iterable[Disclosure],
         held: Held,
         *,
         seed: int | None,
     ) -> None:
         self._charter = charter
-        self.ledger = LedgerWriter(charter, held)
+        self.ledger = ledger
         self.completeness = CompletenessWriter(charter, held, seed=seed)
         self.parts = PartWriter(charter, held)
         disclosed = tuple(disclosed)

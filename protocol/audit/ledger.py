@@ -10,23 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, maximum, total
 from protocol.accounting.events import (
-    ExactCounts,
-    Masked,
     Merged,
     Plain,
     PrivacyEvent,
     layers,
-    replaced,
 )
 from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
 from protocol.audit.hearing import Hearing
 from protocol.audit.passed import Charge, Passed, Told
-from protocol.audit.walk import Step
+from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR, NO_ROUND, Envelope, Message, PartyId
 from protocol.session.charter import Charter
@@ -34,6 +32,12 @@ from protocol.session.variant import bound_of, event_of, settled
 from protocol.sharing.messages import Partial, Upload
 from protocol.surveys.limits import UNLIMITED, Held
 from protocol.transcript.entries import Refused, Sent
+
+if TYPE_CHECKING:
+    from protocol.audit.coalition.follows import Follows
+    from protocol.audit.coalition.sums import SumReader
+
+_CONTRIBUTIONS = frozenset((Upload.kind(), Partial.kind()))
 
 REMARKS = 20
 """Maximum number of remarks about malformed messages."""
@@ -174,23 +178,16 @@ class Charging:
         event = self._events.setdefault(event, event)
         return charge._replace(event=event, loss=self._accountant.judge(event))
 
-    def unmasked(self, charge: Charge) -> Charge:
-        """A contribution to a sum that is known by itself."""
-        event = replaced(charge.event, _unmasked)
-        return charge._replace(event=event, loss=self._accountant.judge(event), summed=False)
-
     def _sent(self, envelope: Envelope, message: Message | None, malformed: str) -> Told:
         sender = envelope.sender
         if message is None:
             self._remark(f"{sender} #{envelope.seq}: {malformed}")
             # Nobody knows what these bytes say; they may be the answers themselves.
             event: PrivacyEvent = self._everything
-            summed = False
         else:
             event = self._event(envelope, message)
             # Of thousands of reports that tell the same, one event is kept.
             event = self._events.setdefault(event, event)
-            summed = isinstance(message, Upload | Partial)
         recipient, kind = envelope.recipient, envelope.kind
         round_ = getattr(message, "round", NO_ROUND)
         if sender in self._serving:  # It holds no records.
@@ -203,7 +200,7 @@ class Charging:
             loss = self._accountant.judge(event)
         if loss is NOTHING:
             return Told(sender, recipient, envelope.seq, kind, round_, event, None)
-        charge = Charge(envelope.seq, kind, event, loss, summed)
+        charge = Charge(envelope.seq, kind, event, loss)
         return Told(sender, recipient, envelope.seq, kind, round_, event, charge)
 
     def _event(self, envelope: Envelope, message: Message) -> PrivacyEvent:
@@ -231,16 +228,21 @@ class Charging:
         return Told(party, None, REFUSED, "", NO_ROUND, event, charge)
 
 
-class LedgerWriter:
+class LedgerWriter(Fold):
     """Builds ledgers in one pass over a transcript's steps; any observer may be asked about.
 
     Args:
         charter: the survey.
         held: counts what is kept, of a file that may be anybody's.
+
+    Attributes:
+        sums: what is on record of secure sums; None if the variant has none.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
-        self._charter = charter
+        self.charter = charter
+        self.sums = _sums_of(charter)
+        self._follows: dict[Coalition, Follows] = {}
         self._charging = Charging(charter, held)
         self._signed: Collection[PartyId] = ()
         self._passed = Passed(charter.roster)
@@ -254,27 +256,31 @@ class LedgerWriter:
         """Take the parties' heads, as ``Fold.start``."""
         self._signed = heads.keys()
         self._charging.start(heads)
-        if any(kind.sealed for kind in self._charter.variant.messages):
+        if any(kind.sealed for kind in self.charter.variant.messages):
             self._passed.start(heads)
 
-    def add(self, step: Step) -> PrivacyEvent | None:
-        """Take the next step; returns what it tells, None if it says nothing to anybody."""
+    def add(self, step: Step) -> None:
         told = self._charging.add(step)
+        record = None if self.sums is None else self.sums.add(step)
+        if self._follows:
+            self._follows = {}
         if step.said is not None and self._passed.covered:
             self._passed.deliver(step.said)
-        if told is None:
-            return None
-        self._passed.add(told, step.number)
-        return told.event
+        if told is not None:
+            self._passed.add(told, step.number)
+            if record is not None:
+                record.events[told.event] = None
 
-    def ledger(self, observer: Observer, *, exposed: Collection[PartyId] = ()) -> Ledger:
+    def ledger(self, observer: Observer, follows: Follows | None = None) -> Ledger:
         """What ``observer`` has learned so far.
 
         Args:
             observer: anybody, or several together.
-            exposed: parties whose own contributions to secure sums it knows.
+            follows: which sums they know; by default what this session tells of that.
         """
         coalition = coalition_of(observer)
+        if follows is None and self.sums is not None:
+            follows = self.follows(coalition)
         trails: dict[PartyId, list[Charge]] = {}
         for told, event in self._learned(coalition):
             charge, party = told.charge, told.sender
@@ -284,10 +290,10 @@ class LedgerWriter:
                 charge = self._charging.seen_as(charge, event)
                 if charge.loss is NOTHING:
                     continue
-            if charge.summed and party in exposed:
-                charge = self._charging.unmasked(charge)
+            if follows is not None and charge.summed:
+                charge = self._charging.seen_as(charge, follows.told(party, charge.event))
             trails.setdefault(party, []).append(charge)
-        survey = self._charter.variant.survey
+        survey = self.charter.variant.survey
         accounts = _accounts(trails)
         unsigned = self._unsigned(accounts)
         return Ledger(
@@ -297,6 +303,15 @@ class LedgerWriter:
             survey.sizes,
             unsigned,
         )
+
+    def follows(self, coalition: Coalition) -> Follows:
+        """The sums that a coalition knows so far."""
+        from protocol.audit.coalition.follows import Follows
+
+        if coalition not in self._follows:
+            sessions = [] if self.sums is None else [(self.sums, coalition)]
+            self._follows[coalition] = Follows(sessions)
+        return self._follows[coalition]
 
     def _learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:
         """Each message that tells a coalition something, and what that is."""
@@ -312,7 +327,7 @@ class LedgerWriter:
         if not found:
             return MappingProxyType({})
         bound = self._charging.bound()
-        if settled(self._charter.variant):
+        if settled(self.charter.variant):
             # What it said does not depend on what it had heard; it may have said more of it.
             least = bound.record * (1 - _SAME) if math.isfinite(bound.record) else 0.0
             found = {name: each for name, each in found.items() if each.loss.record < least}
@@ -375,6 +390,10 @@ def _accounts(trails: Mapping[PartyId, Sequence[Charge]]) -> Mapping[PartyId, Ac
     return MappingProxyType(accounts)
 
 
-def _unmasked(event: PrivacyEvent) -> PrivacyEvent:
-    """What a single event tells that a secure sum no longer hides."""
-    return ExactCounts(event.attributes) if isinstance(event, Masked) else event
+def _sums_of(charter: Charter) -> SumReader | None:
+    if _CONTRIBUTIONS.isdisjoint(charter.codec.names):
+        return None
+    # Imported late: few surveys sum.
+    from protocol.audit.coalition.sums import SumReader
+
+    return SumReader(charter)

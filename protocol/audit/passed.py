@@ -10,6 +10,7 @@ from protocol.accounting.events import (
     Composed,
     Hidden,
     Masked,
+    Merged,
     Merging,
     OneOf,
     PrivacyEvent,
@@ -36,17 +37,17 @@ Row: TypeAlias = dict[Unknown, int]
 
 
 class Charge(NamedTuple):
-    """One message that cost something.
-
-    Args:
-        summed: it is hidden in a secure sum, so that nothing in it is its sender's in particular.
-    """
+    """One message that cost something."""
 
     seq: int
     kind: str
     event: PrivacyEvent
     loss: Loss
-    summed: bool = False
+
+    @property
+    def summed(self) -> bool:
+        """Whether it is told together with others', so that nothing in it is its sender's alone."""
+        return any(isinstance(part, Masked | Merged) for part in layers(self.event))
 
 
 class Told(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Derived, PrivacyEvent, Public
+from protocol.accounting.events import Derived, Masked, PrivacyEvent, Public
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
@@ -155,7 +155,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Args:
             survey: the digest of what was asked.
-            event: what the contribution tells in the end. Who cannot afford it declines here,
+            event: what the contribution tells by itself. Who cannot afford it declines here,
                 before others count on it.
 
         Raises:
@@ -336,7 +336,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What a message of the dialogue tells; None for other kinds.
 
         Args:
-            event: what a party's contribution tells in the end, whoever puts it together.
+            event: what a party's contribution tells by itself.
         """
         match message:
             case Begin() | Join() | Deal():
@@ -345,7 +345,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             case Graph() | Dealt() | Survivors() | Tagged():
                 return Public()
             case Upload() | Partial():
-                return event
+                return Masked(event)
             case Unmask() | Opening() | Partials() | Totals() | Tags():
                 return Derived()
             case _:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from protocol.audit.audit import Audit
     from protocol.audit.coalition.coalition import Observer
     from protocol.audit.disclosure import Disclosure
+    from protocol.audit.ledger import LedgerWriter
     from protocol.audit.proofs.making_receipts import Proved
     from protocol.audit.walk import Fold
     from protocol.session.variant import Variant
@@ -148,6 +149,7 @@ class Transcript(msgspec.Struct, frozen=True):
         cosigned: Cosigned | None = None,
         disclosed: Iterable[Disclosure] = (),
         reader: TranscriptReader | None = None,
+        ledger: LedgerWriter | None = None,
         folds: Iterable[Fold] = (),
         checks: Checks | None = None,
     ) -> Audit:
@@ -156,6 +158,7 @@ class Transcript(msgspec.Struct, frozen=True):
         Args:
             disclosed: keys and records of members, to replay what they said.
             reader: as ``entries`` gave it, if its header has been read.
+            ledger: takes the steps, and may be asked about other observers.
             folds: what else reads the transcript in the same pass.
             checks: checks the signatures of heads; by default they are checked at once.
         """
@@ -171,6 +174,7 @@ class Transcript(msgspec.Struct, frozen=True):
                 cosigned=cosigned,
                 disclosed=disclosed,
                 reader=reader,
+                ledger=ledger,
                 folds=folds,
                 checks=checks,
             )

@@ -18,18 +18,15 @@ from protocol.audit.ledger import Ledger, LedgerWriter
 from protocol.audit.walk import steps
 from protocol.estimators.design_effects import DesignEffects
 from protocol.estimators.estimate import Estimate
-from protocol.messages import AGGREGATOR, DONE, Message, PartyId
+from protocol.messages import DONE, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.variant import Variant, settled
-from protocol.sharing.messages import Partial, Upload
-from protocol.surveys.limits import UNLIMITED, Held
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
 from transports.shards.shard import LOST
 
 if TYPE_CHECKING:
     from protocol.audit.coalition.finding import CoalitionFinding
-    from protocol.audit.coalition.judge import CoalitionReading
 
 E = TypeVar("E", bound=Estimate)
 E_co = TypeVar("E_co", bound=Estimate, covariant=True)
@@ -61,10 +58,9 @@ class WithEstimate(Protocol[E_co]):
 class _Read(NamedTuple):
     """What one pass over the transcript gives."""
 
-    ledger: Ledger
+    ledger: LedgerWriter
     completeness: Completeness
     parts: PartWriter
-    alone: CoalitionReading | None
 
 
 class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=True):
@@ -126,15 +122,20 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
             raise TypeError(f"{self.estimate!r}: expected {kind.__name__}")
         return self.estimate
 
-    @property
+    @functools.cached_property
     def ledger(self) -> Ledger:
         """What the aggregator learned, from the transcript."""
-        return self._read.ledger
+        return self._read.ledger.ledger(serving(self.charter.roster))
 
     @functools.cached_property
     def alone(self) -> CoalitionFinding | None:
         """What the aggregator alone knows of secure sums; None if the variant has none."""
-        return None if self._read.alone is None else self._read.alone.found()
+        if self._read.ledger.sums is None:
+            return None
+        # Imported late: few runs sum.
+        from protocol.audit.coalition.judge import alone_in
+
+        return alone_in(self._read.ledger)
 
     @property
     def completeness(self) -> Completeness:
@@ -155,21 +156,13 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
     def _read(self) -> _Read:
         ledger, completeness = LedgerWriter(self.charter), CompletenessWriter(self.charter)
         parts = PartWriter(self.charter)
-        alone = aggregator_alone(self.charter)
         if not settled(self.variant):
-            heads = heads_of(self.transcript.entries())
-            ledger.start(heads)
-            if alone is not None:
-                alone.start(heads)
+            ledger.start(heads_of(self.transcript.entries()))
         for step in steps(self.charter.codec, self.transcript.entries()):
             ledger.add(step)
             completeness.add(step)
             parts.add(step)
-            if alone is not None:
-                alone.add(step)
-        return _Read(
-            ledger.ledger(serving(self.charter.roster)), completeness.completeness(), parts, alone
-        )
+        return _Read(ledger, completeness.completeness(), parts)
 
     @property
     def trouble(self) -> dict[str, int]:
@@ -197,14 +190,3 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
             f"epsilon {self.ledger.record_epsilon:.4g} per record; "
             f"digest <code>{self.digest.hex()}</code></p>{self.estimate._repr_html_()}"
         )
-
-
-def aggregator_alone(charter: Charter, held: Held = UNLIMITED) -> CoalitionReading | None:
-    """Reads what the aggregator alone knows of secure sums; None if the variant has none."""
-    if {Upload.kind(), Partial.kind()}.isdisjoint(charter.codec.names):
-        return None
-    # Imported late: few runs sum.
-    from protocol.audit.coalition.coalition import Coalition
-    from protocol.audit.coalition.judge import CoalitionReading
-
-    return CoalitionReading(charter, Coalition((AGGREGATOR,)), held)

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from protocol.accounting.events import Derived, Masked, Plain, PrivacyEvent, Public, Randomized
+from protocol.accounting.events import (
+    Derived,
+    ExactCounts,
+    Masked,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
 from protocol.crypto.randomness import WORDS, Stream, expand
 from protocol.errors import LocalProtocolError
 from protocol.estimators.linear import LinearEstimate
@@ -217,7 +225,7 @@ class MaskedTwice(RRIndependent, frozen=True, kw_only=True):
             case Go():
                 return Public()
             case Hidden() if message.round in (0, 1):
-                return Masked((self.survey.names[message.round],))
+                return Masked(ExactCounts((self.survey.names[message.round],)))
             case Summed():
                 return Derived()
             case _:

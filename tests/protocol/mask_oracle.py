@@ -14,7 +14,7 @@ from itertools import permutations
 import numpy as np
 from hypothesis import strategies as st
 
-from protocol.audit.coalition.masks import SumRecord
+from protocol.audit.coalition.masks import Seen, SumRecord
 
 Row = list[Fraction]
 Set = frozenset[int]
@@ -55,18 +55,20 @@ class World:
             record.rejected[i, : len(hood)] = [(i, j) in self.rejected for j in hood]
         for name, members in (
             ("contributed", self.uploaded),
-            ("deals_seen", self.deals_seen),
-            ("dealt_seen", self.dealt_seen),
-            ("contributions_seen", self.uploads_seen),
-            ("unmasked_seen", self.unmasked_seen),
             ("opened", self.opened),
         ):
             getattr(record, name)[sorted(members)] = True
         everybody = np.arange(self.parties)
         record.counted = np.isin(everybody, sorted(self.counted))
         record.recounted = [np.isin(everybody, sorted(other)) for other in self.recounted]
-        record.total_seen = self.total_seen
         return record
+
+    def seen(self) -> Seen:
+        """What the coalition sees of it."""
+        everybody = np.arange(self.parties)
+        names = (self.deals_seen, self.dealt_seen, self.uploads_seen, self.unmasked_seen)
+        deals, dealt, uploads, unmasked = (np.isin(everybody, sorted(of)) for of in names)
+        return Seen(deals, dealt, uploads, unmasked, 1 if self.total_seen else None)
 
     def equations(self, members: Set, insiders: Set, *, unmasks: bool) -> list[dict[Hashable, int]]:
         """What is seen, as the factors of what is not known; ``("x", i)`` are the values."""

@@ -23,7 +23,6 @@ from protocol.attack.active.target import Heard, Traced
 from protocol.errors import LocalProtocolError, ProtocolError
 from protocol.messages import Declined, Envelope, Head
 from protocol.session.variant import event_of
-from protocol.sharing.messages import Partial, Upload
 
 
 class Act(NamedTuple):
@@ -188,9 +187,9 @@ def compared(
             if read == instead:
                 hidden = True
                 continue
-            masked, cost = envelope.kind in (Upload.kind(), Partial.kind()), 0.0
+            masked, cost = False, 0.0
             if event is not None:
-                masked |= any(isinstance(one, Masked | Hidden) for one in layers(event))
+                masked = any(isinstance(one, Masked | Hidden) for one in layers(event))
                 cost = accountant.judge(event).attributes.get(attribute, 0.0)
             loss = min(cost, charged)
             if event is None or not (cost if masked else loss):
@@ -256,8 +255,8 @@ def described(event: PrivacyEvent) -> str:
     match event:
         case Randomized(randomizer, attributes):
             return f"one draw of {type(randomizer).__name__} on {', '.join(attributes)}"
-        case Masked(attributes):
-            return f"counts of {', '.join(attributes)} under masks, of which the sum is told"
+        case Masked(inner):
+            return f"{described(inner)} under masks, of which the sum is told"
         case ExactCounts(attributes):
             return f"exact counts of {', '.join(attributes)}"
         case Plain(attributes):

@@ -6,13 +6,13 @@ the size of numbers, such as that a total of nothing is made of nothings, comes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from protocol.accounting.events import OneOf, PrivacyEvent, Public
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.elimination import Flags, Places
+from protocol.audit.coalition.elimination import Places
 from protocol.audit.coalition.finding import (
     CoalitionFinding,
     Component,
@@ -20,12 +20,12 @@ from protocol.audit.coalition.finding import (
     SumFinding,
     WorstCoalition,
 )
-from protocol.audit.coalition.masks import Known, SumRecord, flags_of, known_of
-from protocol.audit.coalition.row_space import row_space
+from protocol.audit.coalition.follows import Follows
+from protocol.audit.coalition.masks import Known, SumRecord
 from protocol.audit.coalition.search import search
 from protocol.audit.coalition.sums import SumReader
 from protocol.audit.ledger import LedgerWriter, merged
-from protocol.audit.walk import Fold, Step, fold, walk
+from protocol.audit.walk import fold, walk
 from protocol.errors import SurveyError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -77,13 +77,7 @@ def judge_sessions(
         raise SurveyError("expected at least one session")
     names = dict.fromkeys(name for charter, _, _ in sessions for name, _ in charter.roster.members)
     coalition.check(names)
-    readings = []
-    for charter, entries, heads in sessions:
-        held = _held_of(entries)
-        reading = CoalitionReading(charter, coalition.among(charter.roster), held)
-        fold(walk(charter.codec, entries, held), reading, heads=heads)
-        readings.append(reading)
-    return _concluded(readings, coalition)
+    return found([_read(*session) for session in sessions], coalition)
 
 
 def worst_coalition(
@@ -101,171 +95,132 @@ def worst_coalition(
     Raises:
         SurveyError: ``size`` leaves no honest party, or is negative.
     """
-    held = _held_of(entries)
-    reading = CoalitionSearch(charter, size, held)
-    fold(walk(charter.codec, entries, held), reading, heads=heads)
-    return reading.worst_coalition()
+    check_size(charter, size)
+    return worst_found(_read(charter, entries, heads or {}), size)
 
 
-def _held_of(entries: Iterable[Entry]) -> Held:
-    return Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else UNLIMITED
+def _read(
+    charter: Charter, entries: Iterable[Entry], heads: Mapping[PartyId, bytes]
+) -> LedgerWriter:
+    held = Held(lambda: entries.stored) if isinstance(entries, TranscriptReader) else UNLIMITED
+    writer = LedgerWriter(charter, held)
+    fold(walk(charter.codec, entries, held), writer, heads=heads)
+    return writer
 
 
-class CoalitionReading(Fold):
-    """What a coalition knows, in one pass over the steps of a session.
-
-    Args:
-        charter: the survey.
-        coalition: who of its roster.
-        held: counts what is kept, of a file that may be anybody's.
-    """
-
-    def __init__(self, charter: Charter, coalition: Coalition, held: Held = UNLIMITED) -> None:
-        self.charter = charter
-        self.coalition = coalition
-        self.sums = SumReader(charter, coalition)
-        self.ledger = LedgerWriter(charter, held)
-        # What contributions to a sum tell, each once.
-        self._events: dict[SumRecord, dict[PrivacyEvent, None]] = {}
-
-    def found(self) -> CoalitionFinding:
-        """What it knows by the steps so far."""
-        return _concluded([self], self.coalition)
-
-    def start(self, heads: Mapping[PartyId, bytes]) -> None:
-        self.ledger.start(heads)
-
-    def add(self, step: Step) -> None:
-        event, record = self.ledger.add(step), self.sums.add(step)
-        if record is not None and event is not None:
-            self._events.setdefault(record, {})[event] = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether all that is on record of sums was taken in."""
-        return self.stopped is None and not self.sums.misplaced
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is to be said of the record."""
-        unread = () if self.stopped is None else (f"could not finish: {self.stopped}",)
-        return (*unread, *self.sums.remarks)
-
-    def flags(self, names: Iterable[PartyId]) -> Flags:
-        """Those of them that are parties of this session, by place."""
-        roster, first = self.charter.roster, 1 + len(self.charter.roster.roles)
-        known = (name for name in names if name in roster and not roster.serves(name))
-        places = [roster.position[name] - first for name in known]
-        return flags_of(places, len(self.charter.roster.parties))
-
-    def known(self) -> list[Known]:
-        """What the coalition knows of each sum."""
-        members, insiders = self.coalition.members, self.coalition.insiders
-        return [
-            known_of(
-                record,
-                self.flags(members),
-                self.flags(insiders),
-                unmasks=AGGREGATOR in insiders,
-                threshold=self.sums.threshold,
-            )
-            for record in self.sums.records
-        ]
-
-    def finding(self, record: SumRecord, known: Known, exposed: Collection[PartyId]) -> SumFinding:
-        """What the coalition sees of a sum."""
-        names = self.charter.roster.parties
-        members = self.flags(self.coalition.members)
-        components = tuple(
-            Component(_named(names, part), known.is_open(part), _hidden_by(known, part))
-            for part in known.components
-        )
-        shown = record.contributed_at[self.flags(exposed) & record.contributed]
-        published = [] if record.total_at is None else [record.total_at]
-        numbers = sorted((*published, *np.sort(shown)[:_ENTRIES].tolist()))
-        links = known.links[:LISTED_MASKS] if len(known.links) <= LISTED_MASKS else known.links[:0]
-        return SumFinding(
-            profile=record.profile,
-            event=self._event(record),
-            contributed=int(record.contributed.sum()),
-            honest=int((record.contributed & ~members).sum()),
-            uploads_seen=int(known.seen.sum()),
-            total_known=record.total_seen,
-            opened=_named(names, np.flatnonzero(known.opened)),
-            unknown_masks=len(known.links),
-            masks=tuple((names[i], names[j]) for i, j in links.tolist()),
-            components=components,
-            entries=tuple(numbers),
-        )
-
-    def _event(self, record: SumRecord) -> PrivacyEvent:
-        events = tuple(self._events.get(record, ()))
-        if len(events) > 1:
-            return OneOf(events)
-        return events[0] if events else Public()
-
-
-class CoalitionSearch(CoalitionReading):
-    """The most damaging coalition of the aggregator and ``size`` parties, in one pass likewise.
+def check_size(charter: Charter, size: int) -> None:
+    """Check that somebody stays honest.
 
     Raises:
-        SurveyError: ``size`` leaves no honest party, or is negative.
+        SurveyError: so many parties leave nobody, or there cannot be as many.
     """
-
-    def __init__(self, charter: Charter, size: int, held: Held = UNLIMITED) -> None:
-        parties = len(charter.roster.parties)
-        if not 0 <= size < parties:
-            raise SurveyError(
-                f"a coalition of {size} of {parties} parties: expected 0 to {parties - 1}"
-            )
-        # The aggregator sees whatever passes, so what is seen does not depend on who is with it.
-        super().__init__(charter, Coalition((AGGREGATOR,)), held)
-        self._size = size
-
-    def worst_coalition(self) -> WorstCoalition:
-        """Who that is by the steps so far."""
-        parties, sums = self.charter.roster.parties, self.sums
-        choice = search(
-            sums.records, threshold=sums.threshold, parties=len(parties), size=self._size
+    parties = len(charter.roster.parties)
+    if not 0 <= size < parties:
+        raise SurveyError(
+            f"a coalition of {size} of {parties} parties: expected 0 to {parties - 1}"
         )
-        self.coalition = Coalition((AGGREGATOR, *(parties[place] for place in choice.places)))
-        return WorstCoalition(self.coalition, self.found(), choice.exact, choice.words)
 
 
-def _concluded(readings: Sequence[CoalitionReading], coalition: Coalition) -> CoalitionFinding:
-    everybody = dict.fromkeys(name for r in readings for name in r.charter.roster.parties)
-    place_of = {name: place for place, name in enumerate(everybody)}
-    names = tuple(everybody)
-    views = [
-        (reading, record, known)
-        for reading in readings
-        for record, known in zip(reading.sums.records, reading.known(), strict=True)
-    ]
-    sets: list[Places] = []
-    for reading, _, known in views:
-        here = np.array([place_of[name] for name in reading.charter.roster.parties], np.int64)
-        sets += [here[part] for part in known.sets]
-    space = row_space(sets, len(names))
-    exposed = tuple(names[places[0]] for places in space.determined if len(places) == 1)
-    pairs = [Pair(names[i], names[j], "difference") for i, j in space.equal]
-    pairs += [Pair(names[i], names[j], "sum") for i, j in space.opposite]
-    ledgers = [r.ledger.ledger(r.coalition, exposed=frozenset(exposed)) for r in readings]
+def worst_found(writer: LedgerWriter, size: int) -> WorstCoalition:
+    """The most damaging ``size`` parties, with the aggregator, by the steps so far."""
+    parties = writer.charter.roster.parties
+    sums = writer.sums
+    choice = search(
+        [] if sums is None else sums.records,
+        threshold=0 if sums is None else sums.threshold,
+        parties=len(parties),
+        size=size,
+    )
+    coalition = Coalition((AGGREGATOR, *(parties[place] for place in choice.places)))
+    return WorstCoalition(coalition, found([writer], coalition), choice.exact, choice.words)
+
+
+def alone_in(writer: LedgerWriter) -> CoalitionFinding | None:
+    """What the aggregator alone knows by the steps so far; None if the variant sums nothing."""
+    return None if writer.sums is None else found([writer], Coalition((AGGREGATOR,)))
+
+
+def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFinding:
+    """What a coalition knows of some sessions by the steps so far."""
+    own = {id(writer): coalition.among(writer.charter.roster) for writer in writers}
+    summing = [writer for writer in writers if writer.sums is not None]
+    if len(writers) == 1 and summing:
+        follows = writers[0].follows(coalition)
+    else:
+        follows = Follows([(w.sums, own[id(w)]) for w in summing if w.sums is not None])
+    space, exposed = follows.space, follows.exposed
+    pairs = [Pair(follows.names[i], follows.names[j], "difference") for i, j in space.equal]
+    pairs += [Pair(follows.names[i], follows.names[j], "sum") for i, j in space.opposite]
+    ledgers = [writer.ledger(own[id(writer)], follows) for writer in writers]
     return CoalitionFinding(
         coalition=coalition,
-        sums=tuple(reading.finding(record, known, exposed) for reading, record, known in views),
-        determined=tuple(_named(names, places) for places in space.determined),
-        mixed=tuple(_named(names, places) for places in space.mixed),
+        sums=tuple(
+            _finding(writer.sums, record, known, own[id(writer)], exposed)
+            for writer, views in zip(summing, follows.views, strict=True)
+            for record, known in views
+            if writer.sums is not None
+        ),
+        determined=tuple(map(follows.named, space.determined)),
+        mixed=tuple(map(follows.named, space.mixed)),
         searched=space.searched,
         exposed=exposed,
         pairs=tuple(pairs),
-        whole=all(reading.whole for reading in readings),
+        whole=all(map(_is_whole, writers)),
         ledger=merged(ledgers) if len(ledgers) > 1 else ledgers[0],
-        remarks=tuple(remark for reading in readings for remark in reading.remarks),
+        remarks=tuple(remark for writer in writers for remark in _remarks(writer)),
     )
 
 
-def _named(names: Sequence[PartyId], places: Places) -> tuple[PartyId, ...]:
-    return tuple([names[place] for place in places.tolist()])
+def _is_whole(writer: LedgerWriter) -> bool:
+    """Whether all that is on record of sums was taken in."""
+    return writer.stopped is None and (writer.sums is None or not writer.sums.misplaced)
+
+
+def _remarks(writer: LedgerWriter) -> tuple[str, ...]:
+    unread = () if writer.stopped is None else (f"could not finish: {writer.stopped}",)
+    return (*unread, *(() if writer.sums is None else writer.sums.remarks))
+
+
+def _finding(
+    sums: SumReader,
+    record: SumRecord,
+    known: Known,
+    coalition: Coalition,
+    exposed: Iterable[PartyId],
+) -> SumFinding:
+    """What a coalition sees of a sum."""
+    names, members = sums.parties, sums.flags(coalition.members)
+
+    def named(places: Places) -> tuple[PartyId, ...]:
+        return tuple([names[place] for place in places.tolist()])
+
+    components = tuple(
+        Component(named(part), known.is_open(part), _hidden_by(known, part))
+        for part in known.components
+    )
+    shown = record.contributed_at[sums.flags(exposed) & record.contributed]
+    published = [] if known.total_at is None else [known.total_at]
+    numbers = sorted((*published, *np.sort(shown)[:_ENTRIES].tolist()))
+    links = known.links[:LISTED_MASKS] if len(known.links) <= LISTED_MASKS else known.links[:0]
+    return SumFinding(
+        profile=record.profile,
+        event=_one_of(tuple(record.events)),
+        contributed=int(record.contributed.sum()),
+        honest=int((record.contributed & ~members).sum()),
+        uploads_seen=int(known.seen.sum()),
+        total_known=known.total_at is not None,
+        opened=named(np.flatnonzero(known.opened)),
+        unknown_masks=len(known.links),
+        masks=tuple((names[i], names[j]) for i, j in links.tolist()),
+        components=components,
+        entries=tuple(numbers),
+    )
+
+
+def _one_of(events: tuple[PrivacyEvent, ...]) -> PrivacyEvent:
+    if len(events) > 1:
+        return OneOf(events)
+    return events[0] if events else Public()
 
 
 def _hidden_by(known: Known, part: Places) -> str:

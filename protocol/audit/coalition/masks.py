@@ -19,8 +19,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.accounting.events import PrivacyEvent
 from protocol.audit.coalition.elimination import Flags, Places, linked
+from protocol.messages import Message
 from protocol.sharing.graph import mirror
+from protocol.sharing.messages import Dealt, Partials, Totals
 
 NOBODY = -1
 """The place of somebody who is not on record, or not among the parties."""
@@ -29,7 +32,8 @@ NOBODY = -1
 class SumRecord:
     """What is on record of one secure sum, by place among the roster's parties.
 
-    What a coalition sees of it is noted while it is read; whose masks it knows is asked later.
+    It is noted while it is read; what somebody sees of it, and whose masks they know, is asked
+    later.
 
     Args:
         parties: how many the roster has.
@@ -44,16 +48,17 @@ class SumRecord:
         foreign: (n, k) which of them it was given another mask key for than they joined with.
         rejected: (n, k) which of them dealt it what it could not open, by its own account.
         contributed: (n,) who has uploaded or broadcast.
-        opened: (n,) of whom one secret was published, if the coalition reads it: of those in the
-            total the seed of the own mask, of others the secret of the mask key.
+        opened: (n,) of whom one secret was published: of those in the total the seed of the own
+            mask, of others the secret of the mask key.
         garbled: (n,) whose contribution cannot be read.
-        deals_seen, dealt_seen, contributions_seen, unmasked_seen: which of that the coalition sees;
-            ``dealt_seen`` is of what a party was dealt.
+        deals, unmasked: (n,) who has said what deals shares, and what opens them.
         counted: (n,) whose values are in the total, by the record.
         recounted: the same by every later closing that says something else.
-        total_seen: whether the coalition knows the total.
         contributed_at: (n,) the number of the entry with the contribution.
-        total_at: that of the first entry that tells the coalition the total.
+        published_at: the number of the first entry that tells everybody the total.
+        events: what contributions tell, each once.
+        told: by kind, (n,) the number of the first entry by which a party was sent it.
+        came: by kind, (n,) of the first such entry that was delivered to it.
     """
 
     def __init__(
@@ -67,18 +72,18 @@ class SumRecord:
         self.survivors: Flags = np.zeros((n, k), np.bool_)
         self.foreign: Flags = np.zeros((n, k), np.bool_)
         self.rejected: Flags = np.zeros((n, k), np.bool_)
-        self.deals_seen: Flags = np.zeros(n, np.bool_)
-        self.dealt_seen: Flags = np.zeros(n, np.bool_)
+        self.deals: Flags = np.zeros(n, np.bool_)
+        self.unmasked: Flags = np.zeros(n, np.bool_)
         self.contributed: Flags = np.zeros(n, np.bool_)
         self.opened: Flags = np.zeros(n, np.bool_)
         self.garbled: Flags = np.zeros(n, np.bool_)
-        self.contributions_seen: Flags = np.zeros(n, np.bool_)
-        self.unmasked_seen: Flags = np.zeros(n, np.bool_)
         self.counted: Flags | None = None
         self.recounted: list[Flags] = []
-        self.total_seen = False
         self.contributed_at: Places = np.full(n, NOBODY, np.int64)
-        self.total_at: int | None = None
+        self.published_at: int | None = None
+        self.events: dict[PrivacyEvent, None] = {}
+        self.told: dict[type[Message], Places] = {}
+        self.came: dict[type[Message], Places] = {}
 
     @property
     def parties(self) -> int:
@@ -89,6 +94,36 @@ class SumRecord:
     def neighbours(self) -> int:
         """Of every party."""
         return int(self.hoods.shape[1])
+
+    def note(self, kind: type[Message], place: int, number: int, *, came: bool) -> None:
+        """Note that a party is sent something of a kind, or that it is delivered to it."""
+        noted = (self.came if came else self.told).setdefault(
+            kind, np.full(self.parties, NOBODY, np.int64)
+        )
+        if noted[place] == NOBODY:
+            noted[place] = number
+
+    def seen(self, eyes: Eyes) -> Seen:
+        """What somebody sees of it."""
+        nothing = np.full(self.parties, NOBODY, np.int64)
+
+        def known(kind: type[Message]) -> Places:
+            told, came = self.told.get(kind, nothing), self.came.get(kind, nothing)
+            numbers = np.concatenate([told[eyes.down], came[eyes.members]])
+            found: Places = numbers[numbers != NOBODY]
+            return found
+
+        dealt_told = self.told.get(Dealt, nothing) != NOBODY
+        dealt_came = self.came.get(Dealt, nothing) != NOBODY
+        told = [*([] if self.published_at is None else [self.published_at]), *known(Totals)]
+        # Who has everybody's broadcast has the contributions.
+        return Seen(
+            deals=self.deals & eyes.up,
+            dealt=(dealt_told & eyes.down) | (dealt_came & eyes.members),
+            contributions=self.contributed & (eyes.up | bool(len(known(Partials)))),
+            unmasked=self.unmasked & eyes.up,
+            total_at=int(min(told)) if told else None,
+        )
 
     @property
     def totals(self) -> list[Flags]:
@@ -137,11 +172,52 @@ class SumRecord:
         return (self.back >= 0) & flags[self.hoods, self.back]
 
 
+class Eyes(NamedTuple):
+    """What a coalition is, by place among the parties of a roster.
+
+    Args:
+        members: (n,) whose values it knows, for they are its own.
+        insiders: (n,) members, and those whose keys it has.
+        up: (n,) of whom it sees what they send the aggregator.
+        down: (n,) of whom it sees what the aggregator sends them when it does.
+        unmasks: whether it can open what is sealed for the aggregator.
+    """
+
+    members: Flags
+    insiders: Flags
+    up: Flags
+    down: Flags
+    unmasks: bool
+
+    @classmethod
+    def of_aggregator(cls, chosen: Flags) -> Eyes:
+        """Those of the aggregator together with some parties, (n,)."""
+        everybody = np.ones(len(chosen), np.bool_)
+        return cls(chosen, chosen, everybody, everybody, True)
+
+
+class Seen(NamedTuple):
+    """What a coalition sees of one sum.
+
+    Args:
+        deals, dealt: (n,) whose shares for others, and whose shares from others, it sees sealed.
+        contributions, unmasked: (n,) whose contributions, and whose opened shares, it sees.
+        total_at: the number of the first entry that tells it the total; None if none does.
+    """
+
+    deals: Flags
+    dealt: Flags
+    contributions: Flags
+    unmasked: Flags
+    total_at: int | None
+
+
 class Known(NamedTuple):
     """What a coalition knows of one sum.
 
     Args:
         seen: (n,) honest parties whose contribution it sees.
+        total_at: the number of the first entry that tells it the total; None if none does.
         totals: (n,) honest parties in the total, for each that it may be; none if it is not known.
         opened: (n,) honest parties whose mask key and own mask follow from shares.
         mask_keys: (n,) whose masks with everybody are known.
@@ -155,6 +231,7 @@ class Known(NamedTuple):
     """
 
     seen: Flags
+    total_at: int | None
     totals: tuple[Flags, ...]
     opened: Flags
     mask_keys: Flags
@@ -177,34 +254,26 @@ class Known(NamedTuple):
         return opened + [np.flatnonzero(total) for total in self.totals]
 
 
-def known_of(
-    record: SumRecord,
-    members: Flags,
-    insiders: Flags,
-    *,
-    unmasks: bool,
-    threshold: int,
-) -> Known:
+def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Known:
     """What a coalition knows.
 
     Args:
-        members: (n,) whose values it knows, for they are its own.
-        insiders: (n,) members, and those whose keys it has.
-        unmasks: whether it can open what is sealed for the aggregator.
+        sight: what it sees, as ``record.seen`` says.
         threshold: how many shares give a secret.
     """
     n = record.parties
+    members, insiders = eyes.members, eyes.insiders
     own_shares = key_shares = np.zeros(record.hoods.shape, np.bool_)
     own, keys = np.ones(n, np.bool_), insiders
     if record.profile == "sparse":
-        own_shares, key_shares = _shares_of(record, insiders, unmasks=unmasks)
+        own_shares, key_shares = _shares_of(record, sight, insiders, unmasks=eyes.unmasks)
         # Where nothing tells which of two totals is true, both secrets count as published.
         summed = np.stack(record.totals)
         own = insiders | (own_shares.sum(axis=1) >= threshold)
         own |= record.opened & summed.any(axis=0)
         keys = insiders | (key_shares.sum(axis=1) >= threshold)
         keys |= record.opened & ~summed.all(axis=0)
-    seen = record.contributions_seen & ~members
+    seen = sight.contributions & ~members
     under_own = seen & ~own
     # The masks in what is seen: with all that had dealt by what the party was told.
     hiding = record.dealt & (record.hoods >= 0) & ~record.doubted
@@ -218,7 +287,8 @@ def known_of(
     once = ~groups.left & (here < there)
     return Known(
         seen=seen,
-        totals=tuple(total & ~members for total in record.totals if record.total_seen),
+        total_at=sight.total_at,
+        totals=tuple(total & ~members for total in record.totals if sight.total_at is not None),
         opened=own & keys & ~insiders,
         mask_keys=keys,
         key_shares=key_shares,
@@ -247,7 +317,9 @@ def _entries_of(
     return here.astype(np.int32), there.astype(np.int32)
 
 
-def _shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> tuple[Flags, Flags]:
+def _shares_of(
+    record: SumRecord, sight: Seen, insiders: Flags, *, unmasks: bool
+) -> tuple[Flags, Flags]:
     """Whose shares of each party's secrets are known, by that party and its row, (n, k).
 
     Args:
@@ -259,12 +331,12 @@ def _shares_of(record: SumRecord, insiders: Flags, *, unmasks: bool) -> tuple[Fl
     """
     their_dealt = record.theirs(record.dealt)
     theirs = insiders[record.hoods] & (record.hoods >= 0)
-    sealed = record.deals_seen[:, None] & record.joined
-    handed = record.dealt_seen[record.hoods] & their_dealt
+    sealed = sight.deals[:, None] & record.joined
+    handed = sight.dealt[record.hoods] & their_dealt
     pooled = theirs & (sealed | handed)
     if not unmasks:
         return pooled, pooled
-    revealed = record.unmasked_seen[record.hoods] & their_dealt
+    revealed = sight.unmasked[record.hoods] & their_dealt
     survived = record.theirs(record.survivors)
     return pooled | (revealed & survived), pooled | (revealed & ~survived)
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from protocol.audit.coalition.elimination import Flags, Places
-from protocol.audit.coalition.masks import NOBODY, Known, SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import NOBODY, Eyes, Known, SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import RowSpace, row_space
 from protocol.sharing.graph import neighbourhoods
 
@@ -76,7 +76,8 @@ class _Search:
         self.nobody = np.zeros(parties, np.bool_)
 
     def known(self, record: SumRecord, chosen: Flags) -> Known:
-        return known_of(record, chosen, chosen, unmasks=True, threshold=self.threshold)
+        eyes = Eyes.of_aggregator(chosen)
+        return known_of(record, record.seen(eyes), eyes, self.threshold)
 
     def space(self, places: Sequence[int]) -> RowSpace:
         chosen = flags_of(places, self.parties)
@@ -263,7 +264,7 @@ def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
-    return bool((missing[record.deals_seen & ~known.mask_keys] > task.size).all())
+    return bool((missing[record.deals & ~known.mask_keys] > task.size).all())
 
 
 def _circle(record: SumRecord) -> Places | None:

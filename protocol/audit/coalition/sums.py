@@ -1,4 +1,4 @@
-"""Reads secure sums from a transcript's steps, and what a coalition sees of them."""
+"""Reads secure sums from a transcript's steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.elimination import Flags
-from protocol.audit.coalition.masks import NOBODY, SumRecord
+from protocol.audit.coalition.masks import NOBODY, Eyes, Known, SumRecord, flags_of, known_of
 from protocol.audit.walk import Step
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
@@ -43,7 +43,7 @@ _READ = (Join, Graph, Deal, Dealt, *_OF_SPARSE, Partial, Partials, Closed)
 _KNOWN = frozenset(_READ)
 _BY_AGGREGATOR = frozenset((Graph, Dealt, Survivors, Totals, Partials))
 _TOLD = (Dealt, Totals, Partials)
-"""The kinds that a coalition knows once they have been delivered to one of its members."""
+"""The kinds by which parties are told what a coalition may use."""
 
 _TO_RECORD = (Closed.kind(), Opening.kind())
 _CONTRIBUTIONS = (Upload.kind(), Partial.kind())
@@ -69,15 +69,6 @@ _NOTED: dict[type[Message], tuple[str, ...]] = {
 }
 """Instructions, of which a party takes one each, and where a ``SumRecord`` has what they say."""
 
-_SEEN: dict[type[Message], str] = {
-    Deal: "deals_seen",
-    Dealt: "dealt_seen",
-    Upload: "contributions_seen",
-    Partial: "contributions_seen",
-    Unmask: "unmasked_seen",
-}
-"""Where a ``SumRecord`` has that the coalition sees them."""
-
 _NOTHING, _SAID, _DELIVERED = range(3)
 
 
@@ -85,14 +76,12 @@ class _UnderWay(NamedTuple):
     """A message under way.
 
     Args:
-        known: whether the coalition knows it once it is delivered.
         row: what an instruction says, if something else is noted.
     """
 
     record: SumRecord
     kind: type[Message]
     place: int
-    known: bool
     row: _Row | None = None
 
 
@@ -106,16 +95,14 @@ class SumReader:
 
     Args:
         charter: the survey.
-        coalition: by whose eyes to note what is seen.
 
     Attributes:
         records: what is on record of each sum.
         misplaced: whether there is a contribution that belongs to none of them.
     """
 
-    def __init__(self, charter: Charter, coalition: Coalition) -> None:
+    def __init__(self, charter: Charter) -> None:
         self._charter = charter
-        self._coalition = coalition
         self._places = {name: place for place, name in enumerate(charter.roster.parties)}
         # How the sums are shared, if the variant says: by the ``SecureSum`` among its parameters.
         self._profile: Profile = "sparse"
@@ -145,6 +132,11 @@ class SumReader:
         self.misplaced = False
 
     @property
+    def parties(self) -> tuple[PartyId, ...]:
+        """Those of the session, in roster order."""
+        return self._charter.roster.parties
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What breaks the rules of a sum, the first few."""
         more = [f"and {self._left_out:,} more remarks"] if self._left_out else []
@@ -158,6 +150,30 @@ class SumReader:
         # Of k neighbours it takes more than half.
         return min((record.neighbours for record in self.records), default=0) // 2 + 1
 
+    def eyes(self, coalition: Coalition) -> Eyes:
+        """A coalition by place among the parties."""
+        names = self._charter.roster.parties
+        overhears = coalition.overhears
+        return Eyes(
+            members=self.flags(coalition.members),
+            insiders=self.flags(coalition.insiders),
+            up=np.array([overhears(name, AGGREGATOR) for name in names], np.bool_),
+            down=np.array([overhears(AGGREGATOR, name) for name in names], np.bool_),
+            unmasks=AGGREGATOR in coalition.insiders,
+        )
+
+    def flags(self, names: Iterable[PartyId]) -> Flags:
+        """Those of them that are parties of this session, (n,)."""
+        places = [self._places[name] for name in names if name in self._places]
+        return flags_of(places, len(self._places))
+
+    def known(self, coalition: Coalition) -> list[Known]:
+        """What a coalition knows of each sum."""
+        eyes = self.eyes(coalition)
+        return [
+            known_of(record, record.seen(eyes), eyes, self.threshold) for record in self.records
+        ]
+
     def add(self, step: Step) -> SumRecord | None:
         """Take the next step; returns the sum that it contributes to, if it does."""
         if step.envelope is None:
@@ -170,8 +186,8 @@ class SumReader:
         came = self._under_way.pop(step.said, None)
         if came is None:
             return None
-        if came.known:
-            _see(came.record, came.kind, came.place, step.number)
+        if came.kind in _TOLD:
+            came.record.note(came.kind, came.place, step.number, came=True)
         stages = self._stages.get((came.record, came.kind))
         if stages is not None and stages[came.place] != _DELIVERED:
             stages[came.place] = _DELIVERED
@@ -187,8 +203,8 @@ class SumReader:
         if for_record and envelope.kind not in _KERNEL and not isinstance(message, Opening):
             # What is published may tell every total that there was.
             for record in self.records:
-                if record.contributed.any():
-                    _tell_total(record, number)
+                if record.contributed.any() and record.published_at is None:
+                    record.published_at = number
         if envelope.kind not in self._kinds:
             return None
         # An aggregator talks to the record in a few kinds; a party talks to the aggregator.
@@ -230,13 +246,10 @@ class SumReader:
             self._remark(f"{envelope.sender} #{envelope.seq}: {envelope.kind!r} {why}")
             return None
         kind = type(message)
-        overheard = self._coalition.overhears(envelope.sender, envelope.recipient)
-        known = not overheard and kind in _TOLD and self._coalition.receives(envelope.recipient)
-        if known:
-            self._under_way[number] = _UnderWay(record, kind, place, known)
+        if kind in _TOLD:
+            record.note(kind, place, number, came=False)
+            self._under_way[number] = _UnderWay(record, kind, place)
         self._note(record, message, envelope, place, number)
-        if overheard:
-            _see(record, kind, place, number)
         return record if contributes else None
 
     def _record(self, place: int, message: Message) -> SumRecord | None:
@@ -272,6 +285,10 @@ class SumReader:
                     record.profile = "literal"
                 record.contributed[place] = True
                 record.contributed_at[place] = number
+            case Deal():
+                record.deals[place] = True
+            case Unmask():
+                record.unmasked[place] = True
             case _:
                 pass
 
@@ -294,9 +311,8 @@ class SumReader:
         noted = [getattr(record, name)[place] for name in _NOTED[kind]]
         same = all(map(np.array_equal, noted, row))
         if stages[place] == _SAID:
-            known = number in self._under_way
             later = None if same else row
-            self._under_way[number] = _UnderWay(record, kind, place, known, later)
+            self._under_way[number] = _UnderWay(record, kind, place, later)
         if not same:
             self._remark(
                 f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
@@ -388,22 +404,6 @@ class SumReader:
             self._remarks.append(remark)
         else:
             self._left_out += 1
-
-
-def _see(record: SumRecord, kind: type[Message], place: int, number: int) -> None:
-    """Note that the coalition knows a message that a party has sent or been sent."""
-    if kind in _SEEN:
-        getattr(record, _SEEN[kind])[place] = True
-    elif kind is Partials:
-        # It holds everybody's broadcast.
-        record.contributions_seen |= record.contributed
-    elif kind is Totals:
-        _tell_total(record, number)
-
-
-def _tell_total(record: SumRecord, number: int) -> None:
-    if not record.total_seen:
-        record.total_seen, record.total_at = True, number
 
 
 def _put(record: SumRecord, kind: type[Message], place: int, row: _Row) -> None:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import Masked, Plain, PrivacyEvent
+from protocol.accounting.events import ExactCounts, Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import MEASURES
@@ -352,10 +352,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
 
     @functools.cached_property
     def contribution_event(self) -> PrivacyEvent:
-        """What a party's contribution to the sum tells, whoever puts everything together."""
+        """What a party's contribution to the sum tells by itself."""
         if self.dependence == "pair-rr":
             return pair_event(self.survey, self.negotiation.pairs)
-        return Masked(self.survey.names)
+        return ExactCounts(self.survey.names)
 
     def _report_event(self, asked: Pilot | Ask | None) -> PrivacyEvent:
         if asked is None or asked.survey != self.survey.digest:

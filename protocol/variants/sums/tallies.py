@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Masked, PrivacyEvent
+from protocol.accounting.events import ExactCounts, PrivacyEvent
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
@@ -151,9 +151,9 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     @functools.cached_property
     def contribution_event(self) -> PrivacyEvent:
-        """What a party's contribution tells in the end, whoever puts everything together."""
+        """What a party's contribution tells by itself."""
         counted = {name for names in self.tables for name in names}
-        return Masked(tuple(name for name in self.survey.names if name in counted))
+        return ExactCounts(tuple(name for name in self.survey.names if name in counted))
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
         """What a party contributes."""
@@ -207,7 +207,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         )
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
-        """A contribution is charged as ``contribution_event``; all else follows from it."""
+        """A contribution is ``contribution_event`` under masks; all else follows from it."""
         summed = self.sums.reveals(message, self.contribution_event)
         return super().reveals(message, seen) if summed is None else summed
 

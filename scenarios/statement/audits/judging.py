@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.coalition.coalition import Coalition, Observer
-from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
+from protocol.audit.coalition.judge import alone_in, check_size, worst_found
+from protocol.audit.coalition.judge import found as found_of
 from protocol.audit.disclosure import Disclosure
-from protocol.audit.ledger import Account, Ledger
+from protocol.audit.ledger import Account, Ledger, LedgerWriter
 from protocol.audit.linkage import link
 from protocol.audit.walk import Fold, Step
 from protocol.errors import UnsupportedEventError, UsageError
@@ -26,7 +27,6 @@ from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
 from scenarios.errors import install_command
 from scenarios.files.transcripts import Transcript
-from scenarios.running.outcomes import aggregator_alone
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.compositions import seconded
 from scenarios.surveys.watching.rounds import Round, RoundWriter
@@ -99,14 +99,14 @@ def judge(
     reader = transcript.entries() if reader is None else reader
     header = reader.header
     charter = charter_of(header, variant)
-    silent, known, searched = _SilentTaps(asked.coalition), None, None
     if asked.coalition is not None:
-        known = CoalitionReading(charter, asked.coalition, Held(lambda: reader.stored))
+        asked.coalition.check(charter.roster.position)
     if asked.worst is not None:
-        searched = CoalitionSearch(charter, asked.worst, Held(lambda: reader.stored))
-    alone = aggregator_alone(charter, Held(lambda: reader.stored))
+        check_size(charter, asked.worst)
+    ledger = LedgerWriter(charter, Held(lambda: reader.stored))
+    silent = _SilentTaps(asked.coalition)
     rounds = RoundWriter(charter.roster) if asked.rounds else None
-    own = (known, searched, alone, silent, rounds)
+    own = (silent, rounds)
     found = transcript.audit(
         variant,
         observer=asked.observer,
@@ -115,6 +115,7 @@ def judge(
         cosigned=asked.cosigned,
         disclosed=asked.disclosed,
         reader=reader,
+        ledger=ledger,
         folds=[*(each for each in own if each is not None), *folds],
         checks=checks,
     )
@@ -136,12 +137,12 @@ def judge(
         no_delta=no_delta,
         second_opinions=_second_opinions(respondent, asked.delta) if asked.second_opinion else (),
         linkage=link(found.ledger),
-        alone=None if alone is None else alone.found(),
+        alone=alone_in(ledger),
         announced=()
         if charter.analysis is None or found.estimate is None
         else charter.analysis.tables_of(found.estimate),
-        coalition=None if known is None else known.found(),
-        worst=None if searched is None else searched.worst_coalition(),
+        coalition=None if asked.coalition is None else found_of([ledger], asked.coalition),
+        worst=None if asked.worst is None else worst_found(ledger, asked.worst),
         coalition_notes=silent.notes,
         spot=None if asked.spot is None else found.spot(asked.spot, asked.spot_words),
     )

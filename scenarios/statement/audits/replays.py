@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from protocol.accounting.events import (
     Composed,
     ExactCounts,
-    Masked,
     OneOf,
     PrivacyEvent,
     Randomized,
@@ -60,13 +59,13 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
         )
     if len(known) < len(draws):
         yield "a false answer passes where the same draw makes the same report of it"
-    if any(isinstance(event, Masked | ExactCounts) for event in events):
+    if any(isinstance(event, ExactCounts) for event in events):
         yield "of what was summed, a party's records with the same counts pass"
 
 
 def is_exact(event: PrivacyEvent) -> bool:
     """Whether a contribution to a sum holds true counts."""
-    return any(isinstance(part, Masked) for part in parts_of(event))
+    return any(isinstance(part, ExactCounts) for part in parts_of(event))
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:

@@ -57,7 +57,7 @@ def test_one_draw_in_closed_form(size: int, epsilon: float, delta: float) -> Non
         (Derived(), True),
         (Composed(()), True),
         (Plain(("a",)), False),
-        (Masked(("a",)), False),
+        (Masked(ExactCounts(("a",))), False),
         (ExactCounts(("a",)), False),
         (Composed((Public(), Plain(("a",)))), False),
         (OneOf((Public(), Plain(("a",)))), False),

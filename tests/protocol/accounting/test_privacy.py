@@ -72,7 +72,7 @@ def test_a_matrix_with_a_zero_can_rule_an_answer_out() -> None:
     [
         (Plain(("smokes",)), "true answers"),
         (ExactCounts(("smokes",)), "exact counts"),
-        (Masked(("smokes",)), "exact counts of smokes"),
+        (Masked(ExactCounts(("smokes",))), "exact counts of smokes"),
     ],
 )
 def test_what_is_not_private_costs_infinity(event: PrivacyEvent, why: str) -> None:

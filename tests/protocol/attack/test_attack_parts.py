@@ -363,7 +363,7 @@ def test_differences_are_modulo_the_width_of_an_element() -> None:
 
 def test_an_event_without_its_exact_sums() -> None:
     told = Randomized(MATRIX, ("mood",))
-    assert unmasked(Masked(("mood",))) == Public()
+    assert unmasked(Masked(ExactCounts(("mood",)))) == Public()
     assert unmasked(ExactCounts(("mood",))) == ExactCounts(("mood",))
-    assert unmasked(Composed((Masked(("mood",)), told))) == Composed((Public(), told))
-    assert unmasked(OneOf((told, Masked(("mood",))))) == OneOf((told, Public()))
+    assert unmasked(Composed((Masked(ExactCounts(("mood",))), told))) == Composed((Public(), told))
+    assert unmasked(OneOf((told, Masked(ExactCounts(("mood",)))))) == OneOf((told, Public()))

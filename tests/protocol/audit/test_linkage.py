@@ -191,7 +191,7 @@ def test_an_answer_itself_leaves_nothing_to_guess(plain: PrivacyEvent) -> None:
 
 
 def test_what_tells_nothing_of_an_attribute_is_no_report_on_it() -> None:
-    assert repeated(Masked(("drinks",)), about(DRINKS, "drinks"), Derived()) == {}
+    assert repeated(Masked(ExactCounts(("drinks",))), about(DRINKS, "drinks"), Derived()) == {}
 
 
 def groups_of(variant: Any, observer: Any = AGGREGATOR) -> list[tuple[int, list[str], list[str]]]:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from protocol.audit.audit import audit
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.coalition.judge import CoalitionReading, CoalitionSearch
+from protocol.audit.coalition.judge import found, worst_found
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
+from protocol.audit.ledger import LedgerWriter
 from protocol.audit.replay import ReplayWriter
 from protocol.audit.walk import BLOCK, BLOCK_BYTES, Fold, Step, Walk, fold, steps, walk
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
@@ -90,11 +91,10 @@ def test_an_audit_decodes_everything_once(
 
     def all_of_it() -> None:
         reader = TranscriptReader(done.content)
-        more: tuple[Fold, ...] = (
-            CoalitionReading(setting.charter, Coalition((ONE, TWO))),
-            CoalitionSearch(setting.charter, 2),
-        )
-        audit(lambda: [done.content], type(example.variant), reader=reader, folds=more)
+        writer = LedgerWriter(setting.charter)
+        audit(lambda: [done.content], type(example.variant), reader=reader, ledger=writer)
+        found([writer], Coalition((ONE, TWO)))
+        worst_found(writer, 2)
 
     replayed = counted(monkeypatch, replay)
     verified = counted(monkeypatch, lambda: verify(done.content))

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import Composed, Derived, Masked, Plain, Public, Randomized
+from protocol.accounting.events import (
+    Composed,
+    Derived,
+    ExactCounts,
+    Masked,
+    Plain,
+    Public,
+    Randomized,
+)
 from protocol.audit.audit import Audit, audit
 from protocol.errors import LocalProtocolError, QuorumError, SurveyError
 from protocol.estimators.releases.combined import CombinedReleases
@@ -232,11 +240,13 @@ def test_pairs_with_almost_no_noise_are_the_true_ones() -> None:
 def test_what_messages_tell() -> None:
     exact, noisy = TALLIED[0], TALLIED[2]
     upload = kinds.Upload(np.zeros(9, np.uint16), np.zeros(2, np.uint8))
-    assert exact.reveals(upload, Seen()) == Masked(WIDE.names)
-    assert noisy.reveals(upload, Seen()) == Composed(
-        tuple(
-            Randomized(KeepUniform.with_keep(size, p=0.6), pair)
-            for size, pair in zip((6, 8, 12), all_pairs(WIDE), strict=True)
+    assert exact.reveals(upload, Seen()) == Masked(ExactCounts(WIDE.names))
+    assert noisy.reveals(upload, Seen()) == Masked(
+        Composed(
+            tuple(
+                Randomized(KeepUniform.with_keep(size, p=0.6), pair)
+                for size, pair in zip((6, 8, 12), all_pairs(WIDE), strict=True)
+            )
         )
     )
     assert exact.reveals(Begin(b""), Seen()) == Public()

@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from protocol.accounting.events import Composed, Masked, Plain, PrivacyEvent, Public, Randomized
+from protocol.accounting.events import (
+    Composed,
+    ExactCounts,
+    Masked,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
 from protocol.attack.active.target import Heard
 from protocol.attack.active.twins import (
     Act,
@@ -18,7 +26,6 @@ from protocol.attack.active.twins import (
     first_difference,
 )
 from protocol.messages import AGGREGATOR, Declined, Envelope, Head
-from protocol.sharing.messages import Partial, Upload
 from tests.enumeration import keep
 
 COINS = keep(2, 0.5)
@@ -160,10 +167,8 @@ def test_bytes_that_cost_nothing_must_be_the_same(event: PrivacyEvent | None) ->
 @pytest.mark.parametrize(
     ("kind", "event"),
     [
-        ("Counts", Masked(("a",))),
-        ("Counts", Composed((Public(), Masked(("a",))))),
-        (Upload.kind(), Plain(("a",))),
-        (Partial.kind(), Plain(("a",))),
+        ("Counts", Masked(ExactCounts(("a",)))),
+        ("Counts", Composed((Public(), Masked(ExactCounts(("a",)))))),
     ],
 )
 def test_after_bytes_that_masks_hide_all_is_compared(kind: str, event: PrivacyEvent) -> None:
@@ -212,7 +217,10 @@ def test_behaviours_differ_in_what_was_said_and_where_the_role_went() -> None:
 
 def test_events_in_words() -> None:
     assert described(DRAWN) == "one draw of KeepUniform on a"
-    assert described(Masked(("a", "b"))) == "counts of a, b under masks, of which the sum is told"
+    assert (
+        described(Masked(ExactCounts(("a", "b"))))
+        == "exact counts of a, b under masks, of which the sum is told"
+    )
     assert described(Composed((Plain(("a",)), Plain(("a",)), Public()))) == (
         "the true answers to a and Public"
     )

@@ -14,6 +14,7 @@ from protocol.accounting.events import (
     Composed,
     ExactCounts,
     Masked,
+    Merged,
     OneOf,
     PrivacyEvent,
     Randomized,
@@ -150,7 +151,7 @@ def test_two_sessions_tell_what_one_of_them_lacks() -> None:
     trail = finding.ledger.accounts[FOUR].trail
     assert [charge.event for charge in trail] == [ExactCounts(SURVEY.names)] * 1
     assert [charge.event for charge in finding.ledger.accounts[ONE].trail] == [
-        Masked(SURVEY.names)
+        Merged(ExactCounts(SURVEY.names), 6)
     ] * 2
     # Each by itself exposes nobody.
     for c, e in ((charter, entries), (other, again.entries)):

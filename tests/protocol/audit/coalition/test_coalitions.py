@@ -7,14 +7,15 @@ from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import ExactCounts, Masked
+from protocol.accounting.events import ExactCounts, Merged
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import judge_coalition
-from protocol.audit.coalition.masks import SumRecord, flags_of, known_of
+from protocol.audit.coalition.masks import Eyes, SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
@@ -103,13 +104,9 @@ def check(view: View) -> None:
     sets = []
     for world in sums:
         record = world.record()
-        known = known_of(
-            record,
-            flags_of(members, n),
-            flags_of(insiders, n),
-            unmasks=unmasks,
-            threshold=world.threshold,
-        )
+        everybody = np.ones(n, np.bool_)
+        eyes = Eyes(flags_of(members, n), flags_of(insiders, n), everybody, everybody, unmasks)
+        known = known_of(record, world.seen(), eyes, world.threshold)
         sets += known.sets
         # What contributions tell without a total: the sum over each component that is open.
         alone = replace(world, total_seen=False).equations(members, insiders, unmasks=unmasks)
@@ -134,9 +131,9 @@ def check(view: View) -> None:
 def test_a_neighbour_that_is_named_twice_has_one_mask_and_nobody_has_one_with_itself() -> None:
     record = SumRecord(3, 2, profile="literal")
     record.hoods[:] = [[1, 1], [0, 2], [1, 2]]
-    record.dealt[:] = record.contributions_seen[:] = True
-    nobody = flags_of((), 3)
-    known = known_of(record, nobody, nobody, unmasks=True, threshold=2)
+    record.dealt[:] = record.contributed[:] = True
+    eyes = Eyes.of_aggregator(flags_of((), 3))
+    known = known_of(record, record.seen(eyes), eyes, 2)
     (part,) = known.components
     assert known.is_open(part)
     assert known.links.tolist() == [[0, 1], [1, 2]]
@@ -203,7 +200,10 @@ def test_what_is_said_to_follow_can_be_computed(
     assert set().union(*finding.determined) == survivors
     assert finding.mixed == finding.pairs == ()
     assert set(finding.ledger.accounts) >= survivors
+    crowds = {name: len(parties) for parties in finding.determined for name in parties}
+    honest = len(set(spy.contributions()) - set(coalition.members))
     for name, account in finding.ledger.accounts.items():
         events = [charge.event for charge in account.trail if charge.kind in ("Upload", "Partial")]
-        exposed = name in finding.exposed
-        assert events == [(ExactCounts if exposed else Masked)(SURVEY.names)] * len(events)
+        told = ExactCounts(SURVEY.names)
+        expected = told if name in finding.exposed else Merged(told, crowds.get(name, honest))
+        assert events == [expected] * len(events)

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.audit.coalition import search as worst
-from protocol.audit.coalition.masks import SumRecord, flags_of, known_of
+from protocol.audit.coalition.elimination import Flags
+from protocol.audit.coalition.masks import Eyes, Known, SumRecord, flags_of, known_of
 from protocol.audit.coalition.row_space import row_space
 from protocol.audit.coalition.search import search
 from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.messages import Dealt
 
 
 def finished(n: int, k: int, gone: set[int], *, coin: int = 1) -> SumRecord:
@@ -23,13 +25,17 @@ def finished(n: int, k: int, gone: set[int], *, coin: int = 1) -> SumRecord:
     stays = ~flags_of(gone, n)
     record.joined[:] = record.dealt[:] = True
     record.survivors[:] = stays[record.hoods]
-    record.deals_seen[:] = record.dealt_seen[:] = True
-    for flags in (record.contributed, record.contributions_seen):
-        flags[:] = stays
-    record.unmasked_seen[:] = stays
-    record.counted = stays
-    record.total_seen = True
+    record.deals[:] = True
+    record.told[Dealt] = np.ones(n, np.int64)
+    record.contributed[:] = record.unmasked[:] = record.counted = stays
+    record.published_at = 1
     return record
+
+
+def known_by(record: SumRecord, chosen: Flags, threshold: int) -> Known:
+    """What these parties know together with the aggregator."""
+    eyes = Eyes.of_aggregator(chosen)
+    return known_of(record, record.seen(eyes), eyes, threshold)
 
 
 def smallest_of(records: list[SumRecord], places: tuple[int, ...], threshold: int) -> int | None:
@@ -38,7 +44,7 @@ def smallest_of(records: list[SumRecord], places: tuple[int, ...], threshold: in
     chosen = flags_of(places, n)
     sets = []
     for record in records:
-        known = known_of(record, chosen, chosen, unmasks=True, threshold=threshold)
+        known = known_by(record, chosen, threshold)
         sets += known.sets
     space = row_space(sets, n)
     return min((len(p) for p in (*space.determined, *space.mixed)), default=None)
@@ -165,7 +171,7 @@ def test_shares_expose_before_masks_do(size: int, exposed: int) -> None:
     choice = searched(record, size, 8)
     assert choice.exact
     chosen = flags_of(choice.places, 400)
-    known = known_of(record, chosen, chosen, unmasks=True, threshold=8)
+    known = known_by(record, chosen, 8)
     alone = [part for part in known.components if len(part) == 1]
     assert len(alone) >= exposed
     assert bool(alone) == bool(exposed)

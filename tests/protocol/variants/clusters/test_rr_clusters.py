@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.accounting.events import Derived, Masked, Plain, Public
+from protocol.accounting.events import Derived, ExactCounts, Plain, Public
 from protocol.audit.audit import Audit, audit
 from protocol.errors import LocalProtocolError, QuorumError
 from protocol.estimators.dependence.dependence import dependences
@@ -304,7 +304,7 @@ def test_what_messages_tell() -> None:
     assert variant.reveals(Proposal((), 0, totals), seen) == Derived()
     assert variant.reveals(Clustered((), report.codes, totals, 0, totals, b""), seen) == Derived()
     assert variant.reveals(Declined("terms"), seen) == Plain(THREEFOLD.names)
-    assert variant_of("secure-sum").contribution_event == Masked(THREEFOLD.names)
+    assert variant_of("secure-sum").contribution_event == ExactCounts(THREEFOLD.names)
 
 
 @pytest.mark.parametrize(
