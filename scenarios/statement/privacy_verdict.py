@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import Masked, PrivacyEvent, Public, replaced
+from protocol.accounting.events import ExactCounts, Masked, Merged, PrivacyEvent, Public, replaced
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.replays import is_exact
@@ -347,7 +347,8 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
 
 def _hidden(event: PrivacyEvent) -> PrivacyEvent:
     """What a contribution tells beside the sum that it is hidden in."""
-    return Public() if isinstance(event, Masked) else event
+    hidden = isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts)
+    return Public() if hidden else event
 
 
 def collector(ledger: Ledger) -> str:

@@ -75,7 +75,8 @@ def coalition(
             f"message by message, it learned at {'least' if partial else 'most'} "
             f"ε = {epsilon(loss, least=partial)} about each respondent"
         )
-    said += _merged(finding.ledger)
+    if not finding.sums:  # Of sums that is what the lead says.
+        said += _merged(finding.ledger)
     if finding.ledger.unsigned:
         who = count(len(finding.ledger.unsigned), "party that has", "parties that have")
         said.append(

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from protocol.accounting.events import (
     Composed,
     ExactCounts,
+    Masked,
+    Merged,
     OneOf,
     PrivacyEvent,
     Randomized,
+    single_events,
 )
 from protocol.randomizers.vetting import redrawn_of
 
@@ -64,8 +67,8 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
 
 
 def is_exact(event: PrivacyEvent) -> bool:
-    """Whether a contribution to a sum holds true counts."""
-    return any(isinstance(part, ExactCounts) for part in parts_of(event))
+    """Whether an event tells true counts, of one party or of several together."""
+    return any(isinstance(part, ExactCounts) for part in single_events(event))
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
@@ -84,5 +87,7 @@ def parts_of(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
         case Composed(events):
             for part in events:
                 yield from parts_of(part)
+        case Masked(inner) | Merged(inner):
+            yield from parts_of(inner)
         case _:
             yield event
