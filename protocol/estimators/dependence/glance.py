@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from protocol.estimators.dependence.pair_reports import turned
 from protocol.estimators.dependence.quadratic import QuadraticLaw, holm
 from protocol.estimators.dependence.strength import cramers_law
 from protocol.estimators.dependence.trees import mutual_information
@@ -220,10 +219,8 @@ def excess_of(estimate: Estimate, first: str, second: str) -> Excess:
     reports = estimate.pair_reports(first, second)
     if reports is None:
         return _excess_of_table(estimate.table(first, second))
-    one, other = (side.contrast for side in reports.sides)
-    squares = turned(one**2) @ reports.shares @ other**2
-    variance = np.maximum(squares - reports.excess**2, 0.0) / reports.n
-    return Excess(reports.excess, np.sqrt(variance), cramers_law(reports, "population"))
+    errors = np.sqrt(reports.excess_variances)
+    return Excess(reports.excess, errors, cramers_law(reports, "population"))
 
 
 def _excess_of_table(table: Table) -> Excess:

@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from protocol.estimators.releases.components import applied
 from protocol.randomizers.exact import Floats
 
 
@@ -48,6 +49,8 @@ class PairReports:
         null: the law that the reports would have without dependence: a mixture of laws by which the
             two parts of a report are independent, each with its weight, (..., R_1) and (..., R_2).
         design: what other shares of so many reports, randomized alike, would say.
+        noise: the covariance of what was added to the shares beside what the reports vary by, by
+            component (``releases.components``), shape (2, 2); None if nothing was.
     """
 
     n: int
@@ -56,6 +59,7 @@ class PairReports:
     excess: Floats
     null: tuple[tuple[float, Floats, Floats], ...]
     design: Callable[[Floats, int], PairReports]
+    noise: Floats | None = None
 
     @classmethod
     def apart(cls, shares: Floats, n: int, first: Floats, second: Floats) -> PairReports:
@@ -117,11 +121,22 @@ class PairReports:
         )
 
     @classmethod
-    def exact(cls, shares: Floats, n: int) -> PairReports:
-        """Of answers that were not randomized, or are estimated to have these shares."""
+    def exact(cls, shares: Floats, n: int, *, noise: Floats | None = None) -> PairReports:
+        """Of answers that were not randomized, or are estimated to have these shares.
+
+        Args:
+            shares: of the answers, with noise if there is any, shape (..., r_1, r_2).
+            n: how many there are.
+            noise: as the attribute.
+        """
         made = cls.apart(shares, n, np.eye(shares.shape[-2]), np.eye(shares.shape[-1]))
         first, second = (proper(side.margin) for side in made.sides)
-        return replace(made, null=((1.0, first, second),), design=cls.exact)
+        return replace(
+            made,
+            null=((1.0, first, second),),
+            design=partial(cls.exact, noise=noise),
+            noise=noise,
+        )
 
     def redone(self, shares: Floats) -> PairReports:
         """What other shares of as many reports would say, shape (..., R_1, R_2)."""
@@ -132,6 +147,54 @@ class PairReports:
         """The shares that reports would have without dependence, shape (..., R_1, R_2)."""
         parts = [weight * outer(first, second) for weight, first, second in self.null]
         found: Floats = np.sum(parts, axis=0)
+        return found
+
+    @property
+    def added(self) -> list[tuple[float, Floats, Floats]]:
+        """The covariance of what the noise adds to the excess: Kronecker products, added up.
+
+        Each has a weight and two matrices, of shapes (..., r_1, r_1) and (..., r_2, r_2).
+        """
+        if self.noise is None:
+            return []
+        sides = []
+        for side in self.sides:
+            size = side.contrast.shape[-2]
+            mean = np.full((size, size), 1 / size)
+            of_parts = (mean, np.eye(size) - mean)
+            sides.append([turned(side.contrast) @ part @ side.contrast for part in of_parts])
+        return [
+            (float(self.noise[i, j]), sides[0][i], sides[1][j])
+            for i, j in np.ndindex(2, 2)
+            if self.noise[i, j]
+        ]
+
+    @property
+    def excess_variances(self) -> Floats:
+        """The variances of the estimated d about a population, shape (..., r_1, r_2)."""
+        one, other = (side.contrast for side in self.sides)
+        squares = turned(one**2) @ self.shares @ other**2
+        found: Floats = np.maximum(squares - self.excess**2, 0.0) / self.n
+        for weight, first, second in self.added:
+            found = found + weight * outer(diagonal(first), diagonal(second))
+        return found
+
+    def margin_noise(self, place: int) -> float:
+        """The variance of what is added to each share of the margin of one attribute."""
+        if self.noise is None:
+            return 0.0
+        own, other = self.shares.shape[-2 + place], self.shares.shape[-1 - place]
+        return float(self.noise[1 - place, place]) * float(other) * (1 - 1 / float(own))
+
+    def score_noise(self, scores: Floats) -> Floats:
+        """The variance of what is added to the mean over the reports of a score, shape (...).
+
+        Args:
+            scores: of the reports, shape (..., R_1, R_2).
+        """
+        if self.noise is None:
+            return np.zeros(scores.shape[:-2])
+        found: Floats = (applied(self.noise, scores, scores.ndim - 2) * scores).sum(axis=(-1, -2))
         return found
 
     @property
@@ -153,6 +216,11 @@ def outer(first: Floats, second: Floats) -> Floats:
     """The products of all pairs of entries of the last axes."""
     found: Floats = first[..., :, None] * second[..., None, :]
     return found
+
+
+def diagonal(matrix: Floats) -> Floats:
+    """The diagonal of the last two axes."""
+    return np.diagonal(matrix, axis1=-2, axis2=-1)
 
 
 def proper(shares: Floats) -> Floats:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from protocol.estimators.dependence.pair_reports import PairReports, outer, turned
+from protocol.estimators.dependence.pair_reports import PairReports, diagonal, outer, turned
 from protocol.estimators.dependence.quadratic import QuadraticLaw
 from protocol.estimators.inference.laws import About
 from protocol.randomizers.exact import Floats
@@ -180,7 +180,8 @@ def _designs(reports: PairReports, about: About) -> list[tuple[float, PairReport
 def _weights(reports: PairReports, place: int) -> _Weights:
     side = reports.sides[place]
     law = reports.shares.sum(axis=-1 - place)
-    damping = _DAMPING * (law[..., None, :] @ side.errors**2)[..., 0, :] / reports.n
+    variance = (law[..., None, :] @ side.errors**2)[..., 0, :] / reports.n
+    damping = _DAMPING * (variance + reports.margin_noise(place))
     margin = np.maximum(side.margin, 0.0)
     whole = margin**2 + damping
     known = whole > 0
@@ -202,6 +203,9 @@ def _noise(
         by_column = turned(other**2) @ turned(design.shares) @ (one**2 @ first[..., :, None])
         rows = rows + sign * (by_row[..., 0] * first - means.sum(axis=-1)) / design.n
         columns = columns + sign * (by_column[..., 0] * second - means.sum(axis=-2)) / design.n
+        for weight, by_first, by_second in design.added:
+            squares = sign * weight * weights * outer(diagonal(by_first), diagonal(by_second))
+            rows, columns = rows + squares.sum(axis=-1), columns + squares.sum(axis=-2)
     return rows, columns
 
 
@@ -214,6 +218,7 @@ def _variance(
         scores = score(design)
         mean = (design.shares * scores).sum(axis=(-1, -2))
         found = found + sign * ((design.shares * scores**2).sum(axis=(-1, -2)) - mean**2)
+        found = found + sign * design.n * design.score_noise(scores)
     return found
 
 
@@ -231,6 +236,7 @@ def _null_parts(designs: Sequence[tuple[float, PairReports]]) -> list[_Part]:
             if weight < 1:
                 square = sign * weight**2
                 parts.append(_Part(-square, *(outer(mean, mean) for mean in means)))
+        parts += [_Part(sign * design.n * weight, *both) for weight, *both in design.added]
     return parts
 
 
