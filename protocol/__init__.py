@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from protocol.estimators.projection import Projection
     from protocol.estimators.releases.combined import CombinedReleases
     from protocol.estimators.releases.exact import ExactTables
+    from protocol.estimators.releases.noisy import NoisyTables
     from protocol.estimators.releases.release import Group, Release
     from protocol.estimators.releases.tallies import Tallies
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
@@ -158,6 +159,7 @@ __all__ = [
     "Merged",
     "Merging",
     "Message",
+    "NoisyTables",
     "OneBitMean",
     "OneOf",
     "OneReport",
@@ -287,6 +289,7 @@ _HOMES = {
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
     "protocol.estimators.tables": ("Cells", "Estimated", "Table"),
     "protocol.estimators.releases.exact": ("ExactTables",),
+    "protocol.estimators.releases.noisy": ("NoisyTables",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),
     "protocol.simulation.populations.population": ("Law", "Population", "Resampled", "TableLaw"),
     "protocol.randomizers": (

@@ -23,7 +23,7 @@ from protocol.estimators.inference.laws import DeferredLaw, ErrorLaw
 from protocol.estimators.joint import JointReports
 from protocol.estimators.linear import LinearEstimate, Source
 from protocol.estimators.releases.combined import CombinedReleases
-from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.tallies import Tallies
 from protocol.estimators.tables import marginal
 from protocol.randomizers.exact import Floats
@@ -297,7 +297,7 @@ def varying(estimate: Estimate, margins: Sequence[Margin] = ()) -> Varying:
             return VaryingReleases(source, given)
         case Tallies():
             return VaryingTable(source, given, source.names)
-        case ExactTables(counts=counts):
+        case NoisyTables(counts=counts):
             largest = max(counts, key=len)
             if all(set(names) <= set(largest) for names in counts):
                 return VaryingTable(source, given, largest)
