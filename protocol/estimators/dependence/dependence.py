@@ -30,6 +30,7 @@ from protocol.estimators.inference.laws import LEVEL, About, Interval, checked, 
 from protocol.estimators.joint import JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.projection import project
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute, Survey
 
@@ -372,15 +373,24 @@ def raw_dependences(
 
 
 def debiased_dependences(
-    estimate: LinearEstimate[JointReports], *, measure: str | Measure = "auto"
+    estimate: LinearEstimate[JointReports | NoisyTables],
+    *,
+    measure: str | Measure = "auto",
+    epsilon: float | None = None,
 ) -> Dependences:
     """What an estimate says of the measures themselves, without the bias that noise brings.
 
     The square of a measure is estimated without bias, by taking off what noise adds to it on
     average, which follows from the design (``strength``); where less than nothing is left it is 0.
     It takes any estimate: of attributes that were randomized by themselves (section 4.1), of pairs
-    (4.3) or of clusters. A measure without a law is that of the estimated table, as in
-    ``pairwise_dependences``.
+    (4.3) or of clusters, or from counts with noise (4.2). A measure without a law is that of the
+    estimated table, as in ``pairwise_dependences``.
+
+    Args:
+        estimate: from reports, or from counts of every pair.
+        measure: its name, or one of your own.
+        epsilon: what it cost each respondent; by default that of the reports, and infinite of
+            counts.
 
     Raises:
         ValueError: an unknown measure, a table of more than 2**27 cells, or two attributes that one
@@ -402,7 +412,9 @@ def debiased_dependences(
             value, deviation = 0.0, chosen.largest
         return _Learned(value, min(deviation, chosen.largest), laws)
 
-    return _gathered(estimate.survey, measure, learned, "debiased", epsilon_of(estimate), _ROOT)
+    if epsilon is None:
+        epsilon = epsilon_of(estimate)
+    return _gathered(estimate.survey, measure, learned, "debiased", epsilon, _ROOT)
 
 
 def pairwise_dependences(
@@ -435,8 +447,10 @@ def pairwise_dependences(
     )
 
 
-def epsilon_of(estimate: LinearEstimate[JointReports]) -> float:
-    """What a report cost its respondent: the sum of the blocks' epsilons."""
+def epsilon_of(estimate: LinearEstimate[JointReports | NoisyTables]) -> float:
+    """What a report cost its respondent: the sum of the blocks' epsilons; infinite for counts."""
+    if isinstance(estimate.source, NoisyTables):
+        return math.inf
     return math.fsum(block.randomizer.epsilon for block in estimate.source.blocks)
 
 
@@ -492,7 +506,7 @@ def _law_of_exact(value: float, sampled: Laws, about: About) -> QuadraticLaw:
 
 
 def _laws(
-    estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
+    estimate: LinearEstimate[JointReports | NoisyTables], pair: tuple[str, str], measure: Measure
 ) -> Laws | None:
     """The law of a measure's unbiased square, made when it is asked for; None if it has none."""
     strength = measure.law
@@ -509,7 +523,7 @@ def _laws(
 
 
 def _unmixed(
-    estimate: LinearEstimate[JointReports], pair: tuple[str, str], measure: Measure
+    estimate: LinearEstimate[JointReports | NoisyTables], pair: tuple[str, str], measure: Measure
 ) -> _Learned:
     raw = estimate.table(*pair).values
     laws = _laws(estimate, pair, measure)

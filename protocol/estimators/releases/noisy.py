@@ -150,8 +150,9 @@ class NoisyTables(Source):
         Raises:
             SurveyError, ValueError: as ``cells``.
         """
-        shares = self._shares(names)
-        value = float((shares * weights).sum())
+        counts = self._table(names)
+        shares = counts / self.n
+        value = float((counts * weights).sum()) / self.n
         variance = float(self._noise_of_mean(names, weights).variance[0])
 
         def of_set(inside: NDArray[np.bool_]) -> ErrorLaw:
@@ -253,10 +254,13 @@ class NoisyTables(Source):
         known = self._holder(names)
         return marginal(self.counts[known], known, names)
 
-    def _shares(self, names: Sequence[str]) -> Floats:
-        """Those of the fitted tables, which all tell the same."""
+    def _table(self, names: Sequence[str]) -> Floats:
+        """The fitted counts, of which all tables tell the same."""
         known = self._holder(names)
-        return np.ascontiguousarray(marginal(self._tables[known], known, names) / self.n)
+        return marginal(self._tables[known], known, names)
+
+    def _shares(self, names: Sequence[str]) -> Floats:
+        return np.ascontiguousarray(self._table(names) / self.n)
 
     # The noise
 

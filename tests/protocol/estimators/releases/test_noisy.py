@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from protocol.errors import SurveyError
-from protocol.estimators.dependence.dependence import cramers_v
+from protocol.estimators.dependence.dependence import cramers_v, debiased_dependences, pearson
 from protocol.estimators.dependence.glance import excess_of
-from protocol.estimators.dependence.strength import cramers_law
+from protocol.estimators.dependence.strength import cramers_law, pearsons_law
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import SIDES, About
 from protocol.estimators.linear import LinearEstimate
@@ -239,6 +239,17 @@ def test_a_population_adds_the_sampling_of_respondents() -> None:
     assert table.population_errors.ravel() ** 2 == pytest.approx(np.diag(both), rel=1e-9)
 
 
+@pytest.mark.parametrize("about", SIDES)
+def test_a_set_has_the_interval_of_the_margin_that_it_is(about: About) -> None:
+    estimate, _ = small(1)
+    low, high = estimate.table("a").interval(about=about)
+    inside = np.zeros((3, 2))
+    inside[:, 0] = 1
+    for weights, ends in ((inside, (low[0], high[0])), (5 - inside, (5 - high[0], 5 - low[0]))):
+        assert estimate.query(("b", "a"), weights).interval(about=about) == pytest.approx(ends)
+    assert high[0] - low[0] > 0.02
+
+
 def test_no_table_depends_on_the_order_of_others() -> None:
     estimate, _ = small(2)
     source = estimate.source
@@ -408,6 +419,7 @@ def dependent(
             reports = estimate.pair_reports(*pair)
             assert reports is not None
             law = cramers_law(reports, "respondents")
+            correlated = pearsons_law(reports, "respondents")
             truth = cramers_v(counts[pair])
             each = found.setdefault(pair, {})
             for name, value in (
@@ -415,6 +427,8 @@ def dependent(
                 ("truth", truth**2),
                 ("debiased", law.estimate / law.scale),
                 ("spread", law.spread / law.scale),
+                ("correlation", pearson(counts[pair]) ** 2),
+                ("correlated", correlated.estimate),
                 ("naive", cramers_v(np.maximum(estimate.table(*pair).values, 0)) ** 2),
             ):
                 each.setdefault(name, []).append(float(value))
@@ -434,6 +448,7 @@ def check_independent(runs: int, *, n: int, chance: int) -> None:
         assert abs(rejected - level) < 4 * (level * (1 - level) / len(p_values)) ** 0.5
     for each in found.values():
         assert abs(z_of(each["debiased"] - each["truth"])) < 4
+        assert abs(z_of(each["correlated"] - each["correlation"])) < 4
         assert z_of(each["naive"] - each["truth"]) > 4
 
 
@@ -454,6 +469,24 @@ def test_a_dependence_is_found_as_strong_as_it_is() -> None:
     assert float(errors.std() / linked["spread"].mean()) == pytest.approx(1, abs=0.3)
     assert (linked["p"] < 1e-6).all()
     assert abs(z_of(linked["debiased"] - linked["truth"])) < 4
+
+
+def test_dependences_are_without_what_the_coins_add() -> None:
+    rng = np.random.default_rng(11)
+    drawn = Drawn(TOWN, tables_of(TOWN, "pairs"), linked=0.3)
+    counts = drawn.counted(drawn.codes(rng, 5_000))
+    estimate = drawn.noisy(rng, counts, trials=5_000, chance=8_000)
+    found = debiased_dependences(estimate, measure="cramers-v", epsilon=1.0)
+    assert found.epsilon == 1.0
+    assert debiased_dependences(estimate, measure="cramers-v").epsilon == np.inf
+    low, high = found.interval()
+    for i, j in combinations(range(4), 2):
+        truth = cramers_v(counts[TOWN.names[i], TOWN.names[j]])
+        assert low[i, j] <= truth <= high[i, j]
+        assert abs(found.matrix[i, j] - truth) < 4 * found.deviations[i, j]
+    # Neighbours lean on each other.
+    p_values = found.p_values()
+    assert max(p_values[0, 1], p_values[1, 2], p_values[2, 3]) < 1e-3 < p_values[0, 3]
 
 
 # Without noise, and what is refused
