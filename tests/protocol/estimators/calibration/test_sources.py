@@ -22,6 +22,7 @@ from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.combined import CombinedReleases
 from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.release import Group, Release
 from protocol.estimators.releases.tallies import Tallies
 from protocol.randomizers import KeepUniform
@@ -39,13 +40,20 @@ from tests.protocol.estimators.calibration.test_calibrate import (
 N = 3_000
 MARGINS = [margin_of("a"), margin_of("c", "b", law=np.roll(LAW, 1))]
 
-Maker: TypeAlias = Callable[[Floats, np.random.Generator], LinearEstimate[CombinedReleases]]
+Made: TypeAlias = LinearEstimate[CombinedReleases | NoisyTables]
+Maker: TypeAlias = Callable[[Floats, np.random.Generator], Made]
 
 
 def of_one_release(joint: LinearEstimate[JointReports]) -> LinearEstimate[CombinedReleases]:
     return LinearEstimate(
         CombinedReleases(SURVEY, (Release.of_reports(joint.source),), joint.source)
     )
+
+
+def with_coins(table: Floats, rng: np.random.Generator) -> LinearEstimate[NoisyTables]:
+    """Counts of all attributes together, with fair coins."""
+    raw = (table + rng.binomial(500, 0.5, table.shape)).astype(np.int64)
+    return LinearEstimate(NoisyTables(SURVEY, {SURVEY.names: raw}, int(table.sum()), 500, 1 << 15))
 
 
 def answers(n: int, seed: int) -> Floats:
@@ -134,7 +142,7 @@ def test_exact_counts_are_calibrated_as_in_the_textbook() -> None:
     assert "effective" not in repr(found)
 
 
-@pytest.mark.parametrize("made", [pairs_of, two_releases])
+@pytest.mark.parametrize("made", [pairs_of, two_releases, with_coins])
 def test_covariances_are_those_of_a_table_of_all(made: Maker) -> None:
     rng = np.random.default_rng(4)
     estimate = made(answers(N, 4), rng)
@@ -160,7 +168,7 @@ def test_what_no_release_has_together_has_a_value_and_no_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [pairs_of, two_releases])
+@pytest.mark.parametrize("made", [pairs_of, two_releases, with_coins])
 def test_intervals_hold_about_the_population(made: Maker) -> None:
     true, held, values, errors = LAW.sum(axis=(0, 1)), [], [], []
     for seed in range(200):
