@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from protocol.accounting.events import (
+    Coins,
     Composed,
     Derived,
     ExactCounts,
@@ -114,6 +115,12 @@ class PureAccountant:
                 if math.isinf(epsilon):
                     reasons = (f"a report on {', '.join(attributes)} can rule an answer out",)
                 return Loss(epsilon, dict.fromkeys(attributes, epsilon), reasons)
+            case Coins():
+                return _unbounded(
+                    event.attributes,
+                    "exact counts of {} with coins, which protect at a delta alone, and only as a "
+                    "sum over others' too",
+                )
             case ExactCounts(attributes):
                 return _unbounded(attributes, "exact counts of {}")
             case Plain(attributes):

@@ -41,6 +41,25 @@ class ExactCounts(PrivacyEvent, frozen=True):
     attributes: tuple[str, ...]
 
 
+class Coins(PrivacyEvent, frozen=True):
+    """Counts of the true answers, to each of which its sender adds coins.
+
+    Args:
+        trials: how many coins are added to each cell.
+        chance: of each to come up, in units of ``2**-16``.
+        tables: the attributes of each table; a respondent is in one cell of each.
+    """
+
+    trials: int
+    chance: int
+    tables: tuple[tuple[str, ...], ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """All attributes of the tables, each once."""
+        return tuple(dict.fromkeys(name for table in self.tables for name in table))
+
+
 class Plain(PrivacyEvent, frozen=True):
     """The true answers themselves."""
 

@@ -40,6 +40,7 @@ async def contribute(
     *,
     respondents: int,
     most: int,
+    coins: int = 0,
 ) -> Summed:
     """A party's side.
 
@@ -47,6 +48,7 @@ async def contribute(
         values: (cells,), this party's own counts.
         respondents: for how many it speaks.
         most: how many respondents there can be.
+        coins: how many coins all parties add to a cell.
 
     Raises:
         RemoteProtocolError: a share does not open or was not committed to, somebody is missing, or
@@ -59,13 +61,13 @@ async def contribute(
             "a party has not joined: the literal profile needs all of them", field="Graph"
         )
     stream, context = hood.stream, hood.context
-    modulus = hood.respondents + 1
+    modulus = hood.respondents + coins + 1
     # A sum by a larger modulus might not fit its message, and whether it does follows from counts.
     if hood.respondents > most:
         raise RemoteProtocolError(
             f"{hood.respondents} respondents, at most {most} possible", field="Graph.respondents"
         )
-    dtype = smallest_dtype(most + 1)
+    dtype = smallest_dtype(most + coins + 1)
     held = values.astype(dtype)
     shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
@@ -101,8 +103,12 @@ async def collect(
     joins: Mapping[PartyId, Join],
     *,
     within: float | None,
+    coins: int = 0,
 ) -> Sum:
     """The aggregator's side, from the joins on: it carries everything and learns the total.
+
+    Args:
+        coins: how many coins all parties add to a cell.
 
     Raises:
         QuorumError: somebody is missing; it says who.
@@ -115,14 +121,15 @@ async def collect(
     await deliver(me, meeting, deals)
     said = await me.gather(Partial, parties, within=within, at_least=len(parties))
     respondents = sum(join_.respondents for join_ in joins.values())
+    modulus = respondents + coins + 1
     for name, partial in said.items():
         if not me.roster.verify(name, partial.signature, _signed(context, partial.values)):
             raise ProtocolError(f"the broadcast of {name} is not signed by it")
-        if (partial.values > respondents).any():
+        if (partial.values >= modulus).any():
             raise ProtocolError(
-                f"the broadcast of {name} is out of range: expected values below {respondents + 1}"
+                f"the broadcast of {name} is out of range: expected values below {modulus}"
             )
     values = np.stack([partial.values for partial in said.values()])
     await me.broadcast(parties, Partials(values))
-    totals = sum_modulo(values, respondents + 1).astype(np.int64)
+    totals = sum_modulo(values, modulus).astype(np.int64)
     return Sum(totals, parties, respondents, (), meeting.hoods)

@@ -212,25 +212,25 @@ class Tagged(Message, frozen=True):
 
 
 def kinds_of(
-    *, cells: int, parties: int, respondents: int, neighbours: int, literal: bool, opening: bool
+    *, cells: int, parties: int, most: int, neighbours: int, literal: bool, opening: bool
 ) -> tuple[Kind, ...]:
     """The kinds of message of a sum.
 
     Args:
         cells: how many counts are summed.
         parties: how many the roster has.
-        respondents: the most that there can be.
+        most: the largest count that there can be.
         neighbours: of every party.
         literal: whether it is the literal profile; else it is the sparse one.
         opening: whether what opens a sparse sum is published.
     """
-    counts = respondents + 1
+    counts = most + 1
     dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
     sizes = {
         "cells": cells,
         "parties": parties,
         "counts": counts,
-        "modulus": 1 << modulus_bits(respondents),
+        "modulus": 1 << modulus_bits(most),
         "k": neighbours,
         "parts": 1 if literal else 2,
         "box": dealt + SEAL_BYTES,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -17,13 +18,21 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import Derived, Masked, PrivacyEvent, Public
+from protocol.accounting.events import (
+    Coins,
+    Derived,
+    ExactCounts,
+    Masked,
+    PrivacyEvent,
+    Public,
+)
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
+from protocol.sharing.coins import Noise
 from protocol.sharing.graph import Bound, Degree, Withstood, degree_of, withstood
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, Meeting, is_mask_key
@@ -48,7 +57,7 @@ from protocol.sharing.messages import (
 from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.codec import Kind
 
-__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "check_totals", "digest_of"]
+__all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "digest_of"]
 
 Profile: TypeAlias = Literal["literal", "sparse"]
 
@@ -80,6 +89,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         security: bits of the bound among more than 255 parties. The chance that the graph protects
             somebody too little is at most two to the minus this.
         correctness: the same for the chance that the sum cannot be unmasked.
+        noise: what every party adds to each cell; None sums exactly.
         opening: ``published`` puts what takes the masks off a sparse sum on record, so that anybody
             can check the total. ``withheld`` keeps it with the aggregator: nobody else can check
             the total, and nobody else can conspire with parties to read others' counts.
@@ -91,6 +101,23 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     security: Annotated[int, Meta(ge=2, le=256)] = 40
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
     opening: Literal["published", "withheld"] = "published"
+    noise: Noise | None = None
+
+    def event(self, tables: tuple[tuple[str, ...], ...], names: Sequence[str]) -> PrivacyEvent:
+        """What a contribution of true counts tells by itself.
+
+        Args:
+            tables: the attributes of each table.
+            names: of the survey's attributes.
+        """
+        if self.noise is not None:
+            return Coins(self.noise.trials, self.noise.chance, tables)
+        counted = {name for table in tables for name in table}
+        return ExactCounts(tuple(name for name in names if name in counted))
+
+    def coins(self, parties: int) -> int:
+        """How many coins so many parties add to a cell."""
+        return 0 if self.noise is None else parties * self.noise.trials
 
     @property
     def contribution(self) -> type[Message]:
@@ -128,7 +155,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return kinds_of(
             cells=cells,
             parties=parties,
-            respondents=respondents,
+            most=respondents + self.coins(parties),
             neighbours=self.degree(parties).neighbours,
             literal=self.profile == "literal",
             opening=self.opening == "published",
@@ -208,7 +235,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ) -> Summed | None:
         """A party's side.
 
-        A total that has less in a cell than this party's own values is noted for its member alone,
+        A total that has less in a cell than this party has uploaded is noted for its member alone,
         and all goes on: a refusal would tell whoever chose the total what the values are.
 
         Args:
@@ -229,9 +256,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         parties = len(me.roster) - 1
         self._meet_demands(me, parties)
+        if self.noise is not None:
+            # Of this session alone: equal coins in two sums would lie open in their difference.
+            stream = me.stream.derive(f"coins {me.session.hex()}")
+            values = values + self.noise.draw(stream, len(values))
         if self.profile == "literal":
-            summed = await literal.contribute(me, values, respondents=respondents, most=most)
-            check_totals(summed.totals, summed.respondents, groups, least=respondents)
+            summed = await literal.contribute(
+                me, values, respondents=respondents, most=most, coins=self.coins(parties)
+            )
+            self.check(summed.totals, summed.respondents, groups, parties, least=respondents)
             _compare(me, summed.totals, values)
             return summed
         hood = await sparse.contribute(
@@ -239,7 +272,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             values,
             respondents=respondents,
             degree=self.degree(parties),
-            bits=modulus_bits(most),
+            bits=modulus_bits(most + self.coins(parties)),
             least=self.needed(parties, quorum),
         )
         if not everyone:
@@ -248,7 +281,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         totals = published.totals.astype(np.int64)
         # Every other party speaks for one respondent at least.
         least = respondents + hood.joined - 1
-        check_totals(totals, published.respondents, groups, least=least, most=hood.respondents)
+        self.check(
+            totals, published.respondents, groups, hood.joined, least=least, most=hood.respondents
+        )
         _compare(me, totals, values)
         return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
 
@@ -297,14 +332,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             keyed=self.profile == "sparse",
         )
         if self.profile == "literal":
-            summed = await literal.collect(me, fit, within=within)
+            coins = self.coins(len(parties))
+            summed = await literal.collect(me, fit, within=within, coins=coins)
         else:
             summed = await sparse.collect(
                 me,
                 fit,
                 cells=sum(groups),
                 degree=self.degree(len(parties)),
-                bits=modulus_bits(len(parties) * max_records),
+                bits=modulus_bits(len(parties) * max_records + self.coins(len(parties))),
                 within=within,
                 quorum=quorum,
                 published=self.opening == "published",
@@ -312,7 +348,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             accused = {*summed.accused, *unfit}
             summed = summed._replace(accused=tuple(n for n in parties if n in accused))
         try:
-            check_totals(summed.totals, summed.respondents, groups)
+            self.check(summed.totals, summed.respondents, groups, len(summed.survivors))
         except RemoteProtocolError as error:
             raise ProtocolError(
                 f"the totals are not counts of {summed.respondents} respondents ({error}): some "
@@ -331,6 +367,51 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return await agreement.carry(
             me, summed.survivors, summed.hoods, round=TOTALS, within=within, quorum=needed
         )
+
+    def check(
+        self,
+        totals: NDArray[np.int64],
+        respondents: int,
+        groups: Groups,
+        parties: int,
+        *,
+        least: int = 1,
+        most: int | None = None,
+    ) -> None:
+        """Refuse what cannot be counts: every respondent is in one cell of every table.
+
+        Of counts with coins it is the number of coins that came up which has to be likely, so a
+        false count passes that is smaller than their spread.
+
+        Args:
+            parties: whose contributions are in the totals.
+            least: the fewest respondents that there can be.
+            most: the most; None if nobody can say.
+
+        Raises:
+            RemoteProtocolError: says which table.
+        """
+        if respondents < least:
+            raise RemoteProtocolError(
+                f"{respondents} respondents, expected at least {least}", field="totals"
+            )
+        if most is not None and respondents > most:
+            raise RemoteProtocolError(
+                f"{respondents} respondents, expected at most {most}", field="totals"
+            )
+        start, largest = 0, respondents + self.coins(parties)
+        for place, cells in enumerate(groups):
+            table, low, high = totals[start : start + cells], respondents, respondents
+            if self.noise is not None:
+                fewest, up = self.noise.slack(cells, parties)
+                low, high = low + fewest, high + up
+            fits = low <= table.sum() <= high
+            if not fits or (table < 0).any() or (table > largest).any():
+                expected = f"{low}" if low == high else f"{low} to {high}"
+                raise RemoteProtocolError(
+                    f"table {place} sums to {table.sum()}, expected {expected}", field="totals"
+                )
+            start += cells
 
     def reveals(self, message: Message, event: PrivacyEvent) -> PrivacyEvent | None:
         """What a message of the dialogue tells; None for other kinds.
@@ -435,41 +516,6 @@ def _bound(sums: SecureSum) -> Bound:
         security=sums.security,
         correctness=sums.correctness,
     )
-
-
-def check_totals(
-    totals: NDArray[np.int64],
-    respondents: int,
-    groups: Groups,
-    *,
-    least: int = 1,
-    most: int | None = None,
-) -> None:
-    """Refuse what cannot be counts: every respondent is in one cell of every table.
-
-    Args:
-        least: the fewest respondents that there can be.
-        most: the most; None if nobody can say.
-
-    Raises:
-        RemoteProtocolError: says which table.
-    """
-    if respondents < least:
-        raise RemoteProtocolError(
-            f"{respondents} respondents, expected at least {least}", field="totals"
-        )
-    if most is not None and respondents > most:
-        raise RemoteProtocolError(
-            f"{respondents} respondents, expected at most {most}", field="totals"
-        )
-    start = 0
-    for place, cells in enumerate(groups):
-        table = totals[start : start + cells]
-        if (table < 0).any() or (table > respondents).any() or table.sum() != respondents:
-            raise RemoteProtocolError(
-                f"table {place} sums to {table.sum()}, expected {respondents}", field="totals"
-            )
-        start += cells
 
 
 def _compare(me: Me, totals: NDArray[np.int64], own: NDArray[np.unsignedinteger]) -> None:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant
-from protocol.accounting.events import ExactCounts, Plain, PrivacyEvent
+from protocol.accounting.events import Plain, PrivacyEvent
 from protocol.errors import LocalProtocolError, PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.estimators.counts import Counts
 from protocol.estimators.dependence.dependence import MEASURES
@@ -26,7 +26,7 @@ from protocol.session.roles import Me, Seen
 from protocol.session.so_far import OneWait, SoFar, Waiting
 from protocol.session.variant import Claim, Probability, Variant
 from protocol.sharing.messages import Totals
-from protocol.sharing.sums import SecureSum, Sum, Summed, check_totals, digest_of
+from protocol.sharing.sums import SecureSum, Sum, Summed, digest_of
 from protocol.surveys.limits import Workload, workload_of_groups
 from protocol.surveys.records import Records
 from protocol.variants.clusters.clustering import Clusters
@@ -44,6 +44,7 @@ from protocol.variants.reports.reports import (
     sizes_of,
 )
 from protocol.variants.sums.pair_rr import pair_event, randomized_pairs, waived
+from protocol.variants.sums.tallies import all_pairs
 from protocol.wire.arrays import Array, ArraySpec, Bounds, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -150,6 +151,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(f"tv {self.tv}: expected 1 to 2**32 combinations")
         if not math.isfinite(self.td):
             raise ValueError(f"td {self.td}: expected a finite number")
+        if self.sums.noise is not None:
+            raise ValueError("noise: clusters are learned from exact sums, or from reports")
         # Made here, so that a keep probability that fits no domain is refused before it is used.
         if not (self.negotiation.pilot and self.negotiation.pairs):
             raise ValueError("expected at least 2 attributes to learn a dependence of")
@@ -208,7 +211,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         proposal = await me.receive(Proposal, AGGREGATOR)
         totals = proposal.totals.astype(np.int64)
         respondents, groups = proposal.respondents, self.negotiation.layout.groups
-        check_totals(totals, respondents, groups, least=len(records), most=hood.respondents)
+        parties, most = hood.joined, hood.respondents
+        self.sums.check(totals, respondents, groups, parties, least=len(records), most=most)
         # The aggregator has these reports, so a refusal tells it nothing about them.
         if (totals < self._pairs_of(codes)).any():
             raise RemoteProtocolError("smaller than this party's own counts", field="totals")
@@ -355,7 +359,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         """What a party's contribution to the sum tells by itself."""
         if self.dependence == "pair-rr":
             return pair_event(self.survey, self.negotiation.pairs)
-        return ExactCounts(self.survey.names)
+        return self.sums.event(all_pairs(self.survey), self.survey.names)
 
     def _report_event(self, asked: Pilot | Ask | None) -> PrivacyEvent:
         if asked is None or asked.survey != self.survey.digest:
@@ -420,7 +424,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         found = self.published(result, Clustered)
         totals = found.totals.astype(np.int64)
         try:
-            check_totals(totals, found.learned, self.negotiation.layout.groups)
+            self.sums.check(totals, found.learned, self.negotiation.layout.groups, 0)
         except RemoteProtocolError as error:
             raise ValueError(str(error)) from error
         negotiated = self.negotiation.from_totals(totals)

@@ -107,6 +107,8 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.sums.noise is not None:
+            raise ValueError("noise: the reports are randomized already, expected none")
         sizes = tuple(randomizer.size for randomizer in self.randomizers)
         if not sizes or sizes != self.layout.groups:
             raise ValueError(f"randomizers of sizes {sizes}, expected {self.layout.groups}")
@@ -129,7 +131,7 @@ class PairRR(Tallied[LinearEstimate[CombinedReleases]], frozen=True, kw_only=Tru
         return randomized_pairs(self.layout, self.randomizers, records, me, question)
 
     def estimate_of(
-        self, tables: dict[Names, NDArray[np.int64]]
+        self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> LinearEstimate[CombinedReleases]:
         """Equation 2 on every pair, and the pairs combined.
 

@@ -15,14 +15,15 @@ from typing import Generic, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import ExactCounts, PrivacyEvent
+from protocol.accounting.events import PrivacyEvent
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.messages import Message, PartyId
 from protocol.session.roles import Me, Seen
 from protocol.session.variant import Variant
-from protocol.sharing.sums import Groups, SecureSum, check_totals
+from protocol.sharing.sums import Groups, SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.wire.arrays import Array, ArraySpec
@@ -152,8 +153,7 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
     @functools.cached_property
     def contribution_event(self) -> PrivacyEvent:
         """What a party's contribution tells by itself."""
-        counted = {name for names in self.tables for name in names}
-        return ExactCounts(tuple(name for name in self.survey.names if name in counted))
+        return self.sums.event(self.tables, self.survey.names)
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
         """What a party contributes."""
@@ -213,7 +213,8 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         cells, respondents = self.layout.cells, parties * self.max_records
-        totals = ArraySpec(dtype="u4", shape=(cells,), most=respondents)
+        most = respondents + self.sums.coins(parties)
+        totals = ArraySpec(dtype="u4", shape=(cells,), most=most)
         return (
             *self.sums.kinds(cells=cells, parties=parties, respondents=respondents),
             Kind(Tally, scalar_bytes=128 + parties, totals=totals),
@@ -221,9 +222,23 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     def estimate(self, result: Message) -> E:
         tally = self.published(result, Tally)
-        check_totals(tally.totals.astype(np.int64), tally.respondents, self.layout.groups)
-        return self.estimate_of(self.layout.split(tally.totals))
+        parties = int.from_bytes(tally.survivors, "little").bit_count()
+        totals = tally.totals.astype(np.int64)
+        self.sums.check(totals, tally.respondents, self.layout.groups, parties)
+        return self.estimate_of(self.layout.split(totals), tally.respondents, parties)
 
-    def estimate_of(self, tables: dict[Names, NDArray[np.int64]]) -> E:
-        """What the summed tables say: by default exact counts, which are then the estimate."""
-        return cast(E, LinearEstimate(ExactTables(self.survey, tables)))
+    def estimate_of(
+        self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
+    ) -> E:
+        """What the summed tables say: by default counts, exact or with coins.
+
+        Args:
+            respondents: in the tables.
+            parties: who speak for them.
+        """
+        noise = self.sums.noise
+        if noise is None:
+            return cast(E, LinearEstimate(ExactTables(self.survey, tables)))
+        trials = parties * noise.trials
+        tabled = NoisyTables(self.survey, tables, respondents, trials, noise.chance)
+        return cast(E, LinearEstimate(tabled))

@@ -1,0 +1,81 @@
+"""Coins that parties add to what they sum, so that the sum of all tells little of anyone.
+
+Each party adds the number of its coins that came up, of so many and of this chance, to each cell.
+What h honest parties add together is binomial, exactly, of h times as many coins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from protocol.crypto.randomness import Stream
+
+CHANCES = 2**16
+"""The unit of a coin's chance is one in so many."""
+
+FAIR = CHANCES // 2
+
+MOST_TRIALS = 2**20
+"""The most coins of one party for one cell."""
+
+_AT_ONCE = 2**20
+# The chance that counts of honest parties are refused: 2**-40.
+_RARITY = 41 * math.log(2)
+
+
+class Noise(msgspec.Struct, frozen=True, kw_only=True):
+    """What every party adds to each cell of a sum.
+
+    Args:
+        trials: the number of coins.
+        chance: of each to come up, in units of ``2**-16``; at most a half.
+    """
+
+    trials: Annotated[int, Meta(ge=1, le=MOST_TRIALS)]
+    chance: Annotated[int, Meta(ge=1, le=FAIR)] = FAIR
+
+    @property
+    def mean(self) -> float:
+        """What a party adds to a cell on average."""
+        return self.trials * self.chance / CHANCES
+
+    def draw(self, stream: Stream, cells: int) -> NDArray[np.uint32]:
+        """The number of coins that came up for each cell, (cells,).
+
+        Exactly binomial: of each coin 16 bits of the keystream are compared with the chance, and
+        of fair ones one bit is counted.
+        """
+        per_cell = (self.trials + 7) // 8 if self.chance == FAIR else 2 * self.trials
+        at_once = max(1, _AT_ONCE // per_cell)
+        found = np.empty(cells, np.uint32)
+        for start in range(0, cells, at_once):
+            count = min(at_once, cells - start)
+            octets = np.frombuffer(stream.bytes(count * per_cell), np.uint8)
+            if self.chance == FAIR:
+                bits = np.unpackbits(octets.reshape(count, per_cell), axis=1, count=self.trials)
+                up = bits.sum(axis=1, dtype=np.uint32)
+            else:
+                words = octets.view("<u2").reshape(count, self.trials)
+                up = (words < self.chance).sum(axis=1, dtype=np.uint32)
+            found[start : start + count] = up
+        return found
+
+    def slack(self, cells: int, parties: int) -> tuple[int, int]:
+        """Between which numbers the coins of a table are but with probability ``2**-40``.
+
+        Bernstein's inequality.
+
+        Args:
+            cells: of the table.
+            parties: whose coins are in it.
+        """
+        trials, chance = cells * parties * self.trials, self.chance / CHANCES
+        mean, variance = trials * chance, trials * chance * (1 - chance)
+        width = _RARITY / 3 + math.sqrt(_RARITY**2 / 9 + 2 * variance * _RARITY)
+        return max(0, math.ceil(mean - width)), min(trials, math.floor(mean + width))
