@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from protocol.accounting.composition import ExactAccountant, exact_epsilon
     from protocol.accounting.events import (
+        Coins,
         Composed,
         Derived,
         ExactCounts,
@@ -121,6 +122,7 @@ __all__ = [
     "Claim",
     "Coalition",
     "CodeRandomizer",
+    "Coins",
     "CombinedReleases",
     "Composed",
     "Contrast",
@@ -234,6 +236,7 @@ __all__ = [
 _HOMES = {
     "protocol.accounting.composition": ("ExactAccountant", "exact_epsilon"),
     "protocol.accounting.events": (
+        "Coins",
         "Composed",
         "Derived",
         "ExactCounts",

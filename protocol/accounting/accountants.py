@@ -118,8 +118,7 @@ class PureAccountant:
             case Coins():
                 return _unbounded(
                     event.attributes,
-                    "exact counts of {} with coins, which protect at a delta alone, and only as a "
-                    "sum over others' too",
+                    "exact counts of {} with coins, which protect at a delta alone: a secure sum",
                 )
             case ExactCounts(attributes):
                 return _unbounded(attributes, "exact counts of {}")

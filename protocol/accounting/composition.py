@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from typing import TypeGuard
 
 import msgspec
 
 from protocol.accounting.events import (
+    Coins,
     Composed,
     Derived,
     ExactCounts,
@@ -29,9 +31,10 @@ from protocol.accounting.events import (
     Randomized,
     Sealed,
 )
-from protocol.accounting.losses import LossDistribution
+from protocol.accounting.losses import LossDistribution, Pair
+from protocol.accounting.sums import CoinTable, SummedResponse
 from protocol.errors import UnsupportedEventError
-from protocol.randomizers import ThreePoint
+from protocol.randomizers import KeepUniform, ThreePoint
 from protocol.randomizers.vetting import dominating_of
 
 RELATION = "any two records of one respondent (replace one)"
@@ -52,6 +55,12 @@ IN_TURN = (
 )
 """The assumption of a composition where messages may be drawn with regard to earlier ones."""
 
+IN_SUMS = (
+    "at least {:,} of those in the sum are honest, this one included, and took part as this "
+    "respondent did"
+)
+"""The further assumption of a figure that the others in a sum have a part in."""
+
 MOST_ALTERNATIVES = 64
 """The most ways in which alternatives may combine before one bound replaces them all."""
 
@@ -61,7 +70,7 @@ _SPARE = 1e-12
 _ROUNDING = 1e-11
 _SMALL = 1e-14
 
-Pairs = frozenset[tuple[ThreePoint, int]]
+Pairs = frozenset[tuple[Pair, int]]
 """One alternative: how often each pair is composed."""
 
 
@@ -75,6 +84,8 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
         assumption: what the figure rests on.
         method: how it was computed, and whether it is exact or an upper bound.
         tight: whether it is exact: answers that differ in every draw do have this loss.
+        honest: how many parties of each sum have to be honest for it, this one included; 0 if it
+            holds whoever else conspires.
     """
 
     epsilon: float
@@ -83,6 +94,7 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
     assumption: str
     method: str
     tight: bool
+    honest: int = 0
 
 
 class DominatingPairs(msgspec.Struct, frozen=True):
@@ -96,18 +108,47 @@ class DominatingPairs(msgspec.Struct, frozen=True):
     alternatives: frozenset[Pairs] | None
     tight: bool
 
+    @property
+    def honest(self) -> int:
+        """How many parties of each sum these pairs take to be honest; 0 if they do not."""
+        return min((pair.honest for pair in self._sums()), default=0)
+
+    def among_least(self) -> DominatingPairs:
+        """Pairs of different sums among the honest parties of the smallest: more tell no more."""
+        if self.alternatives is None or len({pair.honest for pair in self._sums()}) < 2:
+            return self
+        honest = self.honest
+        return DominatingPairs(
+            frozenset(
+                _counted(
+                    (pair.among(honest) if _is_sum(pair) else pair, count) for pair, count in pairs
+                )
+                for pairs in self.alternatives
+            ),
+            self.tight,
+        )
+
+    def _sums(self) -> Iterator[CoinTable | SummedResponse]:
+        for pairs in self.alternatives or ():
+            yield from (pair for pair, _ in pairs if _is_sum(pair))
+
     def by_epsilon(self) -> DominatingPairs:
-        """Binary randomized response of the same pure epsilon, which dominates whatever has it."""
+        """Binary randomized response of the same pure epsilon, which dominates whatever has it.
+
+        What has none, such as coins, stays as it is.
+        """
         if self.alternatives is None:
             return self
-        ratios = (
-            math.prod((pair.ratio**count for pair, count in pairs), start=Fraction(1))
+        ratio = max(
+            math.prod((_ratio(pair) ** count for pair, count in pairs), start=Fraction(1))
             for pairs in self.alternatives
         )
-        ratio = max(ratios)
-        if ratio == 1:
-            return _NOTHING
-        return DominatingPairs(frozenset([frozenset([(ThreePoint.binary(ratio), 1)])]), False)
+        bounded = [] if ratio == 1 else [(ThreePoint.binary(ratio), 1)]
+        others = {
+            frozenset([*bounded, *(each for each in pairs if isinstance(each[0], CoinTable))])
+            for pairs in self.alternatives
+        }
+        return _NOTHING if others == {frozenset()} else DominatingPairs(frozenset(others), False)
 
     def times(self, count: int) -> DominatingPairs:
         """These pairs ``count`` times; which alternative it is may differ from time to time."""
@@ -175,7 +216,7 @@ class ExactAccountant:
             return found
         return msgspec.structs.replace(
             found,
-            assumption=IN_TURN,
+            assumption=_assumed(IN_TURN, found.honest),
             method="upper bound: convolution of the privacy losses, where all messages but the "
             "first count as binary randomized response of their epsilon",
             tight=False,
@@ -211,8 +252,12 @@ class ExactAccountant:
         match event:
             case Public() | Derived() | Merging():
                 return _NOTHING
-            case Sealed() | Masked() | Merged() | Hidden():
+            case Sealed() | Masked() | Hidden():
                 return self._pairs_of(event.event, attribute)
+            case Merged(inner, honest, linked):
+                return self._merged(inner, honest, attribute, linked=linked)
+            case Coins():
+                return self._merged(event, 1, attribute, linked=False)
             case Randomized(randomizer, attributes):
                 if attribute is not None and attribute not in attributes:
                     return _NOTHING
@@ -231,6 +276,23 @@ class ExactAccountant:
                 raise UnsupportedEventError(
                     f"this accountant does not know {type(event).__name__!r}"
                 )
+
+    def _merged(
+        self, event: PrivacyEvent, honest: int, attribute: str | None, *, linked: bool
+    ) -> DominatingPairs:
+        match event:
+            case Coins(trials, chance, tables) if not linked or honest == 1:
+                concerned = sum(attribute is None or attribute in table for table in tables)
+                return _single(CoinTable(trials, chance, honest), concerned, tight=True)
+            case Randomized(randomizer, attributes) if type(randomizer) is KeepUniform:
+                if honest == 1 or not (attribute is None or attribute in attributes):
+                    return self._pairs_of(event, attribute)
+                return _single(SummedResponse(randomizer, honest), 1, tight=False)
+            case Composed(events) if not linked or len(events) == 1:
+                parts = [self._merged(part, honest, attribute, linked=linked) for part in events]
+                return _together([(part, 1) for part in parts])
+            case _:
+                return self._pairs_of(event, attribute)
 
 
 def exact_epsilon(
@@ -278,8 +340,10 @@ def composition(pairs: DominatingPairs, delta: float) -> Composition:
     epsilon = largest_epsilon(pairs, epsilon_of)
     step = max(rounded, default=0.0)
     tight = pairs.tight and step == 0
-    if math.isinf(epsilon):
+    if pairs.alternatives is None:
         method = "infinite: something told is not private"
+    elif math.isinf(epsilon):
+        method = "infinite: coins protect at a larger delta alone"
     elif delta == 0:
         method = "sum of the pure epsilons"
     elif tight:
@@ -287,7 +351,7 @@ def composition(pairs: DominatingPairs, delta: float) -> Composition:
     else:
         reasons = []
         if not pairs.tight:
-            reasons.append("of a randomizer its epsilon and its total variation distance are used")
+            reasons.append(_untight(pairs))
         if step:
             reasons.append(f"losses are split onto a grid of {step:.1g}")
         method = f"upper bound: convolution of the privacy losses; {'; '.join(reasons)}"
@@ -295,10 +359,40 @@ def composition(pairs: DominatingPairs, delta: float) -> Composition:
         epsilon=epsilon,
         delta=delta,
         relation=RELATION,
-        assumption=PURE_ASSUMPTION if delta == 0 else ASSUMPTION,
+        assumption=PURE_ASSUMPTION if delta == 0 else _assumed(ASSUMPTION, pairs.honest),
         method=method,
         tight=tight,
+        honest=pairs.honest if delta else 0,
     )
+
+
+def _assumed(assumption: str, honest: int) -> str:
+    return f"{assumption}; and {IN_SUMS.format(honest)}" if honest else assumption
+
+
+def _untight(pairs: DominatingPairs) -> str:
+    for alternative in pairs.alternatives or ():
+        if any(isinstance(pair, SummedResponse) for pair, _ in alternative):
+            return "of the others' reports in a sum those count that are drawn blindly"
+    return "of a randomizer its epsilon and its total variation distance are used"
+
+
+def _is_sum(pair: Pair) -> TypeGuard[CoinTable | SummedResponse]:
+    """Whether a pair takes others to be honest."""
+    return isinstance(pair, CoinTable | SummedResponse) and pair.honest > 1
+
+
+def _ratio(pair: Pair) -> Fraction:
+    """``e**epsilon``, where epsilon is finite; else 1."""
+    if isinstance(pair, SummedResponse):
+        (pair,) = pair.keep.dominating.pairs or ()
+    return pair.ratio if isinstance(pair, ThreePoint) else Fraction(1)
+
+
+def _single(pair: Pair, count: int, *, tight: bool) -> DominatingPairs:
+    if not count:
+        return _NOTHING
+    return DominatingPairs(frozenset([frozenset([(pair, count)])]), tight)
 
 
 def _any(parts: list[DominatingPairs]) -> DominatingPairs:
@@ -321,14 +415,17 @@ def _together(parts: list[tuple[DominatingPairs, int]]) -> DominatingPairs:
         product = itertools.product(whole.alternatives, several.alternatives)
         summed = {_sum([(one, 1), (other, 1)]) for one, other in product}
         whole = _limited(summed, whole.tight and several.tight)
-    return whole
+    return whole.among_least()
 
 
 def _sum(parts: Iterable[tuple[Pairs, int]]) -> Pairs:
-    counts: Counter[ThreePoint] = Counter()
-    for pairs, times in parts:
-        for pair, count in pairs:
-            counts[pair] += count * times
+    return _counted((pair, count * times) for pairs, times in parts for pair, count in pairs)
+
+
+def _counted(pairs: Iterable[tuple[Pair, int]]) -> Pairs:
+    counts: Counter[Pair] = Counter()
+    for pair, count in pairs:
+        counts[pair] += count
     return frozenset(counts.items())
 
 
@@ -343,11 +440,15 @@ def _envelope(alternatives: Iterable[Pairs]) -> Pairs:
     """One composition that dominates each of several.
 
     Their pairs are put side by side, falling by epsilon; the pair of the largest epsilon and the
-    largest distance in a place dominates all that stand in it (see ``ThreePoint``).
+    largest distance in a place dominates all that stand in it (see ``ThreePoint``). Other laws are
+    taken as often as they are in any alternative.
     """
+    alternatives = list(alternatives)
     rows = [_falling(pairs) for pairs in alternatives]
     places = itertools.zip_longest(*rows)
-    found: Counter[ThreePoint] = Counter()
+    found: Counter[Pair] = Counter()
+    for pairs in alternatives:
+        found |= Counter({pair: count for pair, count in pairs if not isinstance(pair, ThreePoint)})
     for place in places:
         present = [pair for pair in place if pair is not None]
         found[
@@ -357,4 +458,5 @@ def _envelope(alternatives: Iterable[Pairs]) -> Pairs:
 
 
 def _falling(pairs: Pairs) -> list[ThreePoint]:
-    return sorted(Counter(dict(pairs)).elements(), key=lambda pair: pair.ratio, reverse=True)
+    points = Counter({pair: count for pair, count in pairs if isinstance(pair, ThreePoint)})
+    return sorted(points.elements(), key=lambda pair: pair.ratio, reverse=True)

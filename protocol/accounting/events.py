@@ -12,6 +12,9 @@ import msgspec
 
 from protocol.randomizers import Randomizer
 
+SIDES = 2**16
+"""The chance of a coin is given in units of 1 of this."""
+
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """What one message tells. Subclasses are the events that accountants may know."""
@@ -35,29 +38,43 @@ class Randomized(PrivacyEvent, frozen=True):
     attributes: tuple[str, ...]
 
 
-class ExactCounts(PrivacyEvent, frozen=True):
-    """Exact counts over these attributes: not differentially private."""
-
-    attributes: tuple[str, ...]
-
-
 class Coins(PrivacyEvent, frozen=True):
-    """Counts of the true answers, to each of which its sender adds coins.
+    """Counts of the true answers, to each of which its sender adds coins, for a sum over many.
+
+    A cell's coins are so many independent draws of 0 or 1, anew for every cell and every sum. They
+    protect at a delta alone, and as a sum over honest parties, whose coins add up (``Merged``).
 
     Args:
-        trials: how many coins are added to each cell.
-        chance: of each to come up, in units of ``2**-16``.
+        trials: how many coins are added to each cell, at least 1.
+        chance: of each to be 1, in units of 2**-16: 1 to 2**15, a fair coin.
         tables: the attributes of each table; a respondent is in one cell of each.
+
+    Raises:
+        ValueError: ``trials`` or ``chance`` is out of these bounds.
     """
 
     trials: int
     chance: int
     tables: tuple[tuple[str, ...], ...]
 
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise ValueError(f"{self.trials} coins for each cell: expected at least 1")
+        if not 1 <= self.chance <= SIDES // 2:
+            raise ValueError(
+                f"a coin of chance {self.chance} in {SIDES}: expected 1 to {SIDES // 2}, a fair one"
+            )
+
     @property
     def attributes(self) -> tuple[str, ...]:
         """All attributes of the tables, each once."""
         return tuple(dict.fromkeys(name for table in self.tables for name in table))
+
+
+class ExactCounts(PrivacyEvent, frozen=True):
+    """Exact counts over these attributes: not differentially private."""
+
+    attributes: tuple[str, ...]
 
 
 class Plain(PrivacyEvent, frozen=True):
@@ -109,11 +126,21 @@ class Merged(PrivacyEvent, frozen=True):
     Args:
         event: what would be told without the others.
         honest: how many parties are merged of which the observer knows nothing else, this one
-            included.
+            included; at least 1.
+        linked: whether all that a respondent's message tells stays together, as in random order. In
+            a sum every table is added up by itself.
+
+    Raises:
+        ValueError: ``honest`` is less than 1.
     """
 
     event: PrivacyEvent
     honest: int
+    linked: bool = False
+
+    def __post_init__(self) -> None:
+        if self.honest < 1:
+            raise ValueError(f"{self.honest} honest parties: expected at least 1, the sender")
 
 
 class Mask(msgspec.Struct, frozen=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,10 +22,38 @@ CELLS = 2**14
 MOST_DRAWS = 10**6
 """The most draws of one mechanism in a composition."""
 
+# On a grid for repeated draws, so many cells have the standard deviation of one and of all.
+_FINENESS, _WHOLE = 16, 128
+# The most cells of it for the losses of one draw.
+_MOST_CELLS = 2**13
+# So many standard deviations of a composition count as its width.
+_WIDTH = 20
 # Losses as near as this, relative to the largest, differ by rounding alone.
 _SAME = 1e-13
 # A mass that underflows is below this.
 _UNDERFLOW = 1e-300
+
+
+class Law(Protocol):
+    """A pair of laws (P, Q) that says itself how its losses are distributed; hashable."""
+
+    @property
+    def epsilon(self) -> float:
+        """The largest loss, in nats; infinite if there is none."""
+
+    def losses(self, draws: int, spare: float) -> LossDistribution:
+        """The law of so many independent draws, or one that dominates it.
+
+        Args:
+            draws: at least 1.
+            spare: a probability of the tails that may be counted as infinite.
+        """
+
+
+Pair: TypeAlias = ThreePoint | Law
+"""A pair of laws whose draws can be composed."""
+
+_Pair = TypeVar("_Pair", bound=Pair)
 
 
 @dataclass(frozen=True)
@@ -46,7 +75,7 @@ class LossDistribution:
     @classmethod
     def of(
         cls,
-        counts: Mapping[ThreePoint, int],
+        counts: Mapping[_Pair, int],
         *,
         spare: float = 0.0,
         most_atoms: int = MOST_ATOMS,
@@ -58,7 +87,7 @@ class LossDistribution:
         multinomial law, different pairs are convolved, and equal losses are merged. Beyond it each
         atom is split between its two neighbours on a grid so that its probabilities under P and
         under Q both stay. Merging the two gives the atom back, so that the split pair dominates:
-        what is computed is an upper bound.
+        what is computed is an upper bound. So is what comes from a law that was on a grid before.
 
         Args:
             counts: how often each pair is composed, each from 0 to 10**6.
@@ -72,7 +101,7 @@ class LossDistribution:
         for count in counts.values():
             if not 0 <= count <= MOST_DRAWS:
                 raise ValueError(f"{count} draws of one mechanism: expected 0 to {MOST_DRAWS}")
-        parts = [power(pair, count) for pair, count in counts.items() if count]
+        parts = [power(pair, count, spare) for pair, count in counts.items() if count]
         parts.sort(key=lambda part: len(part.losses))
         whole = cls(np.zeros(1), np.ones(1))
         for place, part in enumerate(parts):
@@ -130,7 +159,12 @@ class LossDistribution:
         return max(0.0, float(losses[high]) + min(0.0, math.log(missing / under_q)))
 
 
-def power(pair: ThreePoint, draws: int) -> LossDistribution:
+def power(pair: Pair, draws: int, spare: float = 0.0) -> LossDistribution:
+    """The loss of some draws of one pair: of three points, on the multiples of its epsilon."""
+    return _lattice(pair, draws) if isinstance(pair, ThreePoint) else pair.losses(draws, spare)
+
+
+def _lattice(pair: ThreePoint, draws: int) -> LossDistribution:
     """The loss of some draws of one pair: ``epsilon`` times how many more gained than lost.
 
     The counts of gains and losses are multinomial, so the masses of their differences are the
@@ -173,6 +207,27 @@ def accumulated(logs: Floats, start: int) -> Floats:
     return found
 
 
+def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
+    """A binomial law but for tails of at most ``tail``: the first value, and masses that sum to 1.
+
+    By Bernstein's inequality it is within x of its mean but for ``2 e**(-x**2 / (2 (v + x/3)))``.
+    """
+    if n == 0 or chance >= 1:
+        return n, np.ones(1)
+    mean, variance = n * chance, n * chance * (1 - chance)
+    rarity = math.log(2) - math.log(tail)
+    width = rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * variance * rarity)
+    first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
+    values = np.arange(first + 1, last + 1, dtype=np.float64)
+    ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
+    # Outwards from the mean, where it matters most that nothing has added up yet.
+    centre = min(max(round(mean), first), last) - first
+    logs = accumulated(ratios, centre)
+    masses = np.exp(logs - logs.max())
+    whole: Floats = masses / masses.sum()
+    return first, whole
+
+
 def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistribution:
     losses = np.add.outer(one.losses, other.losses).reshape(-1)
     masses = np.multiply.outer(one.masses, other.masses).reshape(-1)
@@ -183,7 +238,8 @@ def _convolved(one: LossDistribution, other: LossDistribution) -> LossDistributi
     starts = np.flatnonzero(np.diff(losses, prepend=-math.inf) > near)
     ends = np.append(starts[1:], len(losses)) - 1
     infinite = one.infinite + other.infinite
-    return LossDistribution(losses[ends], np.add.reduceat(masses, starts), infinite)
+    step = max(one.step, other.step)
+    return LossDistribution(losses[ends], np.add.reduceat(masses, starts), infinite, step)
 
 
 def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
@@ -202,26 +258,79 @@ def _trimmed(part: LossDistribution, spare: float) -> LossDistribution:
 def _on_grid(parts: list[LossDistribution], spare: float, cells: int) -> LossDistribution:
     share = spare / (2 * len(parts))
     parts = [_trimmed(part, share) for part in parts]
-    width = math.fsum(float(part.losses[-1] - part.losses[0]) for part in parts)
+    width = math.fsum(_range(part) for part in parts)
     step = width / cells
-    start = 0
-    masses: Floats = np.ones(1)
-    infinite = math.fsum(part.infinite for part in parts)
-    for part in sorted(parts, key=lambda part: float(part.losses[-1] - part.losses[0])):
-        first, split = _split(part, step)
-        start += first
-        # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
-        masses = np.convolve(masses, split).astype(np.float64)
-        places: Floats = np.arange(len(masses), dtype=np.float64)
-        kept = _trimmed(LossDistribution(places, masses), share)
-        start += int(kept.losses[0])
-        masses = kept.masses
-        infinite += kept.infinite
-    losses: Floats = (start + np.arange(len(masses), dtype=np.float64)) * step
-    return LossDistribution(losses, masses, infinite, step)
+    whole = _Gridded(0, np.ones(1), 0.0)
+    for part in sorted(parts, key=_range):
+        whole = _joined(whole, _split(part, step), share)
+    return _ungridded(whole, max([step, *(part.step for part in parts)]), step)
 
 
-def _split(part: LossDistribution, step: float) -> tuple[int, Floats]:
+def repeated(parts: Sequence[tuple[LossDistribution, int]], spare: float) -> LossDistribution:
+    """The composition of independent draws of some laws, each so often, on one grid.
+
+    Atoms are split as in ``LossDistribution.of``. A split adds at most a quarter of a squared cell
+    to a draw's variance, so cells are narrow beside its standard deviation.
+
+    Args:
+        parts: laws, and how often each is drawn, at least once.
+        spare: a probability of the tails that is counted as infinite.
+    """
+    draws = sum(count for _, count in parts)
+    variance = math.fsum(count * _variance(part) for part, count in parts)
+    whole = math.fsum(count * _range(part) for part, count in parts)
+    width = min(whole, _WIDTH * math.sqrt(variance))
+    largest = max(float(abs(part.losses).max()) for part, _ in parts)
+    cells = max(_FINENESS * math.sqrt(draws), _WHOLE)
+    step = max(math.sqrt(variance) / cells, width / CELLS, largest / _MOST_CELLS) or 1.0
+    share = spare / (4 * draws)
+    found = _Gridded(0, np.ones(1), 0.0)
+    for part, count in parts:
+        square, left = _split(_trimmed(part, share), step), count
+        while left:
+            if left % 2:
+                found = _joined(found, square, share)
+            left //= 2
+            if left:
+                square = _joined(square, square, share)
+    return _ungridded(found, max([step, *(part.step for part, _ in parts)]), step)
+
+
+def _range(part: LossDistribution) -> float:
+    return float(part.losses[-1] - part.losses[0])
+
+
+def _variance(part: LossDistribution) -> float:
+    mass = float(part.masses.sum())
+    mean = float(part.losses @ part.masses) / mass
+    return float((part.losses - mean) ** 2 @ part.masses) / mass
+
+
+class _Gridded(NamedTuple):
+    """Masses of losses that are multiples of a step, from ``start`` steps on."""
+
+    start: int
+    masses: Floats
+    infinite: float
+
+
+def _joined(one: _Gridded, other: _Gridded, spare: float) -> _Gridded:
+    """Both, without tails of at most ``spare``."""
+    # Term by term, not by a Fourier transform, whose errors are as large as the rarest masses.
+    masses = np.convolve(one.masses, other.masses).astype(np.float64)
+    places: Floats = np.arange(len(masses), dtype=np.float64)
+    kept = _trimmed(LossDistribution(places, masses), spare)
+    start = one.start + other.start + int(kept.losses[0])
+    infinite = one.infinite + other.infinite * (1 - one.infinite) + kept.infinite
+    return _Gridded(start, kept.masses, infinite)
+
+
+def _ungridded(whole: _Gridded, widest: float, step: float) -> LossDistribution:
+    losses: Floats = (whole.start + np.arange(len(whole.masses), dtype=np.float64)) * step
+    return LossDistribution(losses, whole.masses, whole.infinite, widest)
+
+
+def _split(part: LossDistribution, step: float) -> _Gridded:
     """An atom at l, between grid points l1 and l2, gives l2 the share that keeps its mass under Q.
 
     That is ``(e**-l1 - e**-l) / (e**-l1 - e**-l2)``.
@@ -233,4 +342,4 @@ def _split(part: LossDistribution, step: float) -> tuple[int, Floats]:
     masses = np.zeros(int(places[-1]) + 2)
     masses[:-1] += np.bincount(places, part.masses - upper)
     masses[1:] += np.bincount(places, upper)
-    return first, masses
+    return _Gridded(first, masses, part.infinite)

@@ -1,16 +1,21 @@
 """A second opinion on compositions: privacy loss distributions as ``dp-accounting`` computes them.
 
 It is another implementation, by other people, of what ``losses`` does, given the same pairs; the
-library is imported when it is asked.
+library is imported when it is asked. Of a sum of randomized responses the losses of one table are
+given, as ``sums`` has them: there only their composition is seconded.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import msgspec
+import numpy as np
 
 from protocol.accounting.composition import DominatingPairs, Pairs, largest_epsilon
+from protocol.accounting.losses import LossDistribution, Pair
+from protocol.accounting.sums import CoinTable, SummedResponse
 from protocol.randomizers import ThreePoint
 
 INTERVAL = 1e-4
@@ -20,6 +25,8 @@ INTERVAL = 1e-4
 _MOST_CELLS = 2**18
 # How many standard deviations of the loss count as its width then.
 _WIDTH = 16
+# What is rarer than this is left out, in either tail of a law.
+_TAIL = 1e-15
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +73,7 @@ def opinion(pairs: DominatingPairs, delta: float) -> Opinion:
 
 def _interval(pairs: Pairs) -> float:
     whole = math.fsum(2 * count * pair.epsilon for pair, count in pairs)
-    spread = math.sqrt(math.fsum(count * pair.epsilon**2 for pair, count in pairs))
+    spread = math.sqrt(math.fsum(count * _spread(pair) ** 2 for pair, count in pairs))
     return max(INTERVAL, min(whole, _WIDTH * spread) / _MOST_CELLS)
 
 
@@ -77,22 +84,60 @@ def _epsilon(pairs: Pairs, delta: float, interval: float, pessimistic: bool) -> 
         raise ImportError("the second opinion needs dp-accounting", name=error.name) from error
     parts = []
     for pair, count in pairs:
-        under_p, under_q = _laws(pair)
-        part = library.from_two_probability_mass_functions(
-            log_probability_mass_function_lower=under_p,
-            log_probability_mass_function_upper=under_q,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=interval,
-        )
-        parts.append(part.self_compose(count) if count > 1 else part)
+        for under_p, under_q in _laws(pair):
+            part = library.from_two_probability_mass_functions(
+                log_probability_mass_function_lower=under_p,
+                log_probability_mass_function_upper=under_q,
+                pessimistic_estimate=pessimistic,
+                value_discretization_interval=interval,
+            )
+            parts.append(part.self_compose(count) if count > 1 else part)
     whole, *rest = parts
     for part in rest:
         whole = whole.compose(part)
     return float(whole.get_epsilon_for_delta(delta))
 
 
-def _laws(pair: ThreePoint) -> tuple[dict[int, float], dict[int, float]]:
-    """The logarithms of the probabilities of the three outcomes under P and under Q."""
+def _spread(pair: Pair) -> float:
+    """About a loss's root mean square."""
+    if not isinstance(pair, CoinTable):
+        return pair.epsilon
+    return math.sqrt(2 / (pair.coins * pair.probability * (1 - pair.probability)))
+
+
+_Law: TypeAlias = dict[int, float]
+"""The logarithms of the probabilities of outcomes."""
+
+
+def _laws(pair: Pair) -> list[tuple[_Law, _Law]]:
+    """The laws under P and under Q of independent pairs that are this one together."""
+    if isinstance(pair, CoinTable):
+        return _cells(pair)
+    if isinstance(pair, SummedResponse):
+        return [_listed(pair.losses(1, _TAIL))]
+    assert isinstance(pair, ThreePoint)
     outcomes = [(1, pair.masses[0]), (0, pair.masses[1]), (-1, pair.masses[2])]
     logs = {outcome: math.log(mass) for outcome, mass in outcomes if mass}
-    return logs, {-outcome: log for outcome, log in logs.items()}
+    return [(logs, {-outcome: log for outcome, log in logs.items()})]
+
+
+def _cells(table: CoinTable) -> list[tuple[_Law, _Law]]:
+    """A number of heads, of which the one or the other law has one more."""
+    from scipy.stats import binom
+
+    law = binom(table.coins, table.probability)
+    first, last = int(law.ppf(_TAIL)), int(law.isf(_TAIL))
+    heads = np.arange(first, last + 1)
+    logs = dict(zip(heads.tolist(), law.logpmf(heads).tolist(), strict=True))
+    more = {number + 1: log for number, log in logs.items()}
+    return [(more, logs), (logs, more)]
+
+
+def _listed(losses: LossDistribution) -> tuple[_Law, _Law]:
+    """A law of losses as laws of two outcomes each: what one of them alone can have comes last."""
+    under_p = dict(enumerate(np.log(losses.masses).tolist()))
+    under_q = dict(enumerate((np.log(losses.masses) - losses.losses).tolist()))
+    last = len(under_p)
+    under_p[last] = math.log(max(losses.infinite, _TAIL))
+    under_q[last + 1] = math.log(max(1 - math.fsum(map(math.exp, under_q.values())), _TAIL))
+    return under_p, under_q

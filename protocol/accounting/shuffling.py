@@ -16,7 +16,7 @@ import math
 import msgspec
 import numpy as np
 
-from protocol.accounting.losses import accumulated
+from protocol.accounting.losses import binomial
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keep import KeepUniform
 
@@ -149,7 +149,7 @@ class _Game:
     ) -> None:
         self._k, self._kept, self._blanket = k, kept, blanket
         tail = max(_TAILS * delta, _SMALLEST)
-        first, masses = _binomial(n - 1, hidden, tail / 4)
+        first, masses = binomial(n - 1, hidden, tail / 4)
         self._lost, self._negligible = tail / 2, tail / 16
         draws: Floats = first + 1.0 + np.arange(len(masses), dtype=np.float64)
         draws, masses = _in_steps(draws, masses, _COARSE if k > 2 else _FINE)
@@ -168,7 +168,7 @@ class _Game:
         parts = []
         for each, mass in zip(draws.tolist(), masses.tolist(), strict=True):
             # Given n1 the respondent's side is at most k/(k-1) <= 2 times as likely.
-            first, inner = _binomial(int(each), 1 / self._k, tail / 8)
+            first, inner = binomial(int(each), 1 / self._k, tail / 8)
             others = first + np.arange(len(inner), dtype=np.float64)
             parts.append((np.full(len(inner), each), others, mass * inner))
         self._lost += tail / 4
@@ -228,27 +228,6 @@ class _Game:
         while excess(found) > 0:
             found *= 1 + _PRECISION / 4
         return min(found, local)
-
-
-def _binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
-    """A binomial law but for tails of at most ``tail``: the first value, and masses that sum to 1.
-
-    By Bernstein's inequality it is within x of its mean but for ``2 e**(-x**2 / (2 (v + x/3)))``.
-    """
-    if n == 0 or chance >= 1:
-        return n, np.ones(1)
-    mean, variance = n * chance, n * chance * (1 - chance)
-    rarity = math.log(2) - math.log(tail)
-    width = rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * variance * rarity)
-    first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
-    values = np.arange(first + 1, last + 1, dtype=np.float64)
-    ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))
-    # Outwards from the mean, where it matters most that nothing has added up yet.
-    centre = min(max(round(mean), first), last) - first
-    logs = accumulated(ratios, centre)
-    masses = np.exp(logs - logs.max())
-    whole: Floats = masses / masses.sum()
-    return first, whole
 
 
 def _in_steps(draws: Floats, masses: Floats, bits: int) -> tuple[Floats, Floats]:

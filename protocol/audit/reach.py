@@ -190,7 +190,9 @@ class _Walk:
                 members.setdefault(batch, set()).add(sender)
         for place, event, batch in self._merged:
             honest = len(members.get(batch, ()))
-            yield place, Merged(event, honest) if honest > 1 else event
+            # A variant does not say whether it adds up or shuffles: what a message tells may stay
+            # together.
+            yield place, Merged(event, honest, linked=True) if honest > 1 else event
 
     def values(self, rows: Mapping[int, Row]) -> Iterator[tuple[int, PrivacyEvent]]:
         """What follows from the rows that are seen."""

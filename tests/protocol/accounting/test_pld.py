@@ -9,7 +9,16 @@ from collections.abc import Sequence
 import pytest
 
 from protocol.accounting.composition import ExactAccountant, exact_epsilon
-from protocol.accounting.events import Composed, OneOf, Plain, PrivacyEvent, Public, Randomized
+from protocol.accounting.events import (
+    Coins,
+    Composed,
+    Merged,
+    OneOf,
+    Plain,
+    PrivacyEvent,
+    Public,
+    Randomized,
+)
 from protocol.accounting.pld import INTERVAL, Opinion, opinion
 from protocol.randomizers import KeepElseTable, KeepUniform, PrivKVM, UnaryEncoding
 
@@ -55,6 +64,23 @@ def test_both_agree_within_the_interval(name: str, delta: float) -> None:
     assert second.epsilon - second.lower <= 41 * second.interval
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [Merged(Coins(1, 2**15, (("a",),) * 6), 858)],
+        [Merged(Coins(1, 2000, (("a",),) * 2), 700), keep(3, 0.2)],
+        [Merged(keep(4, 1.2), 60)] * 4,
+        [Coins(300, 9000, (("a",),) * 3)],
+    ],
+)
+def test_both_agree_on_sums(events: list[PrivacyEvent]) -> None:
+    """Cells of coins by the library's rounding and scipy's law."""
+    for delta in (1e-3, 1e-6):
+        exact, second = exact_epsilon(events, delta).epsilon, second_of(events, delta)
+        assert second.lower <= exact <= second.epsilon * 1.001
+        assert second.epsilon - second.lower < 0.01 * exact
+
+
 def test_many_draws_have_wider_cells() -> None:
     events = [keep(16, 1.0)] * 10_000
     exact, second = exact_epsilon(events, 1e-6).epsilon, second_of(events, 1e-6)
@@ -74,7 +100,7 @@ def test_what_is_nothing_and_what_is_not_private() -> None:
 def test_it_is_independent_of_the_exact_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong convolution here would not be confirmed there."""
     events = [keep(16, 1.0)] * 10
-    monkeypatch.setattr("protocol.accounting.losses.power", lambda pair, draws: 1 / 0)
+    monkeypatch.setattr("protocol.accounting.losses.power", lambda *_: 1 / 0)
     assert second_of(events, 1e-6).epsilon == pytest.approx(7.9097, abs=1e-3)
     with pytest.raises(ZeroDivisionError):
         exact_epsilon(events, 1e-6)

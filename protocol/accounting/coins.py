@@ -1,0 +1,133 @@
+"""Sizing coins: how many a sum needs, and what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from protocol.accounting.composition import ExactAccountant
+from protocol.accounting.events import SIDES, Coins, Merged
+from protocol.accounting.shuffling import MOST_RESPONDENTS
+from protocol.accounting.sums import MOST_COINS
+
+FAIR = SIDES // 2
+"""The chance of a fair coin, in units of 2**-16."""
+
+MOST_TABLES = 10**4
+"""The most tables for which coins are sized."""
+
+
+class Size(NamedTuple):
+    """Coins that a party adds to each cell.
+
+    Args:
+        trials: how many.
+        chance: of each to be 1, in units of 2**-16.
+    """
+
+    trials: int
+    chance: int
+
+    def deviation(self, honest: int) -> float:
+        """The standard deviation of a cell's coins, in counts, of so many parties together."""
+        share = self.chance / SIDES
+        return math.sqrt(self.trials * honest * share * (1 - share))
+
+
+@lru_cache(maxsize=1024)
+def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
+    """The fewest coins whose certified figure among so many honest parties is at most epsilon.
+
+    They are fair where the honest parties are no more than the fair coins that a cell needs; else
+    each adds one coin, of the smallest chance.
+
+    Args:
+        epsilon: in nats.
+        delta: the probability for which epsilon need not hold.
+        tables: how many there are; a respondent is in one cell of each.
+        honest: how many parties are honest for sure, this one included.
+
+    Raises:
+        ValueError: ``epsilon`` is not positive and finite, ``delta`` not between 0 and 1,
+            ``tables`` not from 1 to 10**4, ``honest`` not from 1 to 10**8, or 2**30 coins are too
+            few.
+    """
+    _check(delta, tables, honest)
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise ValueError(f"epsilon {epsilon}: expected a positive finite number")
+    # The loss is nearly normal: of this variance in units of the coins' own.
+    width = math.sqrt(-2 * math.log(delta)) + math.sqrt(-2 * math.log(delta) + 2 * epsilon)
+    guess = 2 * tables * (width / (2 * epsilon)) ** 2
+
+    def excess(trials: int, chance: int, honest: int) -> float:
+        return epsilon_of(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
+
+    if honest > 1 and excess(1, FAIR, honest - 1) <= 0:
+        # A coin's variance is r(1 - r), so that r is about this if that is small.
+        start = SIDES * guess / honest
+        return Size(1, _least(lambda chance: excess(1, chance, honest), start, FAIR))
+    try:
+        coins = _least(lambda coins: excess(coins, FAIR, 1), 4 * guess, MOST_COINS)
+    except ValueError as error:
+        raise ValueError(
+            f"epsilon {epsilon} for {tables} tables at delta {delta}: needs more than {MOST_COINS} "
+            "coins for each cell"
+        ) from error
+    trials = math.ceil(coins / honest)
+    # Rounding may raise the figure of a few coins more by less than it falls.
+    while excess(trials, FAIR, honest) > 0:
+        trials += 1
+    return Size(trials, FAIR)
+
+
+@lru_cache(maxsize=1024)
+def epsilon_of(trials: int, chance: int, *, tables: int, honest: int, delta: float) -> float:
+    """The epsilon at a delta of tables with such coins in a sum over so many honest parties.
+
+    Args:
+        trials: one party's coins of a cell.
+        chance: of each to be 1, in units of 2**-16: 1 to 2**15.
+        tables: how many there are; a respondent is in one cell of each.
+        honest: how many parties add coins, the respondent's own included.
+        delta: the probability for which epsilon need not hold.
+
+    Returns:
+        An upper bound, in nats; infinite if the coins are too few for this delta.
+
+    Raises:
+        ValueError: a figure is out of bounds.
+    """
+    _check(delta, tables, honest)
+    event = Coins(trials, chance, (("",),) * tables)
+    return ExactAccountant(delta).judge([Merged(event, honest)]).epsilon
+
+
+def _check(delta: float, tables: int, honest: int) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta {delta}: expected more than 0 and less than 1")
+    if not 1 <= tables <= MOST_TABLES:
+        raise ValueError(f"{tables} tables: expected 1 to {MOST_TABLES}")
+    if not 1 <= honest <= MOST_RESPONDENTS:
+        raise ValueError(f"{honest} honest parties: expected 1 to {MOST_RESPONDENTS}")
+
+
+def _least(excess: Callable[[int], float], guess: float, most: int) -> int:
+    """The least number of coins, or chance, from which on there is no excess.
+
+    Raises:
+        ValueError: there is an excess at ``most``.
+    """
+    low, high = 0, min(max(1, round(guess)), most)
+    while excess(high) > 0:
+        if high == most:
+            raise ValueError("too few")
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if excess(middle) > 0:
+            low = middle
+        else:
+            high = middle
+    return high
