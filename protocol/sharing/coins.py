@@ -14,12 +14,9 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.accounting.coins import FAIR
+from protocol.accounting.events import SIDES
 from protocol.crypto.randomness import Stream
-
-CHANCES = 2**16
-"""The unit of a coin's chance is one in so many."""
-
-FAIR = CHANCES // 2
 
 MOST_TRIALS = 2**20
 """The most coins of one party for one cell."""
@@ -43,7 +40,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mean(self) -> float:
         """What a party adds to a cell on average."""
-        return self.trials * self.chance / CHANCES
+        return self.trials * self.chance / SIDES
 
     def draw(self, stream: Stream, cells: int) -> NDArray[np.uint32]:
         """The number of coins that came up for each cell, (cells,).
@@ -75,7 +72,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
             cells: of the table.
             parties: whose coins are in it.
         """
-        trials, chance = cells * parties * self.trials, self.chance / CHANCES
+        trials, chance = cells * parties * self.trials, self.chance / SIDES
         mean, variance = trials * chance, trials * chance * (1 - chance)
         width = _RARITY / 3 + math.sqrt(_RARITY**2 / 9 + 2 * variance * _RARITY)
         return max(0, math.ceil(mean - width)), min(trials, math.floor(mean + width))

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from protocol.accounting.coins import sized
 from protocol.accounting.events import (
     Coins,
     Derived,
@@ -33,7 +34,7 @@ from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
 from protocol.sharing.coins import Noise
-from protocol.sharing.graph import Bound, Degree, Withstood, degree_of, withstood
+from protocol.sharing.graph import COMPLETE, Bound, Degree, Withstood, degree_of, withstood
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, Meeting, is_mask_key
 from protocol.sharing.messages import (
@@ -114,6 +115,35 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return Coins(self.noise.trials, self.noise.chance, tables)
         counted = {name for table in tables for name in table}
         return ExactCounts(tuple(name for name in names if name in counted))
+
+    def promised(self, parties: int) -> int:
+        """The fewest honest parties that any sum is over, with as many corrupt as it is made for.
+
+        All who are not missing, of so many parties, and not corrupt.
+
+        Raises:
+            ValueError: there are too few parties for the bound.
+        """
+        missing = self.withstands(parties).missing
+        return parties - missing - _bound(self).corrupt_of(parties)
+
+    def noised(self, epsilon: float, delta: float, *, tables: int, parties: int) -> Self:
+        """The same sums, with the fewest coins that are enough among those who are honest.
+
+        Args:
+            epsilon: in nats, of one respondent to whoever knows nothing else of ``promised`` honest
+                parties.
+            delta: the probability for which epsilon need not hold, that of a graph which protects
+                somebody too little included.
+            tables: how many there are; a respondent is in one cell of each.
+            parties: how many the roster is to have.
+
+        Raises:
+            ValueError: a figure is out of its range, or there are too few parties for the bound.
+        """
+        spare = 0.0 if parties <= COMPLETE else 2.0**-self.security
+        size = sized(epsilon, delta - spare, tables=tables, honest=self.promised(parties))
+        return msgspec.structs.replace(self, noise=Noise(trials=size.trials, chance=size.chance))
 
     def coins(self, parties: int) -> int:
         """How many coins so many parties add to a cell."""

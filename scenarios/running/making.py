@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -13,8 +15,8 @@ from protocol.surveys.survey import Survey
 from scenarios.running.parameters import parameters_checked
 from scenarios.wording.hints import parameter_hint
 
-MAKERS: Mapping[str, str] = {"p": "with_keep", "epsilon": "with_epsilon"}
-"""Parameters that a constructor turns into randomizers, if the class has it and no such field."""
+MAKERS: Mapping[str, str] = {"noise": "with_noise", "p": "with_keep", "epsilon": "with_epsilon"}
+"""Parameters that a constructor turns into others, if the class has it and no such field."""
 
 
 def make_variant(
@@ -25,8 +27,8 @@ def make_variant(
     Args:
         cls: the variant's class.
         survey: what is asked.
-        given: by name. ``p`` and ``epsilon`` go to ``with_keep`` and ``with_epsilon`` if the class
-            has these and no such field.
+        given: by name. Those of ``MAKERS`` go to the class's constructor, if it has it and no such
+            field, and with them whatever else that one takes by name.
         strict: whether a text is refused where a number is expected.
         hint: the end of the error if it cannot be made, after all parameters are known.
 
@@ -37,19 +39,28 @@ def make_variant(
     shorts = shorthands(cls)
     named = [name for name in shorts if name in given]
     if len(named) > 1:
-        raise UsageError(f"variant {cls.name!r}: expected p or epsilon, not both")
+        raise UsageError(f"variant {cls.name!r}: expected {' or '.join(named)}, not both")
+    makers = [getattr(cls, MAKERS[name]) for name in named or shorts]
+    options = {name for maker in makers for name in _options(maker)}
     for name in given:
-        if name not in fields and name not in shorts:
-            known = sorted({*fields, *shorts})
+        if name not in fields and name not in shorts and name not in options:
+            known = sorted({*fields, *shorts, *options})
             raise UsageError(
                 f"variant {cls.name!r} has no parameter {name!r}{parameter_hint(name, known)}"
             )
+        if not named and name in options and name not in fields:
+            raise UsageError(f"parameter {name!r}: expected {' or '.join(shorts)} besides")
     values = dict(given)
     with parameters_checked():
         if named:
-            maker = getattr(cls, MAKERS[named[0]])
-            made = maker(survey, _number(named[0], values.pop(named[0]), strict=strict))
-            values = {**parameters_of(made), **values}
+            [maker], [short] = makers, named
+            types = {short: _types(maker).get(short, float), **_options(maker)}
+            taken = {name: values.pop(name) for name in types if name in values}
+            converted = {
+                name: _converted(name, value, types[name], strict=strict)
+                for name, value in taken.items()
+            }
+            values = {**parameters_of(maker(survey, **converted)), **values}
         elif shorts and not is_enough(cls, values):
             raise UsageError(f"variant {cls.name!r}: expected {' or '.join(shorts)}{hint}")
         try:
@@ -71,8 +82,25 @@ def is_enough(cls: type[Variant], given: Mapping[str, Any]) -> bool:
     return given.keys() >= required - {"survey"}
 
 
-def _number(name: str, value: Any, *, strict: bool) -> float:
+def _types(maker: Callable[..., Variant]) -> dict[str, Any]:
+    """What a constructor takes, by name."""
+    hints: dict[str, Any] = {}
+    with suppress(NameError):  # A person's own may name what is imported for type checkers alone.
+        hints = get_type_hints(maker)
+    return {name: hints.get(name, Any) for name in inspect.signature(maker).parameters}
+
+
+def _options(maker: Callable[..., Variant]) -> dict[str, Any]:
+    """What it takes by name alone."""
+    given = inspect.signature(maker).parameters.values()
+    named = {each.name for each in given if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    return {name: kind for name, kind in _types(maker).items() if name in named}
+
+
+def _converted(name: str, value: Any, kind: Any, *, strict: bool) -> Any:
     try:
-        return msgspec.convert(value, float, strict=strict)
-    except msgspec.ValidationError:
-        raise UsageError(f"parameter {name!r} = {value!r}: expected a number") from None
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        named = {float: "a number", int: "a whole number", int | None: "a whole number"}
+        expected = named.get(kind) or " or ".join(map(str, get_args(kind))) or str(error)
+        raise UsageError(f"parameter {name!r} = {value!r}: expected {expected}") from None

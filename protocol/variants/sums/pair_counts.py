@@ -1,18 +1,17 @@
-"""Pair counts: the exact table of every pair of attributes, by secure sum."""
+"""Pair counts: the table of every pair of attributes, by secure sum."""
 
 from __future__ import annotations
 
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
 from protocol.surveys.limits import Workload, workload_of_groups
-from protocol.variants.sums.tallies import Names, Tallied, all_pairs
+from protocol.variants.sums.tallies import Counted, Names, all_pairs
 
 
-class PairCounts(Tallied[LinearEstimate[ExactTables]], frozen=True):
+class PairCounts(Counted, frozen=True):
     """Domingo-Ferrer and Soria-Comas, Multi-Dimensional Randomized Response, section 4.2.
 
-    One vector per pair of parties serves all cells of all pairs of attributes. The counts are
-    exact, so they are not differentially private: a combination that occurs once may identify.
+    One vector per pair of parties serves all cells of all pairs of attributes. Exact counts are not
+    differentially private: a combination that occurs once may identify. With coins they are, at a
+    delta, as long as enough of the others do not conspire (``with_noise``).
 
     Raises:
         ValueError: the survey has fewer than 2 attributes.

@@ -1,17 +1,16 @@
-"""Secure sum: the exact counts of every attribute by itself, and nothing else."""
+"""Secure sum: the counts of every attribute by itself, and nothing else."""
 
 from __future__ import annotations
 
-from protocol.estimators.linear import LinearEstimate
-from protocol.estimators.releases.exact import ExactTables
 from protocol.surveys.limits import Workload, workload_of_groups
-from protocol.variants.sums.tallies import Names, Tallied
+from protocol.variants.sums.tallies import Counted, Names
 
 
-class SecureSumVariant(Tallied[LinearEstimate[ExactTables]], frozen=True):
+class SecureSumVariant(Counted, frozen=True):
     """The secure sum of Domingo-Ferrer and Soria-Comas, section 4.2, over single attributes.
 
-    The counts are exact, so they are not differentially private.
+    Exact counts are not differentially private; with coins they are, at a delta, as long as enough
+    of the others do not conspire (``with_noise``).
     """
 
     name = "secure-sum"

@@ -10,8 +10,9 @@ import functools
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -150,14 +151,14 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         """What is counted."""
         raise NotImplementedError
 
-    @functools.cached_property
+    @property
     def contribution_event(self) -> PrivacyEvent:
         """What a party's contribution tells by itself."""
-        return self.sums.event(self.tables, self.survey.names)
+        raise NotImplementedError
 
     def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
         """What a party contributes."""
-        return self.layout.counted(self.layout.cells_of(records))
+        raise NotImplementedError
 
     @functools.cached_property
     def layout(self) -> Layout:
@@ -230,15 +231,67 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
     def estimate_of(
         self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
     ) -> E:
-        """What the summed tables say: by default counts, exact or with coins.
+        """What the summed tables say.
 
         Args:
             respondents: in the tables.
             parties: who speak for them.
         """
+        raise NotImplementedError
+
+
+class Counted(Tallied[LinearEstimate[NoisyTables]], frozen=True, kw_only=True):
+    """Base of the protocols that count true answers, exactly or with coins."""
+
+    @classmethod
+    def with_noise(
+        cls,
+        survey: Survey,
+        noise: Literal["coins", "none"] = "coins",
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        parties: int | None = None,
+        sums: SecureSum | None = None,
+        everyone: bool = False,
+    ) -> Self:
+        """Count with the fewest coins that are enough, or exactly.
+
+        Args:
+            noise: ``none`` counts exactly, and no epsilon bounds that.
+            epsilon: of one respondent, in nats, if as many parties are honest and not missing as
+                the sums are made for (``SecureSum.promised``). If all others conspire, nothing
+                bounds it.
+            delta: the probability for which epsilon need not hold.
+            parties: how many the roster is to have.
+
+        Raises:
+            ValueError: no parties are given for coins, or a figure is out of its range.
+        """
+        exact = cls(survey=survey, sums=sums or SecureSum(), everyone=everyone)
+        if noise == "none":
+            return exact
+        if parties is None:
+            raise ValueError("coins are sized for a number of parties: expected 'parties'")
+        tables = len(exact.tables)
+        noised = exact.sums.noised(epsilon, delta, tables=tables, parties=parties)
+        return msgspec.structs.replace(exact, sums=noised)
+
+    @functools.cached_property
+    def contribution_event(self) -> PrivacyEvent:
+        """Counts of the true answers, with this party's coins if there are any."""
+        return self.sums.event(self.tables, self.survey.names)
+
+    def vector(self, me: Me, question: Message, records: Records) -> NDArray[np.uint32]:
+        """Counts of the true answers."""
+        return self.layout.counted(self.layout.cells_of(records))
+
+    def estimate_of(
+        self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
+    ) -> LinearEstimate[NoisyTables]:
+        """The counts themselves, or the tables that agree and are nearest to them."""
         noise = self.sums.noise
         if noise is None:
-            return cast(E, LinearEstimate(ExactTables(self.survey, tables)))
+            return LinearEstimate(ExactTables(self.survey, tables))
         trials = parties * noise.trials
-        tabled = NoisyTables(self.survey, tables, respondents, trials, noise.chance)
-        return cast(E, LinearEstimate(tabled))
+        return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))

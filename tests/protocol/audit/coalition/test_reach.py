@@ -246,7 +246,7 @@ def test_who_comes_between_two_batches_is_merged_with_the_second_alone() -> None
     passed.deliver(3)
     passed.add(Told(shuffler, AGGREGATOR, 1, "Batch", 1, batch, None), 11)
     told = {told.sender: event for told, event in learned(passed, coalition_of(AGGREGATOR))}
-    assert [told[party] for party in FOUR] == [*[Merged(local, 3)] * 3, local]
+    assert [told[party] for party in FOUR] == [*[Merged(local, 3, linked=True)] * 3, local]
 
 
 def test_what_a_head_does_not_list_is_not_merged() -> None:
@@ -267,7 +267,7 @@ def test_what_a_head_does_not_list_is_not_merged() -> None:
     events = {party: account.trail[0].event for party, account in known.items()}
     inner = events[FOUR[0]]
     assert isinstance(inner, Randomized)
-    assert [events[party] for party in FOUR] == [inner, *[Merged(inner, 3)] * 3]
+    assert [events[party] for party in FOUR] == [inner, *[Merged(inner, 3, linked=True)] * 3]
 
 
 def test_what_a_shuffler_cannot_read_it_does_not_add_up() -> None:
