@@ -14,16 +14,19 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.events import (
     Composed,
     Derived,
+    Merged,
     OneOf,
     PrivacyEvent,
     Public,
     Randomized,
+    replaced,
     single_events,
 )
 from protocol.attack.bounds import provable
@@ -33,7 +36,7 @@ from protocol.attack.row_trials import aligned_fields, rows_of_parties
 from protocol.attack.trials import TARGET, Pair, Study, whole_runs
 from protocol.audit.at_delta import worst_respondent
 from protocol.audit.coalition.coalition import Coalition
-from protocol.audit.ledger import REFUSED, Account
+from protocol.audit.ledger import REFUSED, Account, Ledger
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import UnsupportedEventError
 from protocol.messages import AGGREGATOR
@@ -120,15 +123,32 @@ def check_ledger(rehearsal: Rehearsal) -> tuple[str, ...]:
         for names, first, second in pairs:
             _check_recorded(rehearsal, account, names, first, second)
     if settled(rehearsal.charter.variant):
+        alone = _apart(ledger)
         for delta in DELTAS:
             try:
-                found = worst_respondent(ledger, delta, settled=True)
+                found = worst_respondent(alone, delta, settled=True)
             except UnsupportedEventError:
                 break  # An audit says so.
             if found is not None and found.everybody:
                 for account in different.values():
                     _check_composed(account, survey, pairs, found.composition.epsilon, delta)
     return tuple(unseen)
+
+
+def _apart(ledger: Ledger) -> Ledger:
+    """A ledger without the others that messages are merged with: their laws are of one party."""
+
+    def bare(part: PrivacyEvent) -> PrivacyEvent:
+        return part.event if isinstance(part, Merged) else part
+
+    accounts = {
+        name: msgspec.structs.replace(
+            account,
+            trail=tuple(each._replace(event=replaced(each.event, bare)) for each in account.trail),
+        )
+        for name, account in ledger.accounts.items()
+    }
+    return msgspec.structs.replace(ledger, accounts=accounts)
 
 
 def check_frequencies(variant: Variant, records: Records, *, seed: int) -> tuple[str, ...]:
