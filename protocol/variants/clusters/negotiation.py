@@ -30,8 +30,10 @@ from protocol.estimators.dependence.dependence import (
 from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.release import Group, Release, groups_of
 from protocol.randomizers import KeepUniform
+from protocol.sharing.coins import Noise
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from protocol.variants.sums.pair_rr import pair_estimates, pair_randomizers, pair_releases
@@ -70,6 +72,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         tv: T_v, the most combinations of categories in a cluster.
         td: T_d, the least dependence of clusters that are merged.
         measure: of dependence, by name.
+        noise: what every party adds to each count; None if counts are exact, or of reports.
     """
 
     survey: Survey
@@ -78,6 +81,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     tv: int
     td: float
     measure: str
+    noise: Noise | None = None
 
     @functools.cached_property
     def pilot(self) -> tuple[Block, ...]:
@@ -94,22 +98,33 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """How the counts of all pairs are laid out in one vector."""
         return layout_of(self.survey, all_pairs(self.survey))
 
-    def from_totals(self, totals: NDArray[np.integer]) -> Negotiated:
+    def from_totals(
+        self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
+    ) -> Negotiated:
         """From the counts of all pairs, in one vector: true ones, or of reports.
+
+        Args:
+            respondents, parties: who are counted, and who speak for them; of counts with coins.
 
         Raises:
             ValueError: they are not counts of the same respondents.
         """
         # Tens of thousands of parties in one process compute the same of the same.
-        key = totals.astype("<u4").tobytes()
+        key = totals.astype("<u4").tobytes(), respondents, parties
         known = self._known.get(key)
         if known is None:
             self._known.clear()
-            known = self._known[key] = self._clustered(self._learned(self.layout.split(totals)))
+            learned = self._learned(self.layout.split(totals), respondents, parties)
+            known = self._known[key] = self._clustered(learned)
         return known
 
     def releases(self, totals: NDArray[np.integer]) -> tuple[Release, ...]:
-        """What the counts of all pairs tell of the answers themselves."""
+        """What the counts of all pairs tell of the answers themselves.
+
+        Counts with coins are no reports, and tell nothing here.
+        """
+        if self.noise is not None:
+            return ()
         tables = self.layout.split(totals)
         match self.dependence:
             case "secure-sum":
@@ -120,11 +135,16 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 return (Release.of_tables(groups_of(self.pilot), tables),)
 
     @functools.cached_property
-    def _known(self) -> dict[bytes, Negotiated]:
+    def _known(self) -> dict[tuple[bytes, int, int], Negotiated]:
         return {}
 
-    def _learned(self, tables: dict[Names, NDArray[np.int64]]) -> Dependences:
-        measure, survey = self.measure, self.survey
+    def _learned(
+        self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int
+    ) -> Dependences:
+        measure, survey, noise = self.measure, self.survey, self.noise
+        if noise is not None:
+            counted = NoisyTables(survey, tables, respondents, parties * noise.trials, noise.chance)
+            return debiased_dependences(LinearEstimate(counted), measure=measure)
         if self.dependence != "pair-rr":
             # Made for its checks: tables of the same records have margins that agree.
             ExactTables(survey, tables)
@@ -193,7 +213,7 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         The larger a pair's table, the more its dependence varies: of many that are close to each
         other, or to T_d, the most uncertain would be first.
         """
-        if self.dependence == "rr-debiased":
+        if self.dependence == "rr-debiased" or self.noise is not None:
             learned = replace(learned, matrix=np.nan_to_num(learned.cautious))
         return self.merged(learned)
 

@@ -85,6 +85,7 @@ class Clustered(Message, frozen=True):
         clusters: what was agreed on.
         codes, counts: how often each randomized record was reported, as in ``Pooled``.
         learned: from how many respondents the dependences were learned.
+        parties: who spoke for them.
         totals: the counts of all pairs that they follow from: true ones, or of reports.
         accused: whose shares, words or reports did not hold, a bitmap.
     """
@@ -93,6 +94,7 @@ class Clustered(Message, frozen=True):
     codes: Array
     counts: Array
     learned: int
+    parties: int
     totals: Array
     accused: bytes
 
@@ -151,8 +153,8 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             raise ValueError(f"tv {self.tv}: expected 1 to 2**32 combinations")
         if not math.isfinite(self.td):
             raise ValueError(f"td {self.td}: expected a finite number")
-        if self.sums.noise is not None:
-            raise ValueError("noise: clusters are learned from exact sums, or from reports")
+        if self.sums.noise is not None and self.dependence != "secure-sum":
+            raise ValueError("noise: reports are randomized already, expected none")
         # Made here, so that a keep probability that fits no domain is refused before it is used.
         if not (self.negotiation.pilot and self.negotiation.pairs):
             raise ValueError("expected at least 2 attributes to learn a dependence of")
@@ -170,6 +172,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             tv=self.tv,
             td=self.td,
             measure=self.measure,
+            noise=self.sums.noise,
         )
 
     @property
@@ -216,7 +219,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         # The aggregator has these reports, so a refusal tells it nothing about them.
         if (totals < self._pairs_of(codes)).any():
             raise RemoteProtocolError("smaller than this party's own counts", field="totals")
-        negotiated = self._negotiated(totals)
+        negotiated = self._negotiated(totals, respondents, parties)
         if negotiated.clusters != proposal.clusters:
             raise RemoteProtocolError("does not follow from the tables", field="Proposal.clusters")
         summed = Summed(totals, respondents, hood, digest_of(totals, respondents))
@@ -228,14 +231,16 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         layout = self.negotiation.layout
         return layout.counted(layout.cells_of(Records(self.survey, codes)))
 
-    def _negotiated(self, totals: NDArray[np.integer]) -> Negotiated:
+    def _negotiated(
+        self, totals: NDArray[np.integer], respondents: int, parties: int
+    ) -> Negotiated:
         """What follows from totals that somebody else has given.
 
         Raises:
             RemoteProtocolError: they are not counts of the same respondents.
         """
         try:
-            return self.negotiation.from_totals(totals)
+            return self.negotiation.from_totals(totals, respondents, parties)
         except ValueError as error:
             raise RemoteProtocolError(str(error), field="totals") from error
 
@@ -258,7 +263,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         )
         if summed is None:
             raise LocalProtocolError("expected the totals, since the sum is for everyone")
-        negotiated = self._negotiated(summed.totals)
+        negotiated = self._negotiated(summed.totals, summed.respondents, summed.hood.joined)
         await sums.agree(me, summed, negotiated.digest)
         return negotiated
 
@@ -286,9 +291,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             if len(fit_pilots) < needed:
                 raise ProtocolError(f"{len(fit_pilots)} pilot reports fit, {needed} needed")
             reported = np.concatenate(list(fit_pilots.values()))
-            willing, learned = tuple(fit_pilots), len(reported)
+            willing, learned, counted = tuple(fit_pilots), len(reported), len(fit_pilots)
             totals = self._pairs_of(reported)
-            negotiated = self.negotiation.from_totals(totals)
+            negotiated = self.negotiation.from_totals(totals, learned, counted)
             await me.broadcast(willing, Proposal(negotiated.clusters, learned, totals))
             summed = Sum(totals.astype(np.int64), willing, learned, (), meeting.hoods)
         else:
@@ -302,9 +307,10 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 everyone=True,
             )
             totals, learned = summed.totals.astype(np.uint32), summed.respondents
+            counted = len(summed.survivors)
             accused.update(summed.accused)
             try:
-                negotiated = self.negotiation.from_totals(totals)
+                negotiated = self.negotiation.from_totals(totals, learned, counted)
             except ValueError as error:
                 raise ProtocolError(f"the totals are not counts: {error}") from error
         willing = await self.sums.carry(me, summed, within=self.patience, quorum=quorum)
@@ -315,14 +321,21 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         if len(fit) < quorum:
             raise ProtocolError(f"{len(fit)} reports fit the clusters, {quorum} needed")
         return self.clustered(
-            negotiated, list(fit.values()), learned, totals, me.roster.bitmap(sorted(accused))
+            negotiated,
+            list(fit.values()),
+            learned=learned,
+            parties=counted,
+            totals=totals,
+            accused=me.roster.bitmap(sorted(accused)),
         )
 
     def clustered(
         self,
         negotiated: Negotiated,
         reports: Sequence[NDArray[np.unsignedinteger]],
+        *,
         learned: int,
+        parties: int,
         totals: NDArray[np.uint32],
         accused: bytes,
     ) -> Clustered:
@@ -331,7 +344,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         Args:
             negotiated: the clusters.
             reports: by cluster, all of which fit.
-            learned, totals, accused: as published.
+            learned, parties, totals, accused: as published.
         """
         codes = codes_of(self.survey, negotiated.blocks, np.concatenate(reports))
         counts = Counts.of(codes, self.survey.sizes)
@@ -340,6 +353,7 @@ class RRClusters(Variant, frozen=True, kw_only=True):
             counts.codes,
             counts.counts.astype(np.uint32),
             learned,
+            parties,
             totals,
             accused,
         )
@@ -411,7 +425,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
                 scalar_bytes=self.ask_bytes + parties,
                 codes=ArraySpec(shape=(*everybody, len(sizes)), high=sizes),
                 counts=ArraySpec(dtype="u4", shape=everybody, low=1, most=respondents),
-                totals=ArraySpec(dtype="u4", shape=(cells,), most=respondents),
+                totals=ArraySpec(
+                    dtype="u4", shape=(cells,), most=respondents + self.sums.coins(parties)
+                ),
             ),
         )
 
@@ -424,10 +440,11 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         found = self.published(result, Clustered)
         totals = found.totals.astype(np.int64)
         try:
-            self.sums.check(totals, found.learned, self.negotiation.layout.groups, 0)
+            groups = self.negotiation.layout.groups
+            self.sums.check(totals, found.learned, groups, found.parties)
         except RemoteProtocolError as error:
             raise ValueError(str(error)) from error
-        negotiated = self.negotiation.from_totals(totals)
+        negotiated = self.negotiation.from_totals(totals, found.learned, found.parties)
         if negotiated.clusters != found.clusters:
             raise ValueError("the clusters do not follow from the published counts")
         return negotiated
@@ -512,11 +529,16 @@ class _ByCluster(OneWait[Report]):
         learned = self._learned
         if learned is None:
             return None
-        totals = learned.totals
+        totals, respondents = learned.totals, learned.respondents
+        if self._variant.sums.noise is not None:
+            return None  # How many parties' coins are in the totals is published at the end.
         negotiated = self._variant.negotiation.from_totals(totals.astype(np.int64))
         come = [said.codes for said in self.come(waiting)]
         reports = [codes for codes in come if fits(codes, negotiated.blocks)]
         if not reports:
             return None
-        variant, respondents = self._variant, learned.respondents
-        return variant.estimate(variant.clustered(negotiated, reports, respondents, totals, b""))
+        variant = self._variant
+        found = variant.clustered(
+            negotiated, reports, learned=respondents, parties=0, totals=totals, accused=b""
+        )
+        return variant.estimate(found)

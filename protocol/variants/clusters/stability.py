@@ -65,10 +65,12 @@ def stability(
         redraws: how many pilots to draw.
 
     Raises:
-        ValueError: the totals are not counts of the same respondents, or no redraws.
+        ValueError: the totals are not counts of the same respondents, or have coins; or no redraws.
     """
     if redraws < 1:
         raise ValueError(f"{redraws} redraws: expected at least 1")
+    if negotiation.noise is not None:
+        raise ValueError("stability is not known of counts with coins")
     found = negotiation.from_totals(totals)
     names, m = negotiation.survey.names, len(negotiation.survey.names)
     if negotiation.dependence == "secure-sum":

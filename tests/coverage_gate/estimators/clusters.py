@@ -52,6 +52,7 @@ def surveyed(variant: RRClusters, truth: Counts, rng: np.random.Generator) -> Cl
         counts.codes,
         counts.counts.astype(np.uint32),
         int(truth.sum()),
+        int(truth.sum()),
         totals.astype(np.uint32),
         b"",
     )

@@ -49,8 +49,8 @@ from protocol.variants.oracles.attributes import SampledReports, Smp
 from protocol.variants.reports.one_report import Request
 from protocol.variants.reports.oracle import Draws, FrequencyOracle, Tallied
 from protocol.variants.rrba.rrba import Answers, Question
-from protocol.variants.sums.tallies import Layout
 from protocol.variants.sums.tallies import Counted as Tables
+from protocol.variants.sums.tallies import Layout
 from protocol.wire.arrays import Array, ArraySpec, Bounds
 from protocol.wire.codec import Kind
 from tests.every_variant import BITS, FILMS, LITERAL, SPARSE, Example, examples

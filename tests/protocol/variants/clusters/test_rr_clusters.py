@@ -302,7 +302,9 @@ def test_what_messages_tell() -> None:
     assert variant.reveals(Ask(THREEFOLD.digest, blocks), seen) == Public()
     totals = np.zeros(16, np.uint32)
     assert variant.reveals(Proposal((), 0, totals), seen) == Derived()
-    assert variant.reveals(Clustered((), report.codes, totals, 0, totals, b""), seen) == Derived()
+    assert (
+        variant.reveals(Clustered((), report.codes, totals, 0, 0, totals, b""), seen) == Derived()
+    )
     assert variant.reveals(Declined("terms"), seen) == Plain(THREEFOLD.names)
     assert variant_of("secure-sum").contribution_event == ExactCounts(THREEFOLD.names)
 

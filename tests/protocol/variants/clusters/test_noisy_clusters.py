@@ -1,0 +1,76 @@
+"""Clusters from counts with coins: learned without what the coins add to a dependence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from protocol.accounting.events import Coins, Masked
+from protocol.audit.audit import audit
+from protocol.session.roles import Seen
+from protocol.sharing import messages as kinds
+from protocol.sharing.coins import Noise
+from protocol.sharing.sums import SecureSum
+from protocol.surveys.records import Records
+from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.clusters.rr_clusters import RRClusters
+from protocol.variants.sums.tallies import all_pairs
+from tests.recorded.runs import recorded
+
+FOUR = Survey(
+    "four",
+    tuple(Attribute(name=name, categories=("no", "yes", "maybe")) for name in "abcd"),
+)
+NOISY = SecureSum(noise=Noise(trials=40))
+
+
+def variant_of(dependence: str = "secure-sum", sums: SecureSum = NOISY) -> RRClusters:
+    return RRClusters(survey=FOUR, p=0.8, tv=9, td=0.3, dependence=dependence, sums=sums)  # type: ignore[arg-type]
+
+
+def answers(n: int) -> Records:
+    """Two pairs that go together, and have nothing to do with each other."""
+    draw = np.random.default_rng(5)
+    first, second = draw.integers(0, 3, (2, n))
+    other = draw.random((2, n)) < 0.1
+    codes = [first, np.where(other[0], 2 - first, first), second, np.where(other[1], 0, second)]
+    return Records(FOUR, np.stack(codes, axis=1).astype(np.uint8))
+
+
+def test_clusters_of_noisy_counts_are_those_of_the_answers() -> None:
+    done = recorded(variant_of(), answers(3000), parties=12)
+    clusters = variant_of().negotiated(done.published).clusters
+    assert set(clusters) == {("a", "b"), ("c", "d")}
+    found = audit(lambda: [done.content], RRClusters)
+    assert found.verdict == "sound"
+    assert found.estimate is not None
+    assert found.estimate.table("a", "b").values.sum() == pytest.approx(1)
+
+
+def test_coins_alone_make_no_dependence() -> None:
+    """Of a few respondents much noise is taken off, where raw tables look dependent."""
+    n, parties = 100, 30
+    negotiation = variant_of(sums=SecureSum(noise=Noise(trials=200))).negotiation
+    draw = np.random.default_rng(1)
+    raw = []
+    found = []
+    for _ in range(40):
+        codes = draw.integers(0, 3, (n, 4)).astype(np.uint8)
+        layout = negotiation.layout
+        counts = layout.counted(layout.cells_of(Records(FOUR, codes)))
+        totals = counts + draw.binomial(200 * parties, 0.5, layout.cells)
+        matrix = negotiation.from_totals(totals, n, parties).dependences.matrix
+        found.append(matrix[np.triu_indices(4, 1)])
+        table = totals[:9].reshape(3, 3) - 100 * parties
+        expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+        raw.append(np.abs(((table - expected) ** 2 / np.abs(expected)).sum() / table.sum() / 2))
+    assert np.mean(np.square(found)) < np.mean(raw) / 2
+
+
+def test_only_true_counts_take_coins() -> None:
+    for dependence in ("rr", "rr-debiased", "pair-rr"):
+        with pytest.raises(ValueError, match="randomized already"):
+            variant_of(dependence)
+    upload = kinds.Upload(np.zeros(54, np.uint16), np.zeros(2, np.uint8))
+    event = Masked(Coins(40, 2**15, all_pairs(FOUR)))
+    assert variant_of().reveals(upload, Seen()) == event
