@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from protocol.estimators.analysis import Analysis
@@ -14,6 +15,7 @@ from protocol.messages import Envelope
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.variant import Variant
+from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
@@ -104,6 +106,11 @@ class Small(NamedTuple):
     lost: tuple[str, ...] = ()
 
 
+def coins(sums: SecureSum, trials: int, chance: int) -> SecureSum:
+    """The same sums with noise."""
+    return msgspec.structs.replace(sums, noise=Noise(trials=trials, chance=chance))
+
+
 def runs() -> Iterator[Small]:
     """At least one run of every variant."""
     yield Small(
@@ -136,6 +143,17 @@ def runs() -> Iterator[Small]:
     yield Small("pair-counts, literal", counts, parties=3, respondents=9, projection="em")
     counts = PairCounts(survey=PAIR, sums=SPARSE, everyone=True)
     yield Small("pair-counts, sparse", counts, parties=4, respondents=8, lost=("Deal",))
+    noisy = SecureSumVariant(survey=PAIR, sums=coins(LITERAL, 5, 2**15))
+    yield Small("secure-sum, literal, coins", noisy, parties=3, respondents=60)
+    noisy = PairCounts(survey=THREE, sums=coins(SPARSE, 3, 9000))
+    yield Small(
+        "pair-counts, sparse, coins",
+        noisy,
+        parties=5,
+        respondents=200,
+        projection="em",
+        lost=("Upload",),
+    )
     pairs = PairRR.with_keep(THREE, 0.6, sums=LITERAL)
     yield Small("pair-rr, literal", pairs, parties=3, respondents=24, projection="em")
     pairs = PairRR.with_keep(THREE, 0.6, sums=SPARSE)
