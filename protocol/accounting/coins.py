@@ -61,25 +61,21 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
     width = math.sqrt(-2 * math.log(delta)) + math.sqrt(-2 * math.log(delta) + 2 * epsilon)
     guess = 2 * tables * (width / (2 * epsilon)) ** 2
 
-    def excess(trials: int, chance: int, honest: int) -> float:
+    def excess(trials: int, chance: int, honest: int = honest) -> float:
         return epsilon_of(trials, chance, tables=tables, honest=honest, delta=delta) - epsilon
 
     if honest > 1 and excess(1, FAIR, honest - 1) <= 0:
         # A coin's variance is r(1 - r), so that r is about this if that is small.
         start = SIDES * guess / honest
-        return Size(1, _least(lambda chance: excess(1, chance, honest), start, FAIR))
+        return Size(1, _least(lambda chance: excess(1, chance), start, FAIR))
     try:
-        coins = _least(lambda coins: excess(coins, FAIR, 1), 4 * guess, MOST_COINS)
+        most = MOST_COINS // honest
+        return Size(_least(lambda trials: excess(trials, FAIR), 4 * guess / honest, most), FAIR)
     except ValueError as error:
         raise ValueError(
             f"epsilon {epsilon} for {tables} tables at delta {delta}: needs more than {MOST_COINS} "
             "coins for each cell"
         ) from error
-    trials = math.ceil(coins / honest)
-    # Rounding may raise the figure of a few coins more by less than it falls.
-    while excess(trials, FAIR, honest) > 0:
-        trials += 1
-    return Size(trials, FAIR)
 
 
 @lru_cache(maxsize=1024)

@@ -33,7 +33,7 @@ from protocol.accounting.events import (
 )
 from protocol.accounting.losses import LossDistribution
 from protocol.accounting.shuffling import randomized_response
-from protocol.accounting.sums import MOST_COINS, CoinTable, SummedResponse
+from protocol.accounting.sums import MOST_COINS, CoinTable, SummedResponse, _responses
 from protocol.randomizers import KeepUniform, UnaryEncoding
 from tests.protocol.accounting.test_shuffling import tallied
 
@@ -246,6 +246,24 @@ def test_one_table_is_the_game_of_a_shuffle(size: int, honest: int) -> None:
         assert game * 0.998 <= found <= game * 1.005 + 1e-9
 
 
+@pytest.mark.parametrize("size", [2, 5])
+def test_numbers_are_rounded_so_that_no_less_is_told(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside few steps and very many within a standard deviation."""
+    keep = KeepUniform.with_epsilon(size, epsilon=1.5)
+    found = {}
+    for steps in (1, 16, 10**6):
+        monkeypatch.setattr("protocol.accounting.sums._STEPS", steps)
+        _responses.cache_clear()
+        table = SummedResponse(keep, 900).losses(1, 1e-18)
+        found[steps] = [table.delta(epsilon) for epsilon in (0.01, 0.1, 0.2)]
+    _responses.cache_clear()
+    for coarse, usual, fine in zip(*found.values(), strict=True):
+        assert fine * (1 - 1e-12) <= usual <= fine * 1.02
+        assert usual * 1.005 < coarse < usual * 2
+
+
 def test_randomized_pairs_of_a_town() -> None:
     """Six tables of 11,333 honest among 20,000: epsilon 1.02 at delta 7.5e-7."""
     sizes = [a * b for a, b in itertools.combinations([3, 4, 2, 4], 2)]
@@ -311,6 +329,9 @@ def test_sums_and_reports_compose() -> None:
     lower = Bracket(parts, step=1e-5, size=2**20, up=False)
     found = exact_epsilon(events, 1e-6)
     assert lower.delta(found.epsilon) < 1e-6 < lower.delta(found.epsilon * 0.98)
+    with_one = exact_epsilon([Merged(tables, 900), ordinary], 1e-6)
+    assert not with_one.tight
+    assert "grid" in with_one.method
     together = Composed((*events[:1], *events[3:], ordinary, Merged(Composed((response,)), 900)))
     assert exact_epsilon([together], 1e-6).epsilon == pytest.approx(found.epsilon, rel=1e-9)
     both = exact_epsilon([Merged(Composed((tables, response, Public())), 900), ordinary], 1e-6)
@@ -374,11 +395,13 @@ def test_later_messages_may_follow_from_sums() -> None:
     assert "900" in in_turn.assumption
     assert accountant.judge_in_turn([response]).epsilon == accountant.judge([response]).epsilon
     mixed = accountant.judge_in_turn([tables, response, draw(9, 0.2)]).epsilon
-    local = Composed((draw(4, 0.3), draw(9, 0.2))).events
-    worst = [KeepUniform.with_epsilon(2, epsilon=sum(part.randomizer.epsilon for part in local))]
-    bound = accountant.judge([tables, *[Randomized(keep, ("a",)) for keep in worst]]).epsilon
+    binary = [
+        KeepUniform.with_epsilon(2, epsilon=each.randomizer.epsilon)
+        for each in (draw(4, 0.3), draw(9, 0.2))
+    ]
+    bound = accountant.judge([tables, *[Randomized(keep, ("a",)) for keep in binary]]).epsilon
     assert accountant.judge([tables, response, draw(9, 0.2)]).epsilon < mixed
-    assert mixed <= bound * (1 + 1e-9)
+    assert mixed == pytest.approx(bound, rel=1e-6)
 
 
 def test_very_many_alternatives_of_sums_have_one_bound() -> None:
