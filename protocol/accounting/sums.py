@@ -21,8 +21,8 @@ from protocol.randomizers.keep import KeepUniform
 MOST_COINS = 2**30
 """The most coins of a cell that are counted: whoever has fewer can add the others herself."""
 
-# The least tail of a law that is given up: relative to no delta that matters.
-_RAREST = 1e-30
+# The tail of a law that is given up if none is spared, and the least.
+_NONE, _LEAST = 1e-30, 1e-300
 # Cells of a grid for one table's losses, within a standard deviation and up to the largest.
 _FINE, _WHOLE, _MOST_CELLS = 40, 1000, 2**20
 # So many steps within a standard deviation of a number of draws.
@@ -72,11 +72,15 @@ class CoinTable:
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
         """The law of so many tables: an upper bound, on a grid."""
-        tail = max(spare / (4 * draws), _RAREST)
+        tail = _tail(spare, draws)
         gains, loses = _cells(self.coins, self.probability, tail)
         if 2 * self.chance == SIDES:  # Heads are as likely as tails: both cells have one law.
             return repeated([(gains, 2 * draws)], spare)
         return repeated([(gains, draws), (loses, draws)], spare)
+
+
+def _tail(spare: float, draws: int) -> float:
+    return max(spare / (4 * draws), _LEAST) if spare else _NONE
 
 
 def _cells(coins: int, chance: float, tail: float) -> tuple[LossDistribution, LossDistribution]:
@@ -135,7 +139,7 @@ class SummedResponse:
 
     def losses(self, draws: int, spare: float) -> LossDistribution:
         """The law of so many tables: an upper bound, on a grid."""
-        table = _responses(self.keep, self.honest, max(spare / (4 * draws), _RAREST))
+        table = _responses(self.keep, self.honest, _tail(spare, draws))
         return table if draws == 1 else repeated([(table, draws)], spare)
 
 
@@ -157,7 +161,10 @@ def _responses(keep: KeepUniform, honest: int, tail: float) -> LossDistribution:
         zeros = first + np.arange(len(fair), dtype=np.float64)
         pivot = (pivots[present] * (least / most))[:, None]
         law = column[present, None] * fair * ((pivot + zeros) / (pivot + least / 2))
-        losses = np.log1p((2 * zeros - least) / (pivot + least - zeros))
+        ones = least - zeros
+        # By the rarer of both: the pivot may be far less than a draw, or far more than all.
+        excess = np.log1p(abs(zeros - ones) / (pivot + np.minimum(zeros, ones)))
+        losses = np.where(zeros < ones, -excess, excess)
         below = np.floor(losses / step)
         upper = law * (np.expm1(below * step - losses) / math.expm1(-step)).clip(0.0, 1.0)
         cells = below.astype(np.int64).ravel() + middle
