@@ -14,9 +14,11 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.coins import FAIR
 from protocol.accounting.events import SIDES
 from protocol.crypto.randomness import Stream
+
+FAIR = SIDES // 2
+"""The chance of a fair coin."""
 
 MOST_TRIALS = 2**20
 """The most coins of one party for one cell."""

@@ -18,7 +18,6 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.coins import sized
 from protocol.accounting.events import (
     Coins,
     Derived,
@@ -141,6 +140,9 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: a figure is out of its range, or there are too few parties for the bound.
         """
+        # Imported late: a sum that is made does not need it.
+        from protocol.accounting.coins import sized
+
         spare = 0.0 if parties <= COMPLETE else 2.0**-self.security
         size = sized(epsilon, delta - spare, tables=tables, honest=self.promised(parties))
         return msgspec.structs.replace(self, noise=Noise(trials=size.trials, chance=size.chance))

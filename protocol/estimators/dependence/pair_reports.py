@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 
-from protocol.estimators.releases.components import applied
 from protocol.randomizers.exact import Floats
 
 
@@ -194,6 +193,9 @@ class PairReports:
         """
         if self.noise is None:
             return np.zeros(scores.shape[:-2])
+        # Imported late: most reports have nothing added.
+        from protocol.estimators.releases.components import applied
+
         found: Floats = (applied(self.noise, scores, scores.ndim - 2) * scores).sum(axis=(-1, -2))
         return found
 
