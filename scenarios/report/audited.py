@@ -23,7 +23,8 @@ from scenarios.report.values import statement_values
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import TRANSPORTS, TransportName, simulate
 from scenarios.statement.audits.audit import statement
-from scenarios.statement.audits.judging import DELTA, Asked, judge
+from scenarios.statement.audits.judging import Asked, judge
+from scenarios.wording.noise import DELTA
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
+import msgspec
+
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import ExactCounts, Masked, Merged, PrivacyEvent, Public, replaced
+from protocol.accounting.events import (
+    Coins,
+    ExactCounts,
+    Masked,
+    Merged,
+    PrivacyEvent,
+    Public,
+    replaced,
+    single_events,
+)
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
+from scenarios.wording.noise import DELTA, Figure
 from scenarios.wording.withstanding import conspiracy_sentences, named
 
 if TYPE_CHECKING:
@@ -95,6 +107,8 @@ class PrivacyVerdict(Verdict):
     Args:
         observer: who may learn most of a person.
         epsilon: the most that is told of a person beside exact sums, in nats; may be infinite.
+        noised: what sums with coins tell, which holds at a delta and if so many are honest; None
+            if there are none.
         crowd: the fewest parties over which an exact sum is revealed, or may be where not all
             combinations were searched; None if none is. A difference of two counts as one over two.
         against: the coalition that it is about, where that learns more than the aggregator alone;
@@ -105,6 +119,7 @@ class PrivacyVerdict(Verdict):
 
     observer: str
     epsilon: float
+    noised: Figure | None
     crowd: int | None
     against: str = ""
     withstands: Withstood | None = None
@@ -142,6 +157,7 @@ class PrivacyVerdict(Verdict):
             "caveat": self.caveat,
             "observer": self.observer,
             "epsilon": self.epsilon,
+            "noised": None if self.noised is None else self.noised._asdict(),
             "crowd": self.crowd,
             "withstands": self.withstands,
             "scale": [step._asdict() for step in SCALE],
@@ -161,6 +177,7 @@ def on_privacy(
     doubt: str = "",
     source: Source = "survey",
     apart: Iterable[Ledger] = (),
+    promised: int | None = None,
 ) -> PrivacyVerdict:
     """The verdict on privacy: by the most that somebody who is not trusted may learn of a person.
 
@@ -180,12 +197,16 @@ def on_privacy(
         doubt: why the ledger may lack something; empty if it does not.
         source: the kind of event that the record is of.
         apart: ledgers of some of those who hold no records.
+        promised: how many of the parties in a sum with coins are honest, as its bounds have it;
+            None for all of them.
     """
     told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
+    noised = _noised(ledger, promised) if alone is not None else None
     by_loss = level_of(told.record)
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
-    level = max(by_loss, by_crowd)
+    by_noise = 0 if noised is None else level_of(noised.epsilon)
+    level = max(by_loss, by_crowd, by_noise)
     word: Protection = SCALE[level].name
     observer = collector(ledger)
     why = _by_loss(told, by_loss, least=bool(doubt), who=observer)
@@ -196,6 +217,12 @@ def on_privacy(
             observer = "either of two parties" if crowd == 2 else observer
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
+    if noised is not None:
+        summed = _by_noise(noised, observer)
+        if by_noise > max(by_loss, by_crowd) or (crowd is None and not told.record):
+            why, summed = summed, why if told.record else ""
+        reasons += [f"{upper(summed)}."] if summed else []
+        reasons.append("If all others conspire, nothing limits what the sums tell.")
     against = ""
     worst = _worst(ledger, conspiring if alone is not None else ())
     if worst is not None and (lower := level_of_crowd(worst.crowd)) > level:
@@ -203,11 +230,20 @@ def on_privacy(
         observer, crowd = named(worst.finding.coalition), worst.crowd
         against, word = _together(worst.finding.coalition), SCALE[lower].name
         why = _by_crowd(worst.finding, crowd, alone=False, who="they")
+    open_to = _most_open(conspiring, promised) if noised is not None else None
+    if open_to is not None and (lower := level_of(open_to.figure.epsilon)) > level:
+        reasons.insert(0, f"Against {observer} alone: {word}. {upper(why)}.")
+        noised, observer = open_to.figure, named(open_to.finding.coalition)
+        against, word = _together(open_to.finding.coalition), SCALE[lower].name
+        why = _by_noise(noised, "they")
     if doubt and word != "none":
         word, why, reasons, against = "unknown", doubt, [], ""
     else:
         if withstands is not None:
             reasons.append(conspiracy_sentences(withstands)[0])
+            least = _noised(ledger, withstands.honest)
+            if least is not None and least.honest > 1:
+                reasons.append(f"{upper(_by_noise(least, 'they'))}.")
         others = dict.fromkeys(_together(each.coalition) for each in conspiring)
         reasons += [f"It is no lower against {each}." for each in others if each != against]
     reasons += _apart(apart)
@@ -224,7 +260,8 @@ def on_privacy(
         ),
         caveat=CAVEATS[source],
         observer=observer,
-        epsilon=told.record,
+        epsilon=max(told.record, 0.0 if noised is None else noised.epsilon),
+        noised=noised,
         crowd=crowd,
         against=against,
         withstands=withstands,
@@ -256,6 +293,66 @@ def _worst(ledger: Ledger, conspiring: Iterable[CoalitionFinding]) -> _Opened | 
     found = ((_crowd(ledger, each), each) for each in conspiring)
     opened = [_Opened(crowd, each) for crowd, each in found if crowd is not None]
     return min(opened, key=lambda each: each.crowd, default=None)
+
+
+class _Noised(NamedTuple):
+    """What a coalition learns of a sum with coins."""
+
+    figure: Figure
+    finding: CoalitionFinding
+
+
+def _most_open(conspiring: Iterable[CoalitionFinding], promised: int | None) -> _Noised | None:
+    """The coalition that learns most of sums with coins; None if none learns any."""
+    found = ((_noised(each.ledger, promised), each) for each in conspiring)
+    known = [_Noised(figure, each) for figure, each in found if figure is not None]
+    return max(known, key=lambda each: each.figure.epsilon, default=None)
+
+
+def _noised(ledger: Ledger, promised: int | None) -> Figure | None:
+    """The most that a respondent told who is in a sum with coins; None if nobody is.
+
+    Args:
+        promised: as many parties of a sum are honest, at most; None for all whose part is not
+            known.
+    """
+    from protocol.accounting.composition import ExactAccountant
+
+    def among(part: PrivacyEvent) -> PrivacyEvent:
+        if isinstance(part, Merged) and promised is not None:
+            return msgspec.structs.replace(part, honest=max(1, min(part.honest, promised)))
+        return part
+
+    trails = {
+        tuple(replaced(charge.event, among) for charge in account.trail): None
+        for account in ledger.everybody.values()
+        if any(isinstance(p, Coins) for c in account.trail for p in single_events(c.event))
+    }
+    accountant = ExactAccountant(DELTA)
+    found = [accountant.judge(trail) for trail in trails]
+    worst = max(found, key=lambda each: each.epsilon, default=None)
+    return None if worst is None else Figure(max(1, worst.honest), worst.epsilon, DELTA)
+
+
+def _by_noise(noised: Figure, who: str) -> str:
+    """What follows from a sum with coins about one person."""
+    if math.isinf(noised.epsilon):
+        return f"the coins in what {who} can learn are too few to hide anybody"
+    rarely = f"but with a probability of {noised.delta:g}"
+    if noised.honest == 1:
+        return (
+            f"the coins of one party alone hide its counts from {who}: odds between two answers "
+            f"change by {odds(noised.epsilon)} at most, {rarely}"
+        )
+    return (
+        f"the sum that {who} can learn changes the odds between two answers of a person by "
+        f"{odds(noised.epsilon)} at most, {rarely}, if {noised.honest:,} parties in it are honest"
+    )
+
+
+def holds_counts(event: PrivacyEvent) -> bool:
+    """Whether an event tells counts of true answers, exactly or with coins."""
+    return any(isinstance(part, ExactCounts | Coins) for part in single_events(event))
 
 
 def has_exact_sums(ledger: Ledger) -> bool:
@@ -296,13 +393,14 @@ def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
 
 def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: CoalitionFinding) -> str:
     """Why more may have been told beside exact sums, or by them, than is found; empty if not."""
-    if alone is None or not has_exact_sums(ledger):
+    accounts = ledger.everybody.values()
+    if alone is None or not any(holds_counts(c.event) for a in accounts for c in a.trail):
         return ""
     if not all(each.whole for each in (alone, *conspiring)):
-        return "not all that is on record of exact sums could be judged"
+        return "not all that is on record of sums could be judged"
     # The most that a party consents to is known of sums and other messages together.
     if any(math.isinf(account.loss.record) for account in ledger.unsigned.values()):
-        return "what parties that signed nothing told beside exact sums is not known"
+        return "what parties that signed nothing told beside sums is not known"
     return ""
 
 
@@ -333,7 +431,7 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
     # Parties that did the same share their events; most surveys have a handful of trails.
     known: dict[tuple[int, ...], Loss] = {}
     for name, account in ledger.everybody.items():
-        exact = any(charge.summed and is_exact(charge.event) for charge in account.trail)
+        exact = any(charge.summed and holds_counts(charge.event) for charge in account.trail)
         if not exact or (name in ledger.unsigned and math.isfinite(account.loss.record)):
             yield account.loss
             continue
@@ -347,8 +445,9 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
 
 def _hidden(event: PrivacyEvent) -> PrivacyEvent:
     """What a contribution tells beside the sum that it is hidden in."""
-    hidden = isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts)
-    return Public() if hidden else event
+    if isinstance(event, Masked | Merged) and isinstance(event.event, ExactCounts | Coins):
+        return Public()
+    return event
 
 
 def collector(ledger: Ledger) -> str:

@@ -26,7 +26,7 @@ from scenarios.statement.sampling import (
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed, some
-from scenarios.wording.withstanding import withstood_in
+from scenarios.wording.withstanding import promised_in, withstood_in
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
 """How many rows and attributes' figures are listed, and how many figures that are the same."""
@@ -84,6 +84,7 @@ def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
         alone=outcome.alone,
         checks=check_claims(outcome.variant, outcome.ledger),
         withstands=withstood_in(outcome.variant, len(outcome.charter.roster.parties)),
+        promised=promised_in(outcome.variant, len(outcome.charter.roster.parties)),
         source="trial" if outcome.withheld else "survey" if outcome.seed is None else "simulation",
     )
 

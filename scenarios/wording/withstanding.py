@@ -64,6 +64,18 @@ def withstood_in(variant: Variant, parties: int) -> Withstood | None:
     return None
 
 
+def promised_in(variant: Variant, parties: int) -> int | None:
+    """How many honest parties a variant's secure sum is over, at least; None if it is not known."""
+    from protocol.sharing.sums import sums_of
+
+    sums = sums_of(variant)
+    if sums is None:
+        return None
+    with suppress(ValueError):
+        return sums.promised(parties)
+    return None
+
+
 def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
     """The sentences on a variant's secure sum among so many parties; none if it sums nothing.
 

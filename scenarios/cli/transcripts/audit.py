@@ -36,10 +36,11 @@ from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
-from scenarios.statement.audits.judging import DELTA, Asked, judge
+from scenarios.statement.audits.judging import Asked, judge
 from scenarios.surveys.disclosures import disclosures
 from scenarios.surveys.watching.reading import reading
 from scenarios.surveys.watching.standings import StandingWriter
+from scenarios.wording.noise import DELTA
 
 _ALONE = "--tap and --key are ignored by --worst"
 

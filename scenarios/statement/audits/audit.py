@@ -22,6 +22,7 @@ from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Fact, Section, Statement, Verdict
 from scenarios.surveys.watching.rounds import Round
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest, size
+from scenarios.wording.withstanding import promised_in
 
 _REASONS = 3
 
@@ -97,6 +98,7 @@ def statement(judged: Judged) -> AuditStatement:
                 doubt=_doubt(audit),
                 source=audit.source,
                 apart=audit.apart,
+                promised=promised_in(audit.charter.variant, len(audit.charter.roster.parties)),
             ),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),

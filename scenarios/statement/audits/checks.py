@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from protocol.accounting.composition import Composition
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from protocol.messages import AGGREGATOR, RECORD
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.lies import false_answers
 from scenarios.statement.audits.of_file import LENGTH, NAMES, Answer, checks_of_file
-from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.audits.replays import is_exact, is_noised
 from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums, together
 from scenarios.statement.sampling import withdrawn_clause
 from scenarios.statement.statement import SO_FAR, Check
@@ -205,11 +207,10 @@ def unsigned(judged: Judged) -> Answer | None:
 
 def at_delta(judged: Judged) -> Answer | None:
     """What an exact accountant says of the respondent of whom most was learned."""
-    # Where nothing bounds the sum, nothing bounds it at a delta either.
-    if math.isinf(judged.audit.ledger.record_epsilon):
-        return None
     if judged.no_delta:
-        return "care", f"{upper(judged.no_delta)}."
+        # Where nothing bounds it, nobody expects a tighter bound.
+        unbounded = math.isinf(judged.audit.ledger.record_epsilon)
+        return None if unbounded else ("care", f"{upper(judged.no_delta)}.")
     worst = judged.worst_respondent
     if worst is None or math.isinf(worst.composition.epsilon):
         return None
@@ -220,8 +221,15 @@ def at_delta(judged: Judged) -> Answer | None:
     return (
         "care" if partial or not worst.everybody else "note",
         f"About {whom}, at δ = {found.delta:g}, at {'least' if partial else 'most'} "
-        f"ε = {epsilon(found.epsilon, least=partial)} ({found.method}).{more}",
+        f"ε = {epsilon(found.epsilon, least=partial)}{_if_honest(found)} ({found.method}).{more}",
     )
+
+
+def _if_honest(found: Composition) -> str:
+    """The number of honest parties that a figure rests on; empty if on none."""
+    if not found.honest:
+        return ""
+    return f", if at least {found.honest:,} of those in the sum are honest"
 
 
 def claimed(judged: Judged) -> Answer:
@@ -279,17 +287,19 @@ def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
     so_far = "" if finding.whole and not partial else SO_FAR
     if not has_sum(finding):
         return "note", f"{so_far}There is no secure sum on record to take apart."
-    randomized = not any(is_exact(found.event) for found in finding.sums)
+    exact = any(is_exact(found.event) for found in finding.sums)
+    noised = any(is_noised(found.event) for found in finding.sums)
     if finding.exposed:
         whose = "its" if len(finding.exposed) == 1 else "their"
-        counts = "counts, randomized before," if randomized else "exact counts"
+        hidden = "with their coins" if noised else "randomized before,"
+        counts = "exact counts" if exact else f"counts, {hidden}"
         names = some(map(cut, finding.exposed), len(finding.exposed), NAMES)
         return "care", f"{so_far}Exposed: {names}; {whose} own {counts} follow."
     sums = "sum" if len(finding.sums) == 1 else "sums"
     learns = f"{so_far}Of the secure {sums}, {_subject(finding.coalition)}"
     if finding.smallest is None:
         return "note", f"{learns} no sum over others."
-    what = "exact sum of randomized counts" if randomized else "exact sum"
+    what = "exact sum" if exact else f"exact sum of {'noisy' if noised else 'randomized'} counts"
     sets = (*finding.determined, *finding.mixed)
     if len(sets) == 1 and not finding.pairs and finding.searched:
         size = len(sets[0])
@@ -361,6 +371,7 @@ OF_THE_AUDIT: Mapping[str, Question] = MappingProxyType(
         "Coalition": Question("coalition", conspired),
         "The worst coalition": Question("worst", worst_conspired),
         "Linkage": Question("linkage", linked),
+        "False answers": Question("estimate", false_answers),
     }
 )
 """What is asked of an audit, by what it is about."""

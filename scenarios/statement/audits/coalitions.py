@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from protocol.accounting.events import Merged
+from protocol.accounting.events import Merged, PrivacyEvent
 from protocol.audit.coalition.finding import CoalitionFinding, SumFinding, WorstCoalition
 from protocol.audit.ledger import Ledger
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.messages import PartyId
-from scenarios.statement.audits.replays import is_exact
+from scenarios.statement.audits.replays import is_exact, is_noised
 from scenarios.statement.statement import Grid, Section
 from scenarios.wording.formatting import (
     NONE,
@@ -109,6 +109,11 @@ def _merged(ledger: Ledger) -> Iterator[str]:
         yield f"of nobody by itself: {among} at least"
 
 
+def _counted(event: PrivacyEvent) -> str:
+    """What is summed, in a word."""
+    return "true" if is_exact(event) else "noisy" if is_noised(event) else "randomized"
+
+
 def how_found(worst: WorstCoalition, *, partial: bool = False) -> str:
     """How the most damaging coalition was found, and whether another one may do more damage."""
     known = worst.exact and worst.finding.whole and not partial
@@ -150,7 +155,10 @@ def _of_sum(found: SumFinding) -> Iterator[str]:
         group = f"{count(many, 'group')} of {count(size, 'party', 'parties')}"
         yield f"{group}: hidden by {why}"
     if not is_exact(found.event):
-        yield "contributions were randomized before: their epsilon holds whoever conspires"
+        if is_noised(found.event):
+            yield "only the coins of those who do not conspire hide counts"
+        else:
+            yield "contributions were randomized before: their epsilon holds whoever conspires"
 
 
 def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
@@ -158,8 +166,7 @@ def _sums(sums: Sequence[SumFinding], key: str) -> Iterator[Grid]:
         return
     rows = tuple(
         (
-            f"{place:,}: {found.profile}, of {'true' if is_exact(found.event) else 'randomized'} "
-            "counts",
+            f"{place:,}: {found.profile}, of {_counted(found.event)} counts",
             f"{found.contributed:,}",
             f"{found.honest:,}",
             f"{found.uploads_seen:,}",

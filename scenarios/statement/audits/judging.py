@@ -30,9 +30,7 @@ from scenarios.files.transcripts import Transcript
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.compositions import seconded
 from scenarios.surveys.watching.rounds import Round, RoundWriter
-
-DELTA = 1e-6
-"""The delta of the tighter figure, unless another one is asked for."""
+from scenarios.wording.noise import DELTA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from protocol.accounting.events import (
+    Coins,
     Composed,
     ExactCounts,
     Masked,
@@ -62,13 +63,18 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
         )
     if len(known) < len(draws):
         yield "a false answer passes where the same draw makes the same report of it"
-    if any(isinstance(event, ExactCounts) for event in events):
+    if any(isinstance(event, ExactCounts | Coins) for event in events):
         yield "of what was summed, a party's records with the same counts pass"
 
 
 def is_exact(event: PrivacyEvent) -> bool:
     """Whether an event tells true counts, of one party or of several together."""
     return any(isinstance(part, ExactCounts) for part in single_events(event))
+
+
+def is_noised(event: PrivacyEvent) -> bool:
+    """Whether an event tells counts with coins."""
+    return any(isinstance(part, Coins) for part in single_events(event))
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:
