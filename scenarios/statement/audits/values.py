@@ -15,6 +15,7 @@ from protocol.messages import PartyId
 from scenarios.statement.audits.checks import has_sum
 from scenarios.statement.audits.coalitions import active_notes
 from scenarios.statement.audits.judged import Judged
+from scenarios.statement.audits.lies import false_answer_values
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.audits.spot import spot_values
 from scenarios.statement.audits.verified import verification_values
@@ -169,6 +170,7 @@ def _audit_values(judged: Judged) -> dict[str, Any]:
             "published": replay is not None,
             "follows": None if replay is None else replay.follows,
             "respondents": None if estimate is None else estimate.n,
+            "false_answers": false_answer_values(judged),
             "marginals": None
             if estimate is None
             else {

@@ -31,7 +31,7 @@ from protocol.transcript.cosignatures import WitnessKey, cosign, with_lines
 from protocol.transcript.reader import TranscriptReader
 from protocol.variants import RRBA, RRClusters, RRIndependent, SecureSumVariant
 from protocol.variants.reports.reports import Report
-from scenarios.statement.audits import checks, of_file
+from scenarios.statement.audits import checks, lies, of_file
 from scenarios.statement.audits.checks import OF_THE_AUDIT
 from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.statement import WORDS
@@ -216,10 +216,11 @@ SOUND = {
     "Privacy at a δ": "note",
     "Claims": "note",
     "Linkage": "note",
+    "False answers": "note",
 }
 """How the checks of a sound simulation come out; those that are not here are not asked."""
 
-ASKING = {checks.__name__, of_file.__name__}
+ASKING = {checks.__name__, lies.__name__, of_file.__name__}
 """The modules that put questions to a record."""
 
 REFUSED = {RECORD: "broken", PRIVACY: "unknown"}
@@ -237,8 +238,10 @@ UNHEARD = {
     "The count": "care",
     "The result": "open",
     "Privacy at a δ": "",
+    "False answers": "",
 }
-UNBOUNDED = {"Privacy": "care", "Privacy at a δ": ""}
+UNPUBLISHED = {"The result": "bad", "False answers": ""}
+UNBOUNDED = {"Privacy": "care", "Privacy at a δ": "", "False answers": "care"}
 ALL_BUT_ONE = ",".join(["aggregator", *(f"party-{i}" for i in range(1, PARTIES))])
 
 CASES = {
@@ -311,20 +314,18 @@ CASES = {
     "a run that failed": Case(failed, INCOMPLETE),
     "a run with a loss": Case(lambda: file_of(lossy=True), {"The count": "care"}),
     "one left out": Case(lambda: forged(one_left_out), {**REFUSED, "The count": "bad", **FORGED}),
-    "nothing published": Case(
-        lambda: forged(unpublished), {**REFUSED, "The result": "bad", **FORGED}
-    ),
+    "nothing published": Case(lambda: forged(unpublished), {**REFUSED, **UNPUBLISHED, **FORGED}),
     "another result": Case(
         lambda: forged(another_result), {**REFUSED, "The result": "bad", **FORGED}
     ),
     "an analysis that was announced": Case(announced, {"The analysis": "good"}),
     "an analysis that was announced, and nothing published": Case(
         lambda: announced(unpublished),
-        {**REFUSED, "The result": "bad", "The analysis": "care", **FORGED},
+        {**REFUSED, **UNPUBLISHED, "The analysis": "care", **FORGED},
     ),
     "a result that cannot be read": Case(
         lambda: file_of(Unreadable.with_keep(BITS, 0.6)),
-        {**REFUSED, "The result": "bad"},
+        {**REFUSED, **UNPUBLISHED},
         variant="Unreadable",
     ),
     "a result that cannot be followed": Case(
@@ -351,7 +352,7 @@ CASES = {
     "more than is claimed": Case(lambda: file_of(ROUNDS), {PRIVACY: "moderate", "Claims": "care"}),
     "the answers themselves": Case(
         lambda: file_of(Outspoken.with_keep(BITS, 0.6)),
-        {PRIVACY: "none", "Claims": "care", **UNBOUNDED},
+        {PRIVACY: "none", "Claims": "care", **UNBOUNDED, "False answers": "note"},
         variant="Outspoken",
     ),
     "reports that are certain": Case(
@@ -389,7 +390,7 @@ CASES = {
             **FORGED,
             "Replayed words": "open",
             "The count": "care",
-            "The result": "bad",
+            **UNPUBLISHED,
             "Privacy at a δ": "",
         },
         records="true",
@@ -401,7 +402,7 @@ CASES = {
             **FORGED,
             "Signed by parties": "note",
             "The count": "care",
-            "The result": "bad",
+            **UNPUBLISHED,
             "Privacy at a δ": "",
         },
     ),
@@ -484,6 +485,11 @@ def by_figures(found: Any) -> dict[str, str]:
             if key in found
         },
         "Linkage": "care" if any(g["repeated"] for g in found["linkage"]["groups"]) else "note",
+        "False answers": ""
+        if result["false_answers"] is None
+        else "care"
+        if result["false_answers"]["summed"]
+        else "note",
     }
 
 
