@@ -10,7 +10,7 @@ from typing import Any
 from protocol.accounting.composition import Composition, DominatingPairs
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.audit import Audit, audit
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Coalition, Observer
 from protocol.audit.coalition.judge import judge_coalition, worst_coalition
 from protocol.audit.linkage import link
 from protocol.estimators.inference.intervals import USUAL, Intervals
@@ -96,9 +96,10 @@ def style_of(text: str) -> str:
     return style
 
 
-def audited(file: bytes) -> Audit:
+def audited(file: bytes, observer: Observer | None = None) -> Audit:
     """What an audit finds in a transcript of one of the project's own variants."""
-    return audit(lambda: [file], BUILT_IN[TranscriptReader([file]).header.variant])
+    variant = BUILT_IN[TranscriptReader([file]).header.variant]
+    return audit(lambda: [file], variant, observer=observer)
 
 
 def rounds(file: bytes) -> list[Round]:
@@ -109,7 +110,9 @@ def rounds(file: bytes) -> list[Round]:
 
 def judged_of(content: bytes, found: Audit | None = None, **options: Any) -> Judged:
     """What an audit of a transcript found, and what was computed beside it."""
-    found = audited(content) if found is None else found
+    if found is None:
+        known = options.get("coalition")
+        found = audited(content, None if known is None else known.coalition)
     arguments: dict[str, Any] = {
         "file": "transcript.svt.zst",
         "header": TranscriptReader([content]).header,
@@ -145,9 +148,9 @@ def replay_page_of(content: bytes, intervals: Intervals = USUAL) -> str:
 
 def full_page_of(file: bytes, conspirators: int) -> str:
     """The page with a coalition of the aggregator and so many parties, and all the rest."""
-    found = audited(file)
     parties = [name for name, _ in TranscriptReader([file]).header.roster[1 : conspirators + 1]]
     coalition = Coalition((AGGREGATOR, *map(PartyId, parties)))
+    found = audited(file, coalition)
     return page_of(
         file,
         found,

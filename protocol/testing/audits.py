@@ -22,7 +22,6 @@ class _Arguments(TypedDict, total=False):
 
     observer: Observer
     trail: PartyId
-    coalition: Coalition
     worst: int
     delta: float
     replay: bool
@@ -45,7 +44,6 @@ class Audited(Protocol):
         forms: Sequence[Form] = ...,
         observer: Observer | None = ...,
         trail: PartyId | None = ...,
-        coalition: Coalition | None = ...,
         worst: int | None = ...,
         delta: float = ...,
         replay: bool = ...,
@@ -103,16 +101,16 @@ def check_audits(run: Audited, rehearsal: Rehearsal, *, everything: bool) -> Non
 def _asked(rehearsal: Rehearsal) -> Iterator[_Asked]:
     parties, ledger = rehearsal.charter.roster.parties, rehearsal.ledger(rehearsal.serving)
     first, last = parties[0], parties[-1]
-    conspiracy = Coalition((first,), ((AGGREGATOR, last),), (last,))
-    words = f"--records --coalition {first} --tap {AGGREGATOR}:{last} --key {last}"
-    asked: _Arguments = {"replay": True, "coalition": conspiracy}
+    words = "--records"
+    asked: _Arguments = {"replay": True}
     told = next((name for name in parties if name in ledger.accounts), None)
     if told is not None:
         words, asked["trail"] = f"{words} --trail {told}", told
     if len(parties) > 1:
         words, asked["worst"] = f"{words} --worst 1", 1
     yield _Asked(words, asked, ("json", "text", "page"))
-    asked = {"observer": first, "delta": 0.1}
-    yield _Asked(f"--observer {first} --delta 0.1", asked, ("json", "page"))
+    observer = Coalition((first,), ((AGGREGATOR, last),), (last,))
+    words = f"--observer {first} --tap {AGGREGATOR}:{last} --key {last} --delta 0.1"
+    yield _Asked(words, {"observer": observer, "delta": 0.1}, ("json", "text", "page"))
     asked = {"observer": RECORD, "delta": 0.0}
     yield _Asked(f"--observer {RECORD} --delta 0", asked, ("json", "text"))

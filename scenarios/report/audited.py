@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from parties.keeping.record_names import TRANSCRIPT
-from protocol.audit.coalition.coalition import Coalition, Observer
+from protocol.audit.coalition.coalition import Observer, coalition_of
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
 from protocol.estimators.inference.intervals import USUAL, Intervals
@@ -49,7 +49,6 @@ class AuditedRun:
         forms: Sequence[Literal["text", "json", "page"]] = ("text", "json", "page"),
         observer: Observer | None = None,
         trail: PartyId | None = None,
-        coalition: Coalition | None = None,
         worst: int | None = None,
         delta: float = DELTA,
         replay: bool = False,
@@ -61,7 +60,6 @@ class AuditedRun:
             forms: as the terminal shows it, as JSON, and as a page of HTML.
             observer: whose knowledge to account for.
             trail: the party whose messages are to be shown one by one.
-            coalition: who conspires.
             worst: how many parties conspire with the aggregator in the most damaging coalition.
             delta: the probability with which the tighter epsilon may not hold.
             replay: whether all parties are replayed, with the records of the simulation.
@@ -81,9 +79,8 @@ class AuditedRun:
             outcome.transcript,
             type(outcome.variant),
             Asked(
-                observer=observer,
+                observer=None if observer is None else coalition_of(observer),
                 trail=trail,
-                coalition=coalition,
                 worst=worst,
                 delta=delta,
                 digest=outcome.digest,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-import msgspec
-
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
 from protocol.accounting.events import (
     Coins,
@@ -21,21 +19,21 @@ from protocol.accounting.events import (
     replaced,
     single_events,
 )
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Ledger
-from protocol.messages import AGGREGATOR
+from protocol.messages import PartyId
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
-from scenarios.wording.noise import DELTA, Figure
-from scenarios.wording.withstanding import conspiracy_sentences, named
+from scenarios.wording.withstanding import conspiracy_sentences, named, together
 
 if TYPE_CHECKING:
     from protocol.audit.audit import Source
     from protocol.audit.claims import ClaimCheck
-    from protocol.audit.coalition.coalition import Coalition
     from protocol.audit.coalition.finding import CoalitionFinding
     from protocol.sharing.graph import Withstood
+    from scenarios.wording.noise import Figure
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""
@@ -202,7 +200,12 @@ def on_privacy(
     """
     told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
-    noised = _noised(ledger, promised) if alone is not None else None
+    noised = None
+    if alone is not None and _has_coins(ledger):
+        # Imported late: few surveys have any.
+        from scenarios.statement.noised import most_open, noised_by, said_of
+
+        noised = noised_by(ledger, promised)
     by_loss = level_of(told.record)
     by_crowd = 0 if crowd is None else level_of_crowd(crowd)
     by_noise = 0 if noised is None else level_of(noised.epsilon)
@@ -218,7 +221,7 @@ def on_privacy(
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
     if noised is not None:
-        summed = _by_noise(noised, observer)
+        summed = said_of(noised, observer)
         if by_noise > max(by_loss, by_crowd) or (crowd is None and not told.record):
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
@@ -228,23 +231,24 @@ def on_privacy(
     if worst is not None and (lower := level_of_crowd(worst.crowd)) > level:
         reasons.insert(0, f"Against the aggregator alone: {word}. {upper(why)}.")
         observer, crowd = named(worst.finding.coalition), worst.crowd
-        against, word = _together(worst.finding.coalition), SCALE[lower].name
+        against, word = together(worst.finding.coalition), SCALE[lower].name
         why = _by_crowd(worst.finding, crowd, alone=False, who="they")
-    open_to = _most_open(conspiring, promised) if noised is not None else None
+    open_to = most_open(conspiring, promised) if noised is not None else None
     if open_to is not None and (lower := level_of(open_to.figure.epsilon)) > level:
         reasons.insert(0, f"Against {observer} alone: {word}. {upper(why)}.")
         noised, observer = open_to.figure, named(open_to.finding.coalition)
-        against, word = _together(open_to.finding.coalition), SCALE[lower].name
-        why = _by_noise(noised, "they")
+        against, word = together(open_to.finding.coalition), SCALE[lower].name
+        why = said_of(noised, "they")
     if doubt and word != "none":
         word, why, reasons, against = "unknown", doubt, [], ""
     else:
         if withstands is not None:
             reasons.append(conspiracy_sentences(withstands)[0])
-            least = _noised(ledger, withstands.honest)
+        if withstands is not None and noised is not None:
+            least = noised_by(ledger, withstands.honest)
             if least is not None and least.honest > 1:
-                reasons.append(f"{upper(_by_noise(least, 'they'))}.")
-        others = dict.fromkeys(_together(each.coalition) for each in conspiring)
+                reasons.append(f"{upper(said_of(least, 'they'))}.")
+        others = dict.fromkeys(together(each.coalition) for each in conspiring)
         reasons += [f"It is no lower against {each}." for each in others if each != against]
     reasons += _apart(apart)
     partly = "" if doubt or against else _of_an_answer(told)
@@ -275,12 +279,6 @@ def _lead(word: Protection, against: str) -> str:
     return f"{_LEADS[word]} against {against}"
 
 
-def _together(coalition: Coalition) -> str:
-    """A coalition by its members, as those whom something is against."""
-    several = len(coalition.members) > 1
-    return named(coalition) + (" together" if several else "")
-
-
 class _Opened(NamedTuple):
     """The coalition that learns most, and over how few parties an exact sum is open to it."""
 
@@ -295,59 +293,11 @@ def _worst(ledger: Ledger, conspiring: Iterable[CoalitionFinding]) -> _Opened | 
     return min(opened, key=lambda each: each.crowd, default=None)
 
 
-class _Noised(NamedTuple):
-    """What a coalition learns of a sum with coins."""
-
-    figure: Figure
-    finding: CoalitionFinding
-
-
-def _most_open(conspiring: Iterable[CoalitionFinding], promised: int | None) -> _Noised | None:
-    """The coalition that learns most of sums with coins; None if none learns any."""
-    found = ((_noised(each.ledger, promised), each) for each in conspiring)
-    known = [_Noised(figure, each) for figure, each in found if figure is not None]
-    return max(known, key=lambda each: each.figure.epsilon, default=None)
-
-
-def _noised(ledger: Ledger, promised: int | None) -> Figure | None:
-    """The most that a respondent told who is in a sum with coins; None if nobody is.
-
-    Args:
-        promised: as many parties of a sum are honest, at most; None for all whose part is not
-            known.
-    """
-    from protocol.accounting.composition import ExactAccountant
-
-    def among(part: PrivacyEvent) -> PrivacyEvent:
-        if isinstance(part, Merged) and promised is not None:
-            return msgspec.structs.replace(part, honest=max(1, min(part.honest, promised)))
-        return part
-
-    trails = {
-        tuple(replaced(charge.event, among) for charge in account.trail): None
-        for account in ledger.everybody.values()
-        if any(isinstance(p, Coins) for c in account.trail for p in single_events(c.event))
-    }
-    accountant = ExactAccountant(DELTA)
-    found = [accountant.judge(trail) for trail in trails]
-    worst = max(found, key=lambda each: each.epsilon, default=None)
-    return None if worst is None else Figure(max(1, worst.honest), worst.epsilon, DELTA)
-
-
-def _by_noise(noised: Figure, who: str) -> str:
-    """What follows from a sum with coins about one person."""
-    if math.isinf(noised.epsilon):
-        return f"the coins in what {who} can learn are too few to hide anybody"
-    rarely = f"but with a probability of {noised.delta:g}"
-    if noised.honest == 1:
-        return (
-            f"the coins of one party alone hide its counts from {who}: odds between two answers "
-            f"change by {odds(noised.epsilon)} at most, {rarely}"
-        )
-    return (
-        f"the sum that {who} can learn changes the odds between two answers of a person by "
-        f"{odds(noised.epsilon)} at most, {rarely}, if {noised.honest:,} parties in it are honest"
-    )
+def _has_coins(ledger: Ledger) -> bool:
+    """Whether somebody contributed counts with coins to a sum."""
+    accounts = ledger.everybody.values()
+    events = {id(c.event): c.event for account in accounts for c in account.trail}.values()
+    return any(isinstance(part, Coins) for event in events for part in single_events(event))
 
 
 def holds_counts(event: PrivacyEvent) -> bool:
@@ -452,13 +402,7 @@ def _hidden(event: PrivacyEvent) -> PrivacyEvent:
 
 def collector(ledger: Ledger) -> str:
     """Those who hold no records, in words: the aggregator, and with it the services."""
-    return _ALONE if ledger.observer == AGGREGATOR else together(ledger.observer)
-
-
-def together(observer: str) -> str:
-    """Members whose names have commas between, in words."""
-    *others, last = observer.split(", ")
-    return f"{', '.join(others)} and {last} together" if others else last
+    return together(Coalition(tuple(map(PartyId, ledger.observer.split(", ")))))
 
 
 def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:

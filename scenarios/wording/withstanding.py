@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
 from scenarios.wording.formatting import count, cut, some, upper
@@ -23,6 +25,8 @@ WITHHELD = "What opens the sum stays with the aggregator: nobody else can check 
 """The sentence on a sum of which not every reader of the record can take the masks off."""
 
 _NOBODY_MISSING = "obody may be missing: one sleeping party ends the attempt."
+
+_LISTED = 8
 
 _SIZES = (6, 12, 50, 250)
 """Numbers of parties to give figures for while the number is not known."""
@@ -149,3 +153,27 @@ def named(conspiring: Coalition) -> str:
     if keys:
         parts.append(f"with the keys of {some(map(cut, keys), len(keys), 4)}")
     return ", ".join(parts)
+
+
+def together(observer: Coalition) -> str:
+    """Somebody who learns something, in words: the first few members, taps and keys together."""
+    taps, keys, means = observer.taps, observer.keys, []
+    if taps:
+        wires = (f"{cut(a)} and {cut(b)}" for a, b in taps)
+        means.append(f"{'a tap' if len(taps) == 1 else 'taps'} between {some(wires, len(taps), 4)}")
+    if keys:
+        means.append(f"the keys of {some(map(cut, keys), len(keys), 4)}")
+    if not observer.members:
+        return f"whoever has {' and '.join(means)}"
+    who = _members(observer.members)
+    return f"{who} with {' and '.join(means)}" if means else who
+
+
+def _members(members: Sequence[PartyId]) -> str:
+    """The first few members, or what a single one does."""
+    more = [f"{len(members) - _LISTED:,} more"] if len(members) > _LISTED else []
+    *others, last = [*map(cut, members[:_LISTED]), *more]
+    if others:
+        return f"{', '.join(others)} and {last} together"
+    words: Mapping[str, str] = {AGGREGATOR: "the aggregator", RECORD: "whoever holds the record"}
+    return words.get(last, last)

@@ -44,7 +44,7 @@ PARTY = PartyId("party-1")
 _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("verify",),
     ("audit",),
-    ("audit", "--coalition", "aggregator,party-1", "--worst", "0", "--json"),
+    ("audit", "--observer", "aggregator,party-1", "--worst", "0", "--json"),
     ("show",),
     ("query", "SELECT count(*) FROM sent"),
     ("prove", "party-1", "--out", "@/receipt"),

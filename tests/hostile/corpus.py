@@ -72,11 +72,11 @@ def _command(random: Random) -> tuple[str, ...]:
 def _asked(random: Random) -> tuple[str, ...]:
     choices = (
         ("--json",),
-        ("--json", "--coalition", "aggregator,party-1"),
-        ("--json", "--coalition", "party-2,party-3", "--tap", "aggregator:party-4"),
+        ("--json", "--observer", "aggregator,party-1"),
+        ("--json", "--observer", "party-2,party-3", "--tap", "aggregator:party-4"),
         ("--json", "--worst", random.choice("012")),
         ("--json", "--observer", random.choice(OBSERVERS), "--replay"),
-        ("--coalition", "aggregator", "--key", "party-1", "--worst", "1", "--html", "@/page.html"),
+        ("--observer", "aggregator", "--key", "party-1", "--worst", "1", "--html", "@/page.html"),
         ("--trail", "party-1", "--observer", random.choice(OBSERVERS)),
         (),
     )

@@ -117,6 +117,7 @@ def serving(roster: Roster) -> Coalition:
     return Coalition((AGGREGATOR, *roster.services))
 
 
-def observer_named(text: str) -> Coalition:
-    """Members by their names, with commas between."""
-    return Coalition(tuple(PartyId(name.strip()) for name in text.split(",")))
+def observer_named(*texts: str) -> Coalition:
+    """Members by their names, with commas between; of several texts all of them together."""
+    names = (PartyId(name.strip()) for text in texts for name in text.split(","))
+    return Coalition(tuple(dict.fromkeys(names)))

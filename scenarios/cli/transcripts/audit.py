@@ -9,7 +9,6 @@ import click
 
 from parties.keeping.writing import prepare_output, write_whole
 from protocol.audit.audit import Audit
-from protocol.audit.coalition.coalition import observer_named
 from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import PartyId
@@ -30,8 +29,8 @@ from scenarios.cli.options import (
     variant_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE, WRITTEN_FILE
-from scenarios.cli.transcripts.conspirators import Conspirators, stranger
 from scenarios.cli.transcripts.inspect import code_of, reader_of
+from scenarios.cli.transcripts.observer import ObserverOptions, stranger
 from scenarios.cli.values import frozen_options, option, part, shared, takes
 from scenarios.running.calibrating import Calibration
 from scenarios.running.engines.checking import ChecksMeanwhile
@@ -50,17 +49,11 @@ class AuditOptions:
     """The transcript and the options of ``sottovoce audit``."""
 
     transcript: Path = shared(transcript_argument)
-    observer: str | None = option(
-        "--observer",
-        metavar="MEMBER[,MEMBER...]",
-        help="Whose knowledge to account for: members together, or 'record' for whoever holds the "
-        "transcript.  [default: all who hold no records]",
-    )
+    observer: ObserverOptions = part(ObserverOptions)
     variant: str | None = shared(variant_option)
     trail: PartyId | None = option(
         "--trail", metavar="PARTY", help="Show the messages behind one party's figures."
     )
-    conspirators: Conspirators = part(Conspirators)
     worst: int | None = option(
         "--worst",
         type=click.IntRange(min=0),
@@ -150,7 +143,7 @@ class AuditOptions:
         Raises:
             UsageError: options that do not fit the transcript or each other.
         """
-        coalition = self.conspirators.coalition(charter.roster)
+        observer = self.observer.observer(charter.roster)
         if self.trail is not None and self.trail not in charter.roster:
             raise UsageError(f"--trail: {stranger(charter.roster, self.trail)}")
         self.calibration.check(charter.variant.survey)
@@ -164,9 +157,8 @@ class AuditOptions:
             variant=self.variant,
         )
         return Asked(
-            observer=None if self.observer is None else observer_named(self.observer),
+            observer=observer,
             trail=self.trail,
-            coalition=coalition,
             worst=self.worst,
             delta=self.delta,
             second_opinion=self.pld,
@@ -222,10 +214,10 @@ def audit(options: AuditOptions) -> int:
             folds=() if steps is None else (steps,),
             checks=checks,
         )
-    found, conspirators = judged.audit, options.conspirators
+    found, observer = judged.audit, options.observer
     judged = replace(
         judged,
-        worst_notes=(_ALONE,) if conspirators.taps or conspirators.keys else (),
+        worst_notes=(_ALONE,) if observer.taps or observer.keys else (),
         notes=options.notes(found),
     )
     if options.calibration.files and found.estimate is not None:

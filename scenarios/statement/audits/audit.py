@@ -7,7 +7,9 @@ from math import isinf
 from typing import cast
 
 from protocol.audit.audit import Audit
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.checks import bounded_beside_sums, checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
 from scenarios.statement.audits.judged import Judged
@@ -22,7 +24,7 @@ from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Fact, Section, Statement, Verdict
 from scenarios.surveys.watching.rounds import Round
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest, size
-from scenarios.wording.withstanding import promised_in
+from scenarios.wording.withstanding import promised_in, together
 
 _REASONS = 3
 
@@ -83,7 +85,7 @@ def statement(judged: Judged) -> AuditStatement:
         )
     sections.append(linkage(judged.linkage, answers["Linkage"]))
     if judged.account is not None:
-        sections.append(trail(judged.account))
+        sections.append(trail(judged.account, together(judged.observer)))
     sections.append(integrity(judged, answers["The record"]))
     return AuditStatement(
         found=found(judged.estimate, estimates),
@@ -114,8 +116,9 @@ def facts(judged: Judged, rounds: Sequence[Round]) -> tuple[Fact, ...]:
     complete = audit.completeness
     octets = sum(flow.bytes for round_ in rounds for flow in round_.flows)
     messages = sum(flow.messages for round_ in rounds for flow in round_.flows)
-    beside = None if audit.partial else bounded_beside_sums(judged)
-    loss = audit.ledger.record_epsilon if beside is None else beside
+    # Of all who hold no records, whoever was asked about.
+    beside = None if audit.partial else bounded_beside_sums(audit.passed, judged.alone)
+    loss = audit.passed.record_epsilon if beside is None else beside
     bound = "at least" if audit.partial else "no bound holds" if isinf(loss) else "at most, pure"
     if beside is not None:
         bound = "at most, beside exact sums"
@@ -140,9 +143,10 @@ def _estimates(judged: Judged) -> Section:
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
-    """What the coalitions know that were asked about."""
+    """What those know who were asked about, but for the aggregator alone, who is judged anyway."""
     worst = None if judged.worst is None else judged.worst.finding
-    return tuple(each for each in (judged.coalition, worst) if each is not None)
+    asked = (each for each in (judged.coalition, worst) if each is not None)
+    return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
 
 
 def _doubt(audit: Audit) -> str:

@@ -8,20 +8,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from protocol.accounting.composition import Composition
-from protocol.audit.audit import Audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
-from protocol.messages import AGGREGATOR, RECORD
+from protocol.messages import RECORD
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.audits.lies import false_answers
 from scenarios.statement.audits.of_file import LENGTH, NAMES, Answer, checks_of_file
 from scenarios.statement.audits.replays import is_exact, is_noised
-from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums, together
+from scenarios.statement.privacy_verdict import beside_sums, has_exact_sums
 from scenarios.statement.sampling import withdrawn_clause
 from scenarios.statement.statement import SO_FAR, Check
 from scenarios.wording.announced import described, title_of
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
+from scenarios.wording.withstanding import together
 
 # The survey
 
@@ -132,19 +132,9 @@ def attempted(judged: Judged) -> Answer | None:
     )
 
 
-def observer_of(audit: Audit) -> str:
-    """The observer in words."""
-    observer = audit.ledger.observer
-    if observer == AGGREGATOR:
-        return "the aggregator"
-    if observer == RECORD:
-        return "whoever holds the record"
-    return cut(together(observer))
-
-
 def learned(judged: Judged) -> Answer:
     """What bounds that which the observer learned about a respondent."""
-    ledger, observer = judged.audit.ledger, observer_of(judged.audit)
+    ledger, observer = judged.audit.ledger, together(judged.observer)
     loss = ledger.record_epsilon
     if judged.audit.partial:
         return (
@@ -153,7 +143,7 @@ def learned(judged: Judged) -> Answer:
             f"ε = {epsilon(loss, least=True)} about a respondent.",
         )
     if ledger.unbounded:
-        if (beside := bounded_beside_sums(judged)) is not None:
+        if (beside := bounded_beside_sums(ledger, judged.coalition or judged.alone)) is not None:
             return (
                 "care",
                 f"Beside exact sums, {observer} learned at most ε = {epsilon(beside)} about each "
@@ -174,12 +164,16 @@ def learned(judged: Judged) -> Answer:
     )
 
 
-def bounded_beside_sums(judged: Judged) -> float | None:
-    """The ε of what was told beside exact sums, if these alone have none; else None."""
-    ledger, alone = judged.audit.ledger, judged.alone
-    if alone is None or not alone.whole or ledger.unsigned:
+def bounded_beside_sums(ledger: Ledger, known: CoalitionFinding | None) -> float | None:
+    """The ε of what was told beside exact sums, if these alone have none; else None.
+
+    Args:
+        ledger: of an observer.
+        known: what the same one knows of secure sums; None if that is not known.
+    """
+    if known is None or not known.whole or ledger.unsigned:
         return None  # More may have been told than is on record.
-    if ledger.observer != AGGREGATOR or not has_exact_sums(ledger):
+    if ledger.observer != str(known.coalition) or not has_exact_sums(ledger):
         return None
     loss = beside_sums(ledger).record
     return loss if math.isfinite(loss) else None
@@ -220,8 +214,9 @@ def at_delta(judged: Judged) -> Answer | None:
     more = "" if worst.everybody else " Others may have told more."
     return (
         "care" if partial or not worst.everybody else "note",
-        f"About {whom}, at δ = {found.delta:g}, at {'least' if partial else 'most'} "
-        f"ε = {epsilon(found.epsilon, least=partial)}{_if_honest(found)} ({found.method}).{more}",
+        f"At δ = {found.delta:g}, {together(judged.observer)} learned at "
+        f"{'least' if partial else 'most'} ε = {epsilon(found.epsilon, least=partial)} about "
+        f"{whom}{_if_honest(found)} ({found.method}).{more}",
     )
 
 
@@ -265,13 +260,13 @@ def has_sum(finding: CoalitionFinding) -> bool:
 
 
 def conspired(judged: Judged) -> Answer | None:
-    """What follows for the coalition from secure sums."""
+    """What follows for the observer who was asked about from secure sums."""
     found = judged.coalition
     return None if found is None else known(found, partial=judged.audit.partial)
 
 
 def worst_conspired(judged: Judged) -> Answer | None:
-    """The same for the worst coalition."""
+    """What follows for the worst coalition from secure sums."""
     found = judged.worst
     return None if found is None else known(found.finding, partial=judged.audit.partial)
 
@@ -318,32 +313,34 @@ def known(finding: CoalitionFinding, *, partial: bool = False) -> Answer:
 
 def _subject(coalition: Coalition) -> str:
     more = " with the taps and keys" if coalition.taps or coalition.keys else ""
-    match len(coalition.members):
-        case 0:
+    match coalition.members:
+        case ():
             return "whoever has these taps and keys learns"
-        case 1:
-            return f"{cut(coalition.members[0])}{more or ' alone'} learns"
+        case (only,):
+            alone = "" if only == RECORD else " alone"
+            return f"{together(Coalition((only,)))}{more or alone} learns"
         case many:
-            return f"these {many:,}{more} learn"
+            return f"these {len(many):,}{more} learn"
 
 
 def linked(judged: Judged) -> Answer:
-    """Whether reports of one respondent can be linked."""
-    groups = judged.linkage.groups
+    """Whether the observer can link reports of one respondent."""
+    groups, observer = judged.linkage.groups, together(judged.observer)
     more = " The record could not be read whole: there may be more." if judged.audit.partial else ""
     names = list(dict.fromkeys(cut(again.attribute) for g in groups for again in g.repeated))
     if names:
         return (
             "care",
-            "Randomized more than once, in reports that can be linked: "
+            f"Randomized more than once, in reports that {observer} can link: "
             f"{some(names, len(names))}.{more}",
         )
     if any(group.linked for group in groups):
         return (
             "note",
-            f"Reports can be linked to their senders; nothing was randomized twice.{more}",
+            f"{upper(observer)} can link reports to their senders; nothing was randomized "
+            f"twice.{more}",
         )
-    return "note", f"No report can be linked to its sender.{more}"
+    return "note", f"{upper(observer)} can link no report to its sender.{more}"
 
 
 # All of them

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent
 from protocol.audit.audit import Audit
+from protocol.audit.coalition.coalition import Coalition, serving
 from protocol.audit.coalition.finding import CoalitionFinding, WorstCoalition
 from protocol.audit.ledger import Account
 from protocol.audit.linkage import Linkage
@@ -36,7 +37,7 @@ class Judged:
         worst_respondent: what an exact accountant says of the respondent of whom most was learned.
         no_delta: why that is missing; empty if it is there, or not needed.
         second_opinions: what others say of her.
-        coalition: what a coalition knows.
+        coalition: what the observer knows of secure sums; None if nobody was asked about.
         worst: the most damaging coalition that was found.
         coalition_notes, worst_notes: what a reader has to know of what was asked.
         spot: the places drawn for a spot check; None if none was asked for.
@@ -61,6 +62,13 @@ class Judged:
     worst_notes: tuple[str, ...] = ()
     spot: Spot | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def observer(self) -> Coalition:
+        """Whose knowledge is accounted for: by default that of all who hold no records."""
+        if self.coalition is None:
+            return serving(self.audit.charter.roster)
+        return self.coalition.coalition
 
     @property
     def withstands(self) -> Withstood | None:

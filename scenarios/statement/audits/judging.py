@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from protocol.accounting.composition import Composition
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
-from protocol.audit.coalition.coalition import Coalition, Observer
+from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import alone_in, check_size, worst_found
 from protocol.audit.coalition.judge import found as found_of
 from protocol.audit.disclosure import Disclosure
@@ -38,9 +38,9 @@ class Asked:
     """What an audit is asked for, and what it goes by besides the transcript.
 
     Args:
-        observer: whose knowledge to account for; None for all who hold no records.
+        observer: whose knowledge to account for, and of secure sums too; None for what all who hold
+            no records learned.
         trail: the party whose messages are to be shown one by one.
-        coalition: who conspires.
         worst: how many parties conspire with the aggregator in the most damaging coalition.
         delta: the probability with which the tighter epsilon may not hold.
         second_opinion: whether ``dp-accounting`` is asked too.
@@ -53,9 +53,8 @@ class Asked:
         rounds: whether to tell the rounds; else there are none.
     """
 
-    observer: Observer | None = None
+    observer: Coalition | None = None
     trail: PartyId | None = None
-    coalition: Coalition | None = None
     worst: int | None = None
     delta: float = DELTA
     second_opinion: bool = False
@@ -97,12 +96,10 @@ def judge(
     reader = transcript.entries() if reader is None else reader
     header = reader.header
     charter = charter_of(header, variant)
-    if asked.coalition is not None:
-        asked.coalition.check(charter.roster.position)
     if asked.worst is not None:
         check_size(charter, asked.worst)
     ledger = LedgerWriter(charter, Held(lambda: reader.stored))
-    silent = _SilentTaps(asked.coalition)
+    silent = _SilentTaps(asked.observer)
     rounds = RoundWriter(charter.roster) if asked.rounds else None
     own = (silent, rounds)
     found = transcript.audit(
@@ -139,7 +136,7 @@ def judge(
         announced=()
         if charter.analysis is None or found.estimate is None
         else charter.analysis.tables_of(found.estimate),
-        coalition=None if asked.coalition is None else found_of([ledger], asked.coalition),
+        coalition=None if asked.observer is None else found_of([ledger], asked.observer),
         worst=None if asked.worst is None else worst_found(ledger, asked.worst),
         coalition_notes=silent.notes,
         spot=None if asked.spot is None else found.spot(asked.spot, asked.spot_words),
@@ -148,10 +145,10 @@ def judge(
 
 
 class _SilentTaps(Fold):
-    """The taps of a coalition whose wires carried no message."""
+    """The taps of an observer whose wires carried no message."""
 
-    def __init__(self, coalition: Coalition | None) -> None:
-        taps = () if coalition is None else coalition.taps
+    def __init__(self, observer: Coalition | None) -> None:
+        taps = () if observer is None else observer.taps
         self._silent = {frozenset(tap): tap for tap in taps}
 
     def add(self, step: Step) -> None:

@@ -12,11 +12,11 @@ from protocol.accounting.events import Merged
 from protocol.audit.inside import SealedFor
 from protocol.audit.ledger import REFUSED, Account, Ledger
 from protocol.audit.passed import Charge
-from scenarios.statement.audits.checks import observer_of
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.statement import Bar, Grid, Section
 from scenarios.wording.boxes import box_sentences
-from scenarios.wording.formatting import NONE, count, cut, epsilon, odds, ratio, rest, some
+from scenarios.wording.formatting import NONE, count, cut, epsilon, odds, ratio, rest, some, upper
+from scenarios.wording.withstanding import together
 
 LOSSES, GROUPS, TRAIL, CLAIMS, CHARGES = 40, 10, 4, 20, 100
 
@@ -31,7 +31,7 @@ def ledger(judged: Judged, lead: str) -> Section:
     more = rest(len(learned.unbounded), GROUPS, "reasons")
     return Section(
         key="ledger",
-        title=f"What {observer_of(judged.audit)} learned",
+        title=f"What {together(judged.observer)} learned",
         lead=lead,
         reasons=(*reasons, more) if more else reasons,
         notes=(
@@ -236,8 +236,13 @@ def claims(judged: Judged, lead: str) -> Section:
     )
 
 
-def trail(account: Account) -> Section:
-    """The messages behind one party's figures."""
+def trail(account: Account, observer: str) -> Section:
+    """The messages behind one party's figures.
+
+    Args:
+        account: of that party.
+        observer: who learned them, in words.
+    """
     party = cut(account.party)
     rows = tuple(
         (
@@ -255,7 +260,7 @@ def trail(account: Account) -> Section:
     return Section(
         key="trail",
         title=f"What {party} told",
-        lead=f"ε = {epsilon(account.loss.record)}, message by message.",
+        lead=f"{upper(observer)} learned ε = {epsilon(account.loss.record)}, message by message.",
         grids=(
             Grid(
                 key="charges",

@@ -39,13 +39,13 @@ def records_unproved(audit: Audit) -> str:
         )
     events = {
         event
-        for name, account in audit.ledger.everybody.items()
+        for name, account in audit.passed.everybody.items()
         if name in members
         for charge in account.trail
         for event in parts_of(charge.event)
     }
     passing = [*_passing(events)] or ["any that lead to the same words agree as well"]
-    if _unasked(events, audit.ledger.attributes):
+    if _unasked(events, audit.passed.attributes):
         passing.append("one that nobody asked for always passes")
     return f"{lead}: {'; '.join(passing)}"
 

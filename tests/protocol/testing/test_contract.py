@@ -426,7 +426,7 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
         [
             (
                 lambda said, asked: said.pop("page"),
-                "audit --records --coal.*: the page does not say",
+                "audit --records --trail party-1 --worst 1: the page does not say",
             ),
             (
                 lambda said, asked: said.update(text="Not a"),
@@ -438,7 +438,7 @@ def test_a_figure_at_a_delta_that_is_too_low(monkeypatch: pytest.MonkeyPatch) ->
             ),
             (
                 lambda said, asked: asked.get("observer") and 1 / 0,
-                "audit --observer party-1 --delta 0.1 fails: ZeroDivisionError",
+                "audit --observer party-1 --tap .* --delta 0.1 fails: ZeroDivisionError",
             ),
         ],
         2,

@@ -214,7 +214,7 @@ def test_so_does_an_export(bombs: Made, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_so_does_the_judge_of_a_coalition(bombs: Made) -> None:
-    said = limited("audit", bombs["questions"], "--coalition", "aggregator")
+    said = limited("audit", bombs["questions"], "--observer", "aggregator")
     assert (said.code, said.err) == (3, "")
     # Among the reasons of the verdict, in the findings, and of the coalition.
     assert said.out.lower().count("could not finish") == 3
@@ -231,7 +231,7 @@ def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
     k = variant.sums.degree(20_000).neighbours
     upload = sent(head, "Upload", codec.encode(Upload(values, np.zeros(k, np.uint8))), 300)
     path = write(tmp_path / "joins.svt", head, [*joins, upload])
-    said = limited("audit", path, "--coalition", "aggregator")
+    said = limited("audit", path, "--observer", "aggregator")
     assert (said.code, said.err) == (1, "")
     assert "in one sum too many" in said.out
 

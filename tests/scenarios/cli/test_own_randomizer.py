@@ -69,7 +69,7 @@ def test_an_audit_says_all_but_the_figure_at_a_delta(path: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     "asked",
     [
-        ("--coalition", "aggregator,party-1"),
+        ("--observer", "aggregator,party-1"),
         ("--worst", "1"),
         ("--delta", "0"),
         ("--delta", "0.1", "--json"),

@@ -60,7 +60,7 @@ def test_its_cost_is_one_and_not_that_of_sixteen_matrices(path: Path, tmp_path: 
 @pytest.mark.parametrize(
     "asked",
     [
-        ("--coalition", "aggregator,party-1"),
+        ("--observer", "aggregator,party-1"),
         ("--worst", "1"),
         ("--delta", "0"),
         ("--pld",),

@@ -409,12 +409,12 @@ CASES = {
     "nobody conspires well": Case(
         lambda: file_of(SecureSumVariant(survey=BITS)),
         {**UNBOUNDED, "Coalition": "note", "The worst coalition": "note"},
-        options=("--coalition", "party-1", "--worst", "1"),
+        options=("--observer", "party-1", "--worst", "1"),
     ),
     "all but one conspire": Case(
         lambda: file_of(SecureSumVariant(survey=BITS)),
         {**UNBOUNDED, PRIVACY: "none", "Coalition": "care", "The worst coalition": "care"},
-        options=("--coalition", ALL_BUT_ONE, "--worst", str(PARTIES - 1)),
+        options=("--observer", ALL_BUT_ONE, "--worst", str(PARTIES - 1)),
     ),
     "told twice": Case(
         lambda: file_of(RRClusters(survey=BITS, p=0.6, tv=4, td=0.1, dependence="rr")),

@@ -163,7 +163,9 @@ def test_differences_are_named() -> None:
     assert finding.pairs == (Pair(PARTIES[0], PARTIES[1], "difference"),)
     state, answer = known(finding)
     assert state == "note"
-    assert answer.startswith("Of the secure sums, aggregator alone learns more than one exact sum;")
+    assert answer.startswith(
+        "Of the secure sums, the aggregator alone learns more than one exact sum"
+    )
     text = said(coalition(finding, answer))
     assert "party-1, party-2; 2; exact difference" in text
     assert "\n2: sparse, of true counts" in text

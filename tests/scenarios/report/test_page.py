@@ -240,11 +240,11 @@ def test_exposed_parties_are_named_first() -> None:
     everybody_else = Coalition(tuple(names[:-1]))
     judged = judge_coalition(found.charter, TranscriptReader([summed()]), everybody_else)
     assert judged.exposed == (names[-1],)
-    read = Page(page_of(summed(), found, coalition=judged))
+    read = Page(page_of(summed(), coalition=judged))
     assert read.said.count(f"Exposed: {names[-1]}; its own exact counts follow.") == 2
     assert any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
     few = judge_coalition(found.charter, TranscriptReader([summed()]), Coalition((names[0],)))
-    read = Page(page_of(summed(), found, coalition=few))
+    read = Page(page_of(summed(), coalition=few))
     assert "Exposed" not in read.said
     assert "nothing beyond the exact sum over the other 12 parties" in read.said
     assert not any(attrs.get("class") == "exposed" for attrs in read.tags("polygon"))
@@ -259,7 +259,7 @@ def test_repeated_randomization_is_shown() -> None:
     )
     found = Linkage(PartyId("aggregator"), (group,))
     said = Page(page_of(independent(), linkage=found)).said
-    assert "in reports that can be linked: smokes." in said
+    assert "in reports that the aggregator can link: smokes." in said
     assert "smokes 4 2 90.0 % 50.0 % exact: m" in said
     assert "4 × Report" in said  # noqa: RUF001
 
@@ -270,7 +270,10 @@ def test_other_compositions_carry_what_they_assume() -> None:
     )
     said = Page(page_of(independent(), worst_respondent=worst_of(other))).said
     assert "meth 1.25 1e-06 rel assu" in said
-    assert "About each respondent, at δ = 1e-06, at most ε = 1.25 (meth)." in said
+    assert (
+        "At δ = 1e-06, the aggregator learned at most ε = 1.25 about each respondent (meth)."
+        in said
+    )
     assert "may have told more" not in said
     alone = worst_of(other, everybody=False)
     said = Page(page_of(independent(), worst_respondent=alone, second_opinions=(other,))).said

@@ -186,11 +186,11 @@ def test_a_coalition_is_judged_by_how_many_parties_its_sums_are_over(
     few = coalition_of(summed())
     verdict = on_privacy(ledger, alone=alone, checks=(), conspiring=[few, found])
     assert (verdict.word, verdict.crowd) == (word, crowd)
-    named = ", ".join(("aggregator", *OTHERS[:others]))
+    named = {1: "aggregator and party-02", 2: "aggregator, party-02 and party-03"}[others]
     lower = f"against {named} together: exact sums are revealed, over 10 parties or more."
     assert (lower in verdict.says) is (word == "weak")
     assert (f"It is no lower against {named} together." in verdict.reasons) is (word != "weak")
-    assert "It is no lower against aggregator." in verdict.reasons
+    assert "It is no lower against the aggregator." in verdict.reasons
     # What is not known whole may be worse.
     torn = msgspec.structs.replace(found, whole=False)
     assert on_privacy(ledger, alone=alone, checks=(), conspiring=[torn]).word == "unknown"
@@ -213,7 +213,7 @@ def test_randomized_contributions_are_no_worse_for_a_coalition() -> None:
 def test_a_headline_names_who_was_asked_about_where_nothing_is_summed() -> None:
     judged = judged_of(independent(), coalition=coalition_of(independent(), "party-02"))
     verdict = statement(judged).privacy
-    assert "It is no lower against aggregator, party-02 together." in verdict.reasons
+    assert "It is no lower against aggregator and party-02 together." in verdict.reasons
     assert verdict.withstands is None
     assert statement_values(statement(judged))["statement"]["privacy"]["withstands"] is None
 
@@ -309,16 +309,22 @@ def test_what_is_bounded_beside_exact_sums_is_said() -> None:
     [claimed] = [each for each in said.privacy.reasons if each.startswith(less)]
     assert claimed.endswith("the record shows no bound on exact sums.")
     # More may have been told by who signed nothing, or where not all sums could be judged.
-    known = judged_of(content, alone=alone)
-    assert bounded_beside_sums(known) == said.privacy.epsilon
-    assert (
-        bounded_beside_sums(replace(known, alone=msgspec.structs.replace(alone, whole=False)))
-        is None
-    )
-    ledger = known.audit.ledger
+    ledger = audited(content).ledger
+    assert bounded_beside_sums(ledger, alone) == said.privacy.epsilon
+    assert bounded_beside_sums(ledger, msgspec.structs.replace(alone, whole=False)) is None
     unsigned = msgspec.structs.replace(ledger, accounts={}, unsigned=ledger.accounts)
-    audit = msgspec.structs.replace(known.audit, ledger=unsigned)
-    assert bounded_beside_sums(replace(known, audit=audit)) is None
+    assert bounded_beside_sums(unsigned, alone) is None
+    # What some know of sums bounds what they learned, and what nobody else did.
+    some = coalition_of(content, "party-02")
+    assert bounded_beside_sums(ledger, some) is None
+    said = statement(judged_of(content, coalition=some, alone=alone))
+    [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
+    who = "aggregator and party-02 together"
+    assert privacy.startswith(f"Beside exact sums, {who} learned {bound}. No ε bounds ")
+    exposing = coalition_of(content, *OTHERS)
+    said = statement(judged_of(content, coalition=exposing, alone=alone))
+    [privacy] = [check.says for check in said.checks if check.about == "Privacy"]
+    assert privacy.startswith("No ε bounds what aggregator, party-02, party-03, ")
 
 
 def test_a_flipped_bit_is_one_finding_in_plain_words() -> None:

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 import pytest
 
+from protocol.audit.coalition.coalition import Coalition
+from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.variant import Variant
 from protocol.sharing.sums import SecureSum
 from protocol.variants import RRClusters, RRIndependent, SecureSumVariant
@@ -17,6 +19,7 @@ from scenarios.wording.withstanding import (
     conspiracy_sentences,
     sums_sentences,
     sums_sentences_by_size,
+    together,
     withstood_in,
 )
 from tests.protocol.sessions import SURVEY
@@ -130,3 +133,24 @@ def test_bounds_that_no_number_of_parties_fits_are_named() -> None:
     variant = SecureSumVariant(survey=SURVEY, sums=SecureSum(dropped=0.9))
     [said] = sums_sentences_by_size(variant)
     assert "of which 225 may be missing withstand 0" in said
+
+
+def test_an_observer_in_words() -> None:
+    names = tuple(PartyId(f"party-{i}") for i in range(1, 11))
+    one, two, three, *_ = names
+    for observer, says in (
+        (Coalition((AGGREGATOR,)), "the aggregator"),
+        (Coalition((RECORD,)), "whoever holds the record"),
+        (Coalition((one,)), "party-1"),
+        (Coalition((AGGREGATOR, one)), "aggregator and party-1 together"),
+        (Coalition(names[:8]), f"{', '.join(names[:7])} and party-8 together"),
+        (Coalition(names), f"{', '.join(names[:8])} and 2 more together"),
+        (Coalition((), ((one, two),)), "whoever has a tap between party-1 and party-2"),
+        (Coalition((one,), (), (two,)), "party-1 with the keys of party-2"),
+        (
+            Coalition((AGGREGATOR, one), ((two, three), (one, three)), names[1:]),
+            "aggregator and party-1 together with taps between party-2 and party-3, party-1 and "
+            "party-3 and the keys of party-2, party-3, party-4, party-5 and 5 more",
+        ),
+    ):
+        assert together(observer) == says

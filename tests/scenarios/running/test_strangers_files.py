@@ -315,7 +315,7 @@ def test_the_command_line_runs_and_audits_it(own: Path, tmp_path: Path) -> None:
         digests.add(found["verification"]["digest"])
     assert len(digests) == 1
     page = tmp_path / "page.html"
-    options = "--coalition", "aggregator,party-1", "--worst", "1", "--pld", "--trail", "party-1"
+    options = "--observer", "aggregator,party-1", "--worst", "1", "--pld", "--trail", "party-2"
     said = sottovoce(*audit, "--html", page, *options)
     assert said.code == 0, said.err
     assert "\nRecord: sound. " in said.out

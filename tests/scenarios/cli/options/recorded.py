@@ -23,7 +23,6 @@ AUDIT = (
         {
             "--observer": ("party-1", values("privacy")),
             "--trail": ("party-1", out),
-            "--coalition": ("party-1,party-2", out),
             "--worst": ("1", out),
             "--records": ("{table}", out),
             "--delta": ("0.01", values("privacy", "at_delta")),
@@ -42,7 +41,7 @@ AUDIT = (
     Call("audit {record}", {"--json": (None, out)}),
     Call("audit {own_record}", {"--variant": ("{own}:RollCall", code)}),
     Call(
-        "audit {record} --json --coalition party-2",
+        "audit {record} --json --observer party-2",
         {"--tap": ("party-1:aggregator", out), "--key": ("party-1", out)},
     ),
     Call("audit {record} --spot 1", {"--spot-words": ("dice", out)}),

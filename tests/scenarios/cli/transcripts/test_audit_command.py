@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import Setting, setting_of
 from protocol.variants import BUILT_IN, RRBA, PairRR, RRClusters, RRIndependent, SecureSumVariant
 from scenarios import simulate
-from scenarios.cli.transcripts.conspirators import Conspirators
+from scenarios.cli.transcripts.observer import ObserverOptions
 from scenarios.files.transcripts import Transcript
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
@@ -33,7 +34,7 @@ from tests.tiers import thinned
 from transports.certificates import private_pem
 from transports.faults import drop
 
-ALL = ("--coalition", "aggregator,party-1", "--tap", "party-2-party-3", "--key", "party-4")
+ALL = ("--observer", "aggregator,party-1", "--tap", "party-2-party-3", "--key", "party-4")
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ def test_a_transcript_is_read_twice(
 
     monkeypatch.setattr(Transcript, "chunks", chunks)
     page = ("--html", tmp_path / "page.html")
-    more = ("--worst", 2, "--trail", "party-1", "--delta", 0.01, "--replay", *page)
+    more = ("--worst", 2, "--trail", "party-2", "--delta", 0.01, "--replay", *page)
     found = sottovoce("audit", summed.path, *ALL, *more, "--records", summed.records)
     assert (found.code, found.err) == (0, "")
     assert len(opened) == 2
@@ -127,11 +128,12 @@ def test_every_option_on_every_variant(example: Example, tmp_path: Path) -> None
 )
 def test_every_variant_with_losses(example: Example, tmp_path: Path) -> None:
     run = recorded(tmp_path, example.variant, rules=(drop(0.2, kind="Report"),))
-    asked = (*ALL, "--worst", "1", "--records", run.records, "--observer", "party-1")
+    asked = (*ALL, "--worst", "1", "--records", run.records)
     found = sottovoce("audit", run.path, *asked, "--json").json
     assert found["verdict"] == "sound"
     assert found["replay"]["follow"] == 6
-    assert found["privacy"]["observer"] == "party-1"
+    observer = "aggregator, party-1; tap party-2-party-3; key party-4"
+    assert found["privacy"]["observer"] == found["linkage"]["observer"] == observer
 
 
 def test_a_trail(quick: Recorded) -> None:
@@ -149,6 +151,49 @@ def test_an_observer(observer: str, quick: Recorded) -> None:
     [account] = found["privacy"]["accounts"]
     # A party learns what is published about all others.
     assert account["parties"] == (5 if observer == "party-3" else 6)
+
+
+SMALL = (
+    ("--observer", "party-3"),
+    ("--observer", ",".join(f"party-{i}" for i in range(1, PARTIES + 1))),
+    ("--tap", "party-1-party-2"),
+    ("--key", "party-1"),
+)
+"""Observers who learn less than all who hold no records, or no more."""
+
+
+@pytest.mark.parametrize("asked", SMALL, ids=" ".join)
+def test_the_figures_of_the_record_do_not_depend_on_who_is_asked_about(
+    asked: tuple[str, ...], quick: Recorded, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    given = ("--records", quick.records, "--html", page, "--json")
+    on_page = re.compile("<dt>ε per respondent.*?</div>|true records is not shown[^<]*", re.DOTALL)
+    before = sottovoce("audit", quick.path, *given).json
+    shown = on_page.findall(page.read_text(encoding="utf-8"))
+    assert len(shown) == 2
+    found = sottovoce("audit", quick.path, *given, *asked).json
+    assert on_page.findall(page.read_text(encoding="utf-8")) == shown
+    assert found["privacy"]["claims"] == before["privacy"]["claims"]
+    verdict, other = (each["statement"]["privacy"] for each in (before, found))
+    assert {**other, "reasons": verdict["reasons"]} == verdict
+    assert {*verdict["reasons"]} < {*other["reasons"]}
+    assert found["coalition"]["taps"] == [["party-1", "party-2"]] * ("--tap" in asked)
+
+
+def test_every_figure_of_an_observer_says_whose_it_is(quick: Recorded) -> None:
+    asked = ("--observer", "party-2", "--key", "party-1", "--trail", "party-3")
+    said = sottovoce("audit", quick.path, *asked).out
+    who = "arty-2 with the keys of party-1"
+    for says in (
+        f"Privacy. P{who} learned at most ε = 4.159 about each respondent",
+        f"At δ = 1e-06, p{who} learned at most ε = 4.159 about each respondent",
+        f"P{who} can link reports to their senders",
+        f"P{who} learned ε = 4.159, message by message",
+        f"\nWhat p{who} learned\n",
+        f"It is no lower against p{who}.",
+    ):
+        assert says in said
 
 
 @pytest.mark.slow
@@ -189,7 +234,7 @@ def test_a_second_opinion(quick: Recorded) -> None:
     assert other["epsilon"] == pytest.approx(tighter["exact"]["epsilon"], abs=0.01)
     assert "second opinion, by dp-accounting" in other["method"]
     said = sottovoce("audit", quick.path, "--pld").out
-    assert "About each respondent, at δ = 1e-06, at most ε" in said
+    assert "At δ = 1e-06, the aggregator learned at most ε" in said
     assert "Neighbours: any two records of one respondent" in said
     assert "second opinion, by dp-accounting" in said
 
@@ -251,7 +296,8 @@ def test_records_that_are_none(content: str, says: str, quick: Recorded, tmp_pat
         (("--records", "nobody=no.csv"), "'nobody' is not a party on the roster"),
         (("--records", "party-1=no.csv"), "takes its folder too: --member FOLDER"),
         (("--member", "no-folder"), "is not a member's folder"),
-        (("--coalition", "party-1,nobody"), "'nobody' is not on the roster of 7 members"),
+        (("--observer", "party-1,nobody"), "'nobody' is not on the roster of 7 members"),
+        (("--observer", "party-1,"), "--observer: '' is not on the roster of 7 members"),
         (("--key", "nobody"), "'nobody' is not on the roster"),
         (("--key", "record"), "'record' is not on the roster"),
         (("--tap", "party-1"), "expected X-Y or X:Y, two members on the roster"),
@@ -285,7 +331,7 @@ def test_wires_between_names_with_hyphens() -> None:
     roster = roster_of("a", "a-b", "b", "b-c", "c")
 
     def wire(text: str) -> tuple[str, str]:
-        found = Conspirators(names=(), taps=(text,), keys=()).coalition(roster)
+        found = ObserverOptions(names=(), taps=(text,), keys=()).observer(roster)
         assert found is not None
         assert (found.members, found.keys) == ((), ())
         [pair] = found.taps
@@ -297,9 +343,9 @@ def test_wires_between_names_with_hyphens() -> None:
     assert wire("a:b-c") == ("a", "b-c")
     with pytest.raises(UsageError, match="ambiguous; expected a:b-c or a-b:c"):
         wire("a-b-c")
-    assert Conspirators(names=(), taps=(), keys=()).coalition(roster) is None
-    given = Conspirators(names=(" a, b ", "a,record"), taps=("a-c", "a:c"), keys=("c", "c"))
-    everybody = given.coalition(roster)
+    assert ObserverOptions(names=(), taps=(), keys=()).observer(roster) is None
+    given = ObserverOptions(names=(" a, b ", "a,record"), taps=("a-c", "a:c"), keys=("c", "c"))
+    everybody = given.observer(roster)
     assert everybody is not None
     assert everybody.members == ("a", "b", "record")
     assert everybody.taps == (("a", "c"),)
@@ -309,13 +355,13 @@ def test_wires_between_names_with_hyphens() -> None:
 @pytest.mark.slow
 def test_everybody_but_one_conspires(summed: Recorded) -> None:
     others = ",".join(["aggregator", *(f"party-{i}" for i in range(2, PARTIES + 1))])
-    said = sottovoce("audit", summed.path, "--coalition", others)
+    said = sottovoce("audit", summed.path, "--observer", others)
     assert said.code == 0
-    found = sottovoce("audit", summed.path, "--coalition", others, "--json").json
+    found = sottovoce("audit", summed.path, "--observer", others, "--json").json
     assert "party-1" in json.dumps(found["coalition"]["exposed"])
     assert found["coalition"]["smallest"] == 1
     page = summed.path.with_name("page.html")
-    assert sottovoce("audit", summed.path, "--coalition", others, "--html", page).code == 0
+    assert sottovoce("audit", summed.path, "--observer", others, "--html", page).code == 0
     assert "party-1" in page.read_text()
 
 
@@ -337,7 +383,7 @@ def test_a_variant_of_ones_own_with_every_option(tmp_path: Path) -> None:
     said = sottovoce("run", f"{OWN}:roll-call", "--out", tmp_path)
     assert said.code == 0, said.err
     page = tmp_path / "page.html"
-    asked = ("--coalition", "party-01", "--worst", "1", "--html", page)
+    asked = ("--observer", "party-01", "--worst", "1", "--html", page)
     path = tmp_path / "transcript.svt.zst"
     found = sottovoce("audit", path, "--variant", f"{OWN}:RollCall", *asked, "--json").json
     assert found["verdict"] == "sound"

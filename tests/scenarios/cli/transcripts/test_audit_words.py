@@ -78,7 +78,7 @@ def test_what_agreement_leaves_open_depends_on_what_was_told(tmp_path: Path) -> 
 
 
 def test_coalitions_are_joined(summed: Recorded) -> None:
-    apart = ("--coalition", "aggregator", "--coalition", "party-1,party-2")
+    apart = ("--observer", "aggregator", "--observer", "party-1,party-2")
     found = sottovoce("audit", summed.path, *apart, "--json").json["coalition"]
     assert found["members"] == ["aggregator", "party-1", "party-2"]
     said = sottovoce("audit", summed.path, *apart).out

@@ -69,7 +69,7 @@ def test_a_coalition_s_parties_are_told_apart_from_those_that_are_merged() -> No
     one, servers = PartyId("party-1"), (PartyId("server-1"), PartyId("server-2"))
     taps = tuple((one, server) for server in servers)
     coalition = Coalition((PartyId("party-5"),), taps, servers)
-    text = run.audit_reports(forms=("text",), coalition=coalition)["text"]
+    text = run.audit_reports(forms=("text",), observer=coalition)["text"]
     assert "Of party-1 by itself; of all others in sums or in random order, of 3 honest" in text
-    text = run.audit_reports(forms=("text",), coalition=Coalition(servers[:1]))["text"]
+    text = run.audit_reports(forms=("text",), observer=Coalition(servers[:1]))["text"]
     assert "Of nobody by itself: in sums or in random order, of 5 honest parties at least" in text

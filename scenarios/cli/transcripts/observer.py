@@ -1,10 +1,10 @@
-"""Coalitions given on the command line."""
+"""The observer whom an audit is asked about on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.audit.coalition.coalition import Coalition
+from protocol.audit.coalition.coalition import Coalition, observer_named
 from protocol.errors import UsageError
 from protocol.messages import RECORD, PartyId
 from protocol.session.roster import Roster
@@ -12,47 +12,48 @@ from scenarios.cli.values import frozen_options, option
 
 
 @frozen_options
-class Conspirators:
-    """The members who conspire, the wires that they tap, and whose keys they have besides."""
+class ObserverOptions:
+    """The members who look on together, the wires that they tap, and whose keys they have."""
 
     names: Sequence[str] = option(
-        "--coalition",
+        "--observer",
         multiple=True,
         metavar="A,B,C",
-        help="The members who conspire: say what they know together.",
+        help="Whose knowledge to account for, of secure sums too: members together, or 'record' "
+        "for whoever holds the transcript.  [default: all who hold no records]",
     )
     taps: Sequence[str] = option(
         "--tap",
         multiple=True,
         metavar="X-Y",
-        help="A wire that the coalition taps, between two members (X:Y if names have hyphens); "
+        help="A wire that the observer taps, between two members (X:Y if names have hyphens); "
         "repeat for each.",
     )
     keys: Sequence[str] = option(
         "--key",
         multiple=True,
         metavar="MEMBER",
-        help="Also give the coalition this member's keys: it can open boxes to or from the member "
+        help="Also give the observer this member's keys: it can open boxes to or from the member "
         "and knows its masks; repeat for each.",
     )
 
-    def coalition(self, roster: Roster) -> Coalition | None:
-        """The coalition, of members of a transcript's roster; None if there is none.
+    def observer(self, roster: Roster) -> Coalition | None:
+        """The observer, by a transcript's roster; None for the default.
 
         Raises:
             UsageError: a name is not on the roster, or a tap is ambiguous.
         """
-        if not self.names and not self.taps and not self.keys:
+        if not (self.names or self.taps or self.keys):
             return None
-        names = [name.strip() for text in self.names for name in text.split(",") if name.strip()]
-        for name in names:
+        members = observer_named(*self.names).members
+        for name in members:
             if name != RECORD and name not in roster:
-                raise UsageError(f"--coalition: {stranger(roster, name)}")
-        for name in self.keys:
-            if name not in roster:
-                raise UsageError(f"--key: {stranger(roster, name)}")
+                raise UsageError(f"--observer: {stranger(roster, name)}")
+        for key in self.keys:
+            if key not in roster:
+                raise UsageError(f"--key: {stranger(roster, key)}")
         return Coalition(
-            tuple(dict.fromkeys(map(PartyId, names))),
+            members,
             tuple(dict.fromkeys(_wire(roster, tap) for tap in self.taps)),
             tuple(dict.fromkeys(map(PartyId, self.keys))),
         )

@@ -1,0 +1,70 @@
+"""What sums with coins tell of a person: at a delta, and if so many parties are honest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.accounting.composition import ExactAccountant
+from protocol.accounting.events import Coins, Merged, PrivacyEvent, replaced, single_events
+from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.audit.ledger import Ledger
+from scenarios.wording.formatting import odds
+from scenarios.wording.noise import DELTA, Figure
+
+
+class Opened(NamedTuple):
+    """What a coalition learns of a sum with coins."""
+
+    figure: Figure
+    finding: CoalitionFinding
+
+
+def most_open(conspiring: Iterable[CoalitionFinding], promised: int | None) -> Opened | None:
+    """The coalition that learns most of sums with coins; None if none learns any."""
+    found = ((noised_by(each.ledger, promised), each) for each in conspiring)
+    known = [Opened(figure, each) for figure, each in found if figure is not None]
+    return max(known, key=lambda each: each.figure.epsilon, default=None)
+
+
+def noised_by(ledger: Ledger, promised: int | None) -> Figure | None:
+    """The most that a respondent told who is in a sum with coins; None if nobody is.
+
+    Args:
+        promised: as many parties of a sum are honest, at most; None for all whose part is not
+            known.
+    """
+
+    def among(part: PrivacyEvent) -> PrivacyEvent:
+        if isinstance(part, Merged) and promised is not None:
+            return msgspec.structs.replace(part, honest=max(1, min(part.honest, promised)))
+        return part
+
+    trails = {
+        tuple(replaced(charge.event, among) for charge in account.trail): None
+        for account in ledger.everybody.values()
+        if any(isinstance(p, Coins) for c in account.trail for p in single_events(c.event))
+    }
+    accountant = ExactAccountant(DELTA)
+    found = [accountant.judge(trail) for trail in trails]
+    worst = max(found, key=lambda each: each.epsilon, default=None)
+    return None if worst is None else Figure(max(1, worst.honest), worst.epsilon, DELTA)
+
+
+def said_of(noised: Figure, who: str) -> str:
+    """What follows from a sum with coins about one person."""
+    if math.isinf(noised.epsilon):
+        return f"the coins in what {who} can learn are too few to hide anybody"
+    rarely = f"but with a probability of {noised.delta:g}"
+    if noised.honest == 1:
+        return (
+            f"the coins of one party alone hide its counts from {who}: odds between two answers "
+            f"change by {odds(noised.epsilon)} at most, {rarely}"
+        )
+    return (
+        f"the sum that {who} can learn changes the odds between two answers of a person by "
+        f"{odds(noised.epsilon)} at most, {rarely}, if {noised.honest:,} parties in it are honest"
+    )
