@@ -20,7 +20,7 @@ from protocol.audit.completeness import Closing
 from protocol.audit.findings import Finding
 from protocol.audit.linkage import Linkage, Linked, Repeated
 from protocol.estimators.inference.intervals import Intervals
-from protocol.messages import NO_ROUND, PartyId
+from protocol.messages import AGGREGATOR, NO_ROUND, PartyId
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.transcript.reader import Fault, TranscriptReader
@@ -337,6 +337,7 @@ def test_large_transcripts_are_summarised() -> None:
     verification = found.verification
     flawed = replace(verification, faults=(fault,) * 10_000)
     closing = Closing(
+        AGGREGATOR,
         "Report",
         NO_ROUND,
         3000,
