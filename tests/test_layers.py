@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -106,28 +107,45 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-@functools.cache
-def parsed(source: str) -> ast.Module:
-    return ast.parse(source)
+class Module(NamedTuple):
+    """What there is to know of a module's source.
+
+    Args:
+        docstring: None if it has none.
+        imports: the full names that it imports, wherever it does, and how many dots are before
+            them.
+        uses: what it uses of numpy's random numbers, and calls of what a pure module calls none of.
+    """
+
+    docstring: str | None
+    imports: Sequence[tuple[str, int]]
+    uses: Sequence[str]
 
 
 @functools.cache
-def imported(tree: ast.AST) -> Sequence[tuple[str, int]]:
-    """The full names that a module imports, wherever it does, and how many dots are before them."""
-    found: list[tuple[str, int]] = []
+def parsed(source: str) -> Module:
+    imports: list[tuple[str, int]] = []
+    uses = []
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(alias.name, 0) for alias in node.names]
+            imports += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [(f"{node.module or ''}.{alias.name}", node.level) for alias in node.names]
-    return found
+            imports += [(f"{node.module or ''}.{alias.name}", node.level) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and node.attr == "random":
+            if ast.unparse(node) in ("np.random", "numpy.random"):
+                uses.append(f"use of {ast.unparse(node)}")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in CALLS:
+                uses.append(f"call of {node.func.id}")
+    return Module(ast.get_docstring(tree), imports, uses)
 
 
 def breaches(package: str, source: str) -> list[str]:
     """What a module of a package does against the layers."""
-    tree = parsed(source)
+    module = parsed(source)
     found = []
-    for name, level in imported(tree):
+    for name, level in module.imports:
         if level:
             found.append(f"relative import of {name}")
         if name.split(".")[0] in FORBIDDEN[package]:
@@ -136,14 +154,7 @@ def breaches(package: str, source: str) -> list[str]:
             found.append(f"import of {name}")
         if name in ("datetime.datetime.now", "importlib.import_module"):
             found.append(f"import of {name}")
-    for node in ast.walk(tree):
-        if package != "protocol":
-            break
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("np.random", "numpy.random"):
-            found.append(f"use of {ast.unparse(node)}")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
-            found.append(f"call of {node.func.id}")
-    return found
+    return [*found, *module.uses] if package == "protocol" else found
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -156,7 +167,7 @@ def test_imports_keep_to_their_layer(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_says_what_lives_there(package: str) -> None:
-    silent = [path for path in modules_of(package) if not ast.get_docstring(parsed(text_of(path)))]
+    silent = [path for path in modules_of(package) if not parsed(text_of(path)).docstring]
     assert silent == []
 
 
@@ -169,7 +180,7 @@ def room_of(package: str, name: str) -> str | None:
 def upward(package: str, room: str, source: str) -> list[str]:
     """What a module in a room imports from its own floor, from above or from the face."""
     floors = {name: floor for floor, rooms in enumerate(FLOORS[package]) for name in rooms}
-    names = {name for name, _ in imported(parsed(source))}
+    names = {name for name, _ in parsed(source).imports}
     others = {name: room_of(package, name) for name in names}
     face = {
         name for name, other in others.items() if name == package or (other and other not in floors)
@@ -327,7 +338,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     }
     edges = {}
     for name, path in names.items():
-        full = {found for found, _ in imported(parsed(text_of(path)))}
+        full = {found for found, _ in parsed(text_of(path)).imports}
         homes = {each if each in names else each.rpartition(".")[0] for each in full}
         edges[name] = homes & set(names) - {name}
     assert circle(edges) == []
