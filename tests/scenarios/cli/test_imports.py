@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.running.names import MODULES
@@ -16,11 +17,19 @@ MOST_OF_VERIFY, MOST_OF_RUN = 15_000, 35_000
 
 def imported(*words: object) -> set[str]:
     """The modules that a command has imported at its end, in a process of its own."""
+    return imported_by([words])
+
+
+def imported_by(commands: Sequence[Sequence[object]]) -> set[str]:
+    """What commands import one after another."""
+    lines = [[*map(str, words)] for words in commands]
     program = (
-        "import sys\n"
+        "import contextlib, sys\n"
         "from scenarios.cli import main\n"
-        f"try:\n    main({[*map(str, words)]})\n"
-        "finally:\n    print('imported:', *sys.modules)"
+        f"for line in {lines}:\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        main(line)\n"
+        "print('imported:', *sys.modules)"
     )
     said = python("-c", program)
     assert said.code == 0, said
@@ -76,15 +85,17 @@ def test_a_list_imports_no_scenario() -> None:
 
 
 def test_what_a_party_runs_judges_and_draws_nothing() -> None:
-    for command in ("answer", "check", "evidence", "preflight"):
-        found = imported(command, "--help")
-        assert not found & {"matplotlib", "ray", "rich.table", *MODULES}
-        assert not {name for name in found if name.startswith("scenarios.report.")}
+    commands = ("answer", "check", "evidence", "preflight")
+    found = imported_by([(command, "--help") for command in commands])
+    rooms = ("surveys.answering", "surveys.preflight", "transcripts.consistency")
+    assert {f"scenarios.cli.{room}" for room in rooms} <= found
+    assert not found & {"matplotlib", "ray", "rich.table", *MODULES}
+    assert not {name for name in found if name.startswith("scenarios.report.")}
 
 
 def test_http_is_imported_where_it_is_served() -> None:
-    for command in ("aggregate", "answer", "verify"):
-        assert "h11" not in imported(command, "--help")
+    others = ("aggregate", "answer", "verify")
+    assert "h11" not in imported_by([(command, "--help") for command in others])
     assert "h11" in imported("witness", "--help")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +40,22 @@ KEYS = {
 QUICK = ("run", "quickstart", "--set", "residents=300", "--set", "p=0.6")
 
 
+Run = Callable[[str], tuple[Said, Path]]
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Said, Path]]:
-    """Quickstart on every transport, in processes of their own."""
-    done: dict[str, tuple[Said, Path]] = {}
-    for transport in TRANSPORTS:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Quickstart on a transport, in a process of its own."""
+
+    @functools.cache
+    def done(transport: str) -> tuple[Said, Path]:
         out = tmp_path_factory.mktemp(transport)
         said = python(
             *("-m", "scenarios", *QUICK, "--set", "parties=50", "--seed", 3, "--json"),
             *("--transport", transport, "--out", out),
         )
-        done[transport] = said, out
+        return said, out
+
     return done
 
 
@@ -77,9 +84,10 @@ def test_list_has_parameters_where_they_are_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) -> None:
+def test_every_transport_gives_one_result(run: Run) -> None:
     results = []
-    for transport, (said, out) in runs.items():
+    for transport in TRANSPORTS:
+        said, out = run(transport)
         assert said.err == ""
         assert said.out == (out / "result.json").read_text()
         assert {path.name for path in out.iterdir()} == {
@@ -96,8 +104,9 @@ def test_every_transport_gives_one_result(runs: dict[str, tuple[Said, Path]]) ->
     assert all(result == results[0] for result in results)
 
 
-def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) -> None:
-    result = runs["tls"][0].json
+def test_the_result_has_the_documented_keys(run: Run) -> None:
+    said, folder = run("tls")
+    result = said.json
     assert result.keys() >= KEYS
     assert (result["scenario"], result["variant"]) == ("quickstart", "rr-independent")
     assert result["parameters"] == {"p": 0.6, "residents": 300, "parties": 50}
@@ -123,7 +132,6 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
         named = [list(TOWN.attribute(name).categories) for name in (left, right)]
         assert pair["categories"] == named
         assert np.shape(pair["standard_errors"]) == (sizes[left], sizes[right])
-    folder = runs["tls"][1]
     expected = open_transcript(folder / "transcript.svt.zst").audit(RRIndependent).estimate
     assert expected is not None
     for pair, table in zip(estimate["pairs"], expected.pairs(), strict=True):
@@ -140,8 +148,8 @@ def test_the_result_has_the_documented_keys(runs: dict[str, tuple[Said, Path]]) 
             assert 0 < error < 0.1
 
 
-def test_epsilon_follows_from_the_parameters(runs: dict[str, tuple[Said, Path]]) -> None:
-    privacy = runs["memory"][0].json["privacy"]
+def test_epsilon_follows_from_the_parameters(run: Run) -> None:
+    privacy = run("tls")[0].json["privacy"]
     expected = epsilons(0.6, TOWN.sizes)
     assert privacy["record_epsilon"] == pytest.approx(sum(expected), abs=1e-9)
     assert list(privacy["attribute_epsilon"]) == list(TOWN.names)
