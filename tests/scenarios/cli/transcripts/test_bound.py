@@ -16,6 +16,7 @@ from protocol.transcript.verification import verify
 from tests.recorded.transcripts import sample, signed_sample
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import PLAN, aggregating, everybody_answers, make_folders
+from tests.tiers import slow
 
 OWN = '''"""A variant of one's own."""
 
@@ -97,12 +98,14 @@ def test_two_variants_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "several variants are called 'own'" in complaint(said)
 
 
-def test_no_beginning_of_a_real_record_is_broken(held: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("sparse", [19, slow(1)])
+def test_no_beginning_of_a_real_record_is_broken(held: tuple[Path, Path], sparse: int) -> None:
     """Nothing that a crash leaves of a file has been changed after it was recorded."""
     _, transcript = held
     whole = b"".join(Unpacked(transcript.read_bytes()))
     for content, step in ((whole, 97), (sample().content, 1), (signed_sample().content, 1)):
-        for length in [*range(0, len(content), step), *range(len(content) - 900, len(content))]:
+        end = len(content)
+        for length in (*range(0, end, step * sparse), *range(end - 900, end, sparse)):
             assert verify(content[:length]).verdict == "incomplete", length
         assert verify(content).verdict == "sound"
 

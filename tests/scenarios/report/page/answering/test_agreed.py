@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.randomizers import KeepUniform
@@ -21,6 +22,7 @@ from protocol.variants.reports.reports import Ask
 from protocol.wire.arrays import encode_message
 from protocol.wire.codec import encode_envelope
 from tests.every_variant import examples
+from tests.tiers import slow
 from tests.vectors.pages.making import Given, Survey, begun, posted, seed_of, url64
 from tests.vectors.pages.settings import Case, settings, survey_of
 from tests.verifier.bundles import needs_node, run
@@ -239,13 +241,14 @@ def test_all_that_was_altered_is_refused() -> None:
     assert dict(zip(WRONG, found, strict=True)) == {name: why for name, (why, _) in WRONG.items()}
 
 
-def test_no_byte_of_the_responses_can_be_changed() -> None:
+@pytest.mark.parametrize("step", [5, slow(1)])
+def test_no_byte_of_the_responses_can_be_changed(step: int) -> None:
     """Of the checkpoint of a first attempt nothing is needed, and the question's number is free."""
     link, terms, place = given()
     cases = []
-    for at in range(0, len(terms), 7):
+    for at in range(0, len(terms), 7 * step):
         cases.append((link, flipped(terms, at), place))
-    for at in range(len(place)):
+    for at in range(0, len(place), step):
         cases.append((link, terms, flipped(place, at)))
     agreed = [case for case, why in zip(cases, judged(cases), strict=True) if why == "agreed"]
     number = place.index(QUESTION.recipient.encode() + struct.pack("B", QUESTION.seq))

@@ -54,6 +54,13 @@ def differences(surveys: Sequence[dict[str, Any]]) -> list[str]:
 
 
 @needs_node
+def test_the_page_makes_reports_of_every_variant() -> None:
+    firsts = {survey["variant"]: survey for survey in reversed(read())}
+    assert differences([*firsts.values()]) == []
+
+
+@needs_node
+@pytest.mark.slow
 def test_the_page_makes_the_reports_of_all_vectors() -> None:
     assert differences(read()) == []
 
@@ -64,6 +71,15 @@ def test_the_page_makes_large_reports() -> None:
     assert differences([made(case) for case in settings() if not case.kept]) == []
 
 
+def test_what_the_file_has_of_every_variant_is_what_its_maker_makes() -> None:
+    surveys = {survey["name"]: survey for survey in read()}
+    cases = [case for case in settings() if case.kept]
+    assert [*surveys] == [case.name for case in cases]
+    for case in {case.variant.name: case for case in reversed(cases)}.values():
+        assert json.loads(json.dumps(made(case))) == surveys[case.name]
+
+
+@pytest.mark.slow
 def test_the_file_is_what_its_maker_makes() -> None:
     assert gzip.decompress(FILE.read_bytes()) == gzip.decompress(content())
 
