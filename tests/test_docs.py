@@ -140,7 +140,10 @@ def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-LONG = re.compile("sottovoce (attack|test|run rrba-survey --set project=)")
+LONG = re.compile(
+    "sottovoce (attack|test|run rrba-survey --set project=|run quickstart --level"
+    "|audit .*(--worst|--tap|--spot|--replay))"
+)
 """Commands that take long."""
 
 LONG_PAGES = {

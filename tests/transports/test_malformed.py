@@ -141,7 +141,7 @@ async def _stranger(hub: Sockets, words: bytes) -> None:
 
 QUICK = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=15,
     phases=[Phase.explicit, Phase.generate, Phase.target],
     suppress_health_check=list(HealthCheck),
 )

@@ -23,10 +23,12 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import BITS, PARTIES, Example, examples
 from tests.protocol.sessions import SURVEY, Turn, Word, answers, talk
 from tests.recorded.runs import fate_of, recorded, replay_member
-from tests.tiers import slow
+from tests.tiers import slow, thinned
 
 ONE, TWO = PartyId("party-1"), PartyId("party-2")
-EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+EVERY = pytest.mark.parametrize(
+    "example", thinned(examples(), 12), ids=lambda example: example.name
+)
 
 
 @EVERY

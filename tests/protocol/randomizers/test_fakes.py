@@ -14,7 +14,7 @@ from protocol.errors import UnsupportedEventError
 from protocol.randomizers import FakeData, Randomizer
 from protocol.randomizers.vetting import held_dominating, held_epsilon, known
 from protocol.testing import lawful
-from tests.tiers import slow
+from tests.tiers import paired
 
 test_two_attributes = lawful(
     FakeData.with_epsilon((2, 3), epsilon=1.0), without=("estimate", "covariance")
@@ -60,8 +60,9 @@ def test_the_law_is_that_of_the_definition(sizes: tuple[int, ...]) -> None:
         assert sums == [[part.first, part.second] for part in law]
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), (3, 3), slow((2, 2, 3)), (2, 5, 3)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("sizes", "epsilon"), paired([(2, 3), (3, 3), (2, 2, 3), (2, 5, 3)], [0.1, 1.0, 4.0])
+)
 def test_a_record_costs_the_raised_epsilon_and_not_the_claimed_one(
     sizes: tuple[int, ...], epsilon: float
 ) -> None:

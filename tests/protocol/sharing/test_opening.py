@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from tests.protocol.sharing.test_sums_attacks import (
 )
 from tests.recorded.runs import Run, written
 from tests.recorded.signed import rewritten, without
+from tests.tiers import paired, thinned
 
 ONE, TWO, THREE, FOUR = PARTIES[:4]
 GONE = {ONE: "Upload", FOUR: "Unmask"}
@@ -106,11 +108,13 @@ def swapped(old: Any) -> Any:
     return old
 
 
-@pytest.mark.parametrize("everyone", [False, True])
 @pytest.mark.parametrize(
-    "gone",
-    [{}, *({ONE: kind} for kind in ("Join", "Deal", "Upload", "Tags", "Unmask")), GONE],
-    ids=lambda gone: " ".join(gone.values()) or "nobody",
+    ("everyone", "gone"),
+    paired(
+        [False, True],
+        [{}, *({ONE: kind} for kind in ("Join", "Deal", "Upload", "Tags", "Unmask")), GONE],
+    ),
+    ids=lambda value: (" ".join(value.values()) or "nobody") if isinstance(value, dict) else None,
 )
 def test_the_record_alone_shows_that_the_total_follows(
     gone: dict[PartyId, str], everyone: bool
@@ -184,8 +188,7 @@ FORGERIES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("keyed", [False, True])
-@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize(("what", "keyed"), paired([*FORGERIES], [False, True]))
 def test_an_opening_that_is_false_is_found(what: str, keyed: bool) -> None:
     run = run_of()
     fields, why = FORGERIES[what]
@@ -313,8 +316,7 @@ def test_a_false_account_of_a_failure_is_found_with_the_key() -> None:
     )
 
 
-@pytest.mark.parametrize("what", FORGERIES)
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(("what", "keyed"), thinned(itertools.product(FORGERIES, [False, True]), 4))
 def test_a_failure_that_hides_a_false_opening_is_seen(what: str, keyed: bool) -> None:
     """The aggregator says that its run failed, and cuts off what it said after the opening."""
     run = run_of()

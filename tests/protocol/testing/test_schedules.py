@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -22,7 +23,7 @@ from protocol.variants.reports.reports import Ask, Pooled, Report, randomized
 from scenarios.cli.example_variants import example
 from tests.protocol.leaks import TWO, AskedTwice, some
 from tests.scenarios.own_variants import RollCall
-from tests.tiers import slow
+from tests.tiers import slow, thinned
 
 RECORDS = some(TWO, 8)
 
@@ -68,8 +69,10 @@ def test_a_patient_variant_loses_no_single_envelope() -> None:
     check_under_faults(patient, RECORDS)
 
 
-@pytest.mark.parametrize("schedules", [2, slow(12)])
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize(
+    ("name", "schedules"),
+    [*thinned(itertools.product(BUILT_IN, [2]), 10), *map(slow, BUILT_IN, itertools.repeat(12))],
+)
 def test_the_projects_variants_hold(name: str, schedules: int) -> None:
     variant, records = example(BUILT_IN[name], {})
     twice = Records(records.survey, np.tile(records.codes, (2, 1)))

@@ -80,7 +80,9 @@ test_secure_sum_for_everyone = pytest.mark.slow(
 test_secure_sum_as_printed = pytest.mark.slow(
     contract(SecureSumVariant(survey=SURVEY, sums=LITERAL), RECORDS, executors=EXECUTORS, parties=4)
 )
-test_pair_counts = contract(PairCounts(survey=WIDE), WIDER, executors=EXECUTORS, rare=EVERYONE)
+test_pair_counts = pytest.mark.slow(
+    contract(PairCounts(survey=WIDE), WIDER, executors=EXECUTORS, rare=EVERYONE)
+)
 test_pair_counts_as_printed = pytest.mark.slow(
     contract(PairCounts(survey=WIDE, sums=LITERAL), WIDER, executors=EXECUTORS, parties=3)
 )

@@ -61,9 +61,20 @@ def systems(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(systems())
 def test_what_is_left_spans_what_dense_matrices_find(rows: list[Row]) -> None:
+    spans(rows)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=600)
+@given(systems())
+def test_of_many_systems_too(rows: list[Row]) -> None:
+    spans(rows)
+
+
+def spans(rows: list[Row]) -> None:
     before = [dict(row) for row in rows]
     masks = {unknown for row in rows for unknown in row if unknown[0] == "r"}
     left = eliminated(rows, masks)

@@ -78,7 +78,9 @@ test_by_reports = contract(variant_of("rr"), RECORDS, executors=EXECUTORS)
 test_by_debiased_reports = pytest.mark.slow(
     contract(variant_of("rr-debiased"), RECORDS, executors=EXECUTORS, parties=3)
 )
-test_by_exact_counts = contract(variant_of("secure-sum"), RECORDS, executors=EXECUTORS, parties=4)
+test_by_exact_counts = pytest.mark.slow(
+    contract(variant_of("secure-sum"), RECORDS, executors=EXECUTORS, parties=4)
+)
 test_by_exact_counts_as_printed = pytest.mark.slow(
     contract(variant_of("secure-sum", sums=LITERAL), RECORDS, executors=EXECUTORS, parties=3)
 )

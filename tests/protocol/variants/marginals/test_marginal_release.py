@@ -52,7 +52,9 @@ test_optimised_bits = pytest.mark.slow(
 test_inp_ps = pytest.mark.slow(
     contract(InpPS(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
 )
-test_inp_ht = contract(InpHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+test_inp_ht = pytest.mark.slow(
+    contract(InpHT(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
+)
 test_marg_rr = pytest.mark.slow(
     contract(MargRR(survey=BINARY, epsilon=1.0), RECORDS, executors=EXECUTORS)
 )

@@ -47,7 +47,7 @@ VIEWS = msgspec.structs.replace(ADAPTIVE, groups="view")
 ONE_BY_ONE = msgspec.structs.replace(ADAPTIVE, mode="sequential")
 
 test_uniform_tables = contract(UNIFORM, answers(SURVEY, 7), executors=EXECUTORS)
-test_adaptive_tables = contract(ADAPTIVE, answers(WIDE, 10), executors=EXECUTORS)
+test_adaptive_tables = pytest.mark.slow(contract(ADAPTIVE, answers(WIDE, 10), executors=EXECUTORS))
 test_whole_views = pytest.mark.slow(
     contract(VIEWS, answers(WIDE, 9), executors=EXECUTORS, parties=6)
 )

@@ -16,6 +16,7 @@ from tests.scenarios.cli.options import recorded, simulated, surveys
 from tests.scenarios.cli.options.changes import Call, err, files, without_effect
 from tests.scenarios.cli.options.inputs import Inputs
 from tests.scenarios.command import command_of
+from tests.tiers import slow
 
 CALLS = (*recorded.CALLS, *simulated.CALLS, *surveys.CALLS)
 
@@ -32,7 +33,13 @@ def options_of(name: str) -> set[str]:
     return {text for each in options for text in (*each.opts, *each.secondary_opts)}
 
 
-@pytest.mark.parametrize("base", CALLS, ids=lambda base: base.words)
+def tiered(base: Call) -> Any:
+    """The call; in the whole tier only where every option has a test beside its command."""
+    dear = base.command in ("attack", "compare") or "{adult}" in base.words
+    return slow(base) if dear else base
+
+
+@pytest.mark.parametrize("base", [*map(tiered, CALLS)], ids=lambda base: base.words)
 def test_an_option_has_an_effect(base: Call, inputs: Inputs, tmp_path: Path) -> None:
     wrong = without_effect(inputs, base, tmp_path)
     assert not wrong, "\n".join(wrong)
