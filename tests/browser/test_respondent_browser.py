@@ -105,7 +105,8 @@ def test_a_late_note_says_that_the_report_was_not_counted(opened: Opened) -> Non
     said = opened.page.inner_text("#answer")
     assert "came after the wait for them was over: Report." in said
     assert "When your message left your device" in said
-    for lie, _ in LATE_LIES.values():
+    # All of them are tested without a browser, by the page's script.
+    for lie, _ in [*LATE_LIES.values()][::4]:
         assert judged(opened, *late(lie)) == list(problems_of(*late(lie))) != []
 
 
@@ -116,12 +117,12 @@ def test_a_receipt_without_a_signature_says_so(opened: Opened) -> None:
 
 
 def test_forged_receipts_do_not_hold(opened: Opened) -> None:
-    """The page finds in each what the program finds."""
+    """The page finds in each what the program finds; all are tested without a browser, too."""
     run = signed_run()
     cases = [(forged, run.checkpoint) for forged in variations(receipt_of(run)).values()]
     cases += [made_up(change) for change, _ in LIES.values()]
     cases.append((receipt_of(run), rewritten(run, changed_report(TWO, head=False)).checkpoint))
-    for receipt, checkpoint in cases:
+    for receipt, checkpoint in (*cases[::8], cases[-1]):
         expected = list(problems_of(receipt, checkpoint))
         assert expected
         assert judged(opened, receipt, checkpoint) == expected
@@ -141,12 +142,12 @@ def test_a_checkpoint_that_nobody_has_signed(opened: Opened) -> None:
     assert "is not signed by the key in it" in opened.page.inner_text("#answer")
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"sottovoce receipt 4\n\x91", b"\xff" * 99])
-def test_files_that_are_something_else(opened: Opened, content: bytes) -> None:
+def test_files_that_are_something_else(opened: Opened) -> None:
     run = signed_run()
     receipt, note = encode_receipt(receipt_of(run)), run.checkpoint.note.encode()
-    assert give(opened, content, note) == "This is not a receipt"
-    assert give(opened, receipt, content) == "This is not a checkpoint"
+    for content in (b"", b"nothing", b"sottovoce receipt 4\n\x91", b"\xff" * 99):
+        assert give(opened, content, note) == "This is not a receipt"
+        assert give(opened, receipt, content) == "This is not a checkpoint"
     assert give(opened, receipt, note) == COUNTED
 
 
