@@ -6,22 +6,21 @@ from typing import Any
 
 import pytest
 
-from protocol.testing import check_under_faults, check_variant
+from protocol.testing import check_under_faults, check_variant, sealed
 from scenarios import EXECUTORS
 from tests.protocol.other_shapes import example, records, shapes
+from tests.tiers import slow, thinned
 
 NEAR: dict[str, Any] = {name: EXECUTORS[name] for name in ("local", "memory")}
 shuffler, two_servers, ring = map(example, ("shuffler", "two_servers", "sealed_ring"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "shuffler" else pytest.param(name, marks=pytest.mark.slow)
-        for name in shapes()
-    ],
-)
-def test_an_example_keeps_its_contract(name: str) -> None:
+@pytest.mark.parametrize("runs", [10, slow(sealed.RUNS)])
+@pytest.mark.parametrize("name", thinned(shapes(), 2))
+def test_an_example_keeps_its_contract(
+    name: str, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealed, "RUNS", runs)
     variant = shapes()[name]
     assert check_variant(variant, records(variant.survey, 6), executors=NEAR) == ()
 

@@ -61,7 +61,7 @@ class KeepsOrder(shuffler.Shuffled, frozen=True):  # type: ignore[misc, name-def
 
 
 class Careless(two_servers.TwoServers, frozen=True):  # type: ignore[misc, name-defined]
-    """The second share is the histogram in the clear."""
+    """The first share is the histogram in the clear."""
 
     name = "careless"
 
@@ -69,7 +69,7 @@ class Careless(two_servers.TwoServers, frozen=True):  # type: ignore[misc, name-
         await me.receive(two_servers.Begin, AGGREGATOR)
         codes = join_codes(records.codes, self.survey.sizes)
         counts = np.bincount(codes, minlength=self.survey.cells).astype(np.uint32)
-        for server, share in zip(me.roster.of("server"), (0 * counts, counts), strict=True):
+        for server, share in zip(me.roster.of("server"), (counts, 0 * counts), strict=True):
             await me.send(server, two_servers.Share(share=share))
 
 
@@ -238,7 +238,7 @@ class NumberedByAnswer(two_servers.TwoServers, frozen=True):  # type: ignore[mis
     [
         (Cheat, "reports in Reports.boxes, .* tell at least epsilon"),
         (KeepsOrder, "'Batch' is said to merge, and it shows which party has sent what"),
-        (Careless, "server-2 alone can tell .* went by target's Share.share"),
+        (Careless, "server-1 alone can tell .* went by target's Share.share"),
         (Depends, "'Share' is sealed, and its event depends on what is sealed"),
         (OpenRing, "'OpenStart' is said to be hidden by masks, and aggregator alone learns"),
         (LyingRing, "Unmasked.sums"),
