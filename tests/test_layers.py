@@ -136,8 +136,7 @@ def parsed(source: str) -> Module:
             if ast.unparse(node) in ("np.random", "numpy.random"):
                 uses.append(f"use of {ast.unparse(node)}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in CALLS:
-                uses.append(f"call of {node.func.id}")
+            uses += [f"call of {node.func.id}"] * (node.func.id in CALLS)
     return Module(ast.get_docstring(tree), imports, uses)
 
 

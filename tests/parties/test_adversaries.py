@@ -15,7 +15,7 @@ from protocol.simulation.setting import Setting
 from protocol.transcript.entries import Sent
 from tests.live import Live, run_live, town
 from tests.parties.adversaries import Flooder, Forger, Mute, Quitter
-from tests.tiers import thinned
+from tests.tiers import paired, thinned
 from transports.base import Limits
 
 EVIL = PartyId("party-3")
@@ -81,8 +81,7 @@ FORGERIES: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
 }
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize(("what", "transport"), paired([*FORGERIES], TRANSPORTS))
 async def test_a_forged_envelope_ends_the_forgers_link_and_is_recorded(
     what: str, transport: str, tmp_path: Path
 ) -> None:
@@ -114,8 +113,9 @@ def another_kind(envelope: Envelope) -> Envelope:
     return msgspec.structs.replace(envelope, kind="Left")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("forge", [out_of_range, cut_short, trailing, another_kind])
+@pytest.mark.parametrize(
+    ("forge", "transport"), paired([out_of_range, cut_short, trailing, another_kind], TRANSPORTS)
+)
 async def test_a_forged_report_is_recorded_and_not_counted(
     forge: Callable[[Envelope], Envelope], transport: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from protocol.variants import RRIndependent, RRJoint
 from tests.live import Live, run_live, town
 from tests.protocol.sessions import SURVEY
 from tests.recorded.runs import Run
+from tests.tiers import paired
 from transports.faults import Fault, crash, cut, delay, drop, duplicate, faults
 
 TRANSPORTS = ("memory", "tcp", "tls")
@@ -163,8 +164,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("what", RULES)
+@pytest.mark.parametrize(("what", "transport"), paired([*RULES], TRANSPORTS))
 async def test_seeded_faults_are_the_same_everywhere(
     what: str, transport: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from protocol.accounting.events import (
 )
 from protocol.accounting.pld import INTERVAL, Opinion, opinion
 from protocol.randomizers import KeepElseTable, KeepUniform, PrivKVM, UnaryEncoding
+from tests.tiers import paired
 
 pytest.importorskip("dp_accounting")
 
@@ -53,8 +54,7 @@ def second_of(
     return opinion(ExactAccountant(delta).pairs(events, attribute), delta)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "delta"), paired([*CASES], [1e-3, 1e-6, 1e-9]))
 def test_both_agree_within_the_interval(name: str, delta: float) -> None:
     exact = exact_epsilon(CASES[name], delta).epsilon
     second = second_of(CASES[name], delta)

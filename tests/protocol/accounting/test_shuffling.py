@@ -22,7 +22,7 @@ from protocol.accounting.shuffling import (
 )
 from protocol.randomizers import KeepUniform
 from tests.enumeration import ROWS, matrix
-from tests.tiers import thinned
+from tests.tiers import paired, thinned
 
 Floats = NDArray[np.float64]
 
@@ -60,11 +60,14 @@ def _tallied(rows: bytes, size: int, answers: tuple[int, ...]) -> Floats:
     return tallied(np.frombuffer(rows).reshape(size, size), answers)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize(
-    ("k", "n"), [(2, 1), (2, 2), (2, 6), (3, 1), (3, 3), (3, 6), (4, 2), (4, 4), (5, 3)]
+    ("crowd", "epsilon"),
+    paired(
+        [(2, 1), (2, 2), (2, 6), (3, 1), (3, 3), (3, 6), (4, 2), (4, 4), (5, 3)], [0.3, 1.0, 3.0]
+    ),
 )
-def test_never_below_every_tally_of_a_few(k: int, n: int, epsilon: float) -> None:
+def test_never_below_every_tally_of_a_few(crowd: tuple[int, int], epsilon: float) -> None:
+    k, n = crowd
     keep = KeepUniform.with_epsilon(k, epsilon=epsilon)
     rows = keep.matrix()
     for delta in (1e-5, 1e-3, 0.02, 0.1):
@@ -118,9 +121,9 @@ def game_delta(k: int, p: float, q: float, n: int, hidden: float, epsilon: float
     return found
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 2.5])
-@pytest.mark.parametrize("k", [2, 3, 30])
-@pytest.mark.parametrize("n", [1, 2, 12, 30])
+@pytest.mark.parametrize(
+    ("n", "k", "epsilon"), thinned(itertools.product([1, 2, 12, 30], [2, 3, 30], [0.2, 2.5]), 10)
+)
 def test_the_game_is_computed_exactly(n: int, k: int, epsilon: float) -> None:
     keep = KeepUniform.with_epsilon(k, epsilon=epsilon)
     p, q, local = keep.diagonal, keep.off_diagonal, keep.epsilon

@@ -33,11 +33,14 @@ from protocol.wire import codec as wire
 from protocol.wire.codec import Codec, decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
 from tests.protocol.sessions import Numbers, Word, answers, charter_of, talk
+from tests.tiers import thinned
 
 CHARTER = charter_of(talk())
 ONE, TWO = (PartyId(f"party-{i}") for i in (1, 2))
 LARGE = Numbers(np.arange(1000, dtype=np.uint16))
-EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+EVERY = pytest.mark.parametrize(
+    "example", thinned(examples(), 14), ids=lambda example: example.name
+)
 
 
 def sent(sender: str, seq: int, message: Message | bytes, *, to: str) -> Sent:

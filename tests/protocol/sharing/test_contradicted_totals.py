@@ -57,7 +57,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     rewriting,
 )
 from tests.protocol.variants.clusters.test_rr_clusters import SURE, THREEFOLD, variant_of
-from tests.tiers import thinned
+from tests.tiers import paired, thinned
 from transports.memory import MemoryHub, open_memory
 from transports.switch import Switch
 
@@ -276,8 +276,7 @@ def either(one: Rewrite, other: Rewrite) -> Rewrite:
     return lambda item, message: one(item, message) or other(item, message)
 
 
-@pytest.mark.parametrize("told", ["all", "one"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "told"), paired(WAYS, ["all", "one"]))
 def test_a_party_goes_on_whatever_it_broadcast(way: Way, told: str) -> None:
     """In the literal profile. A conspirator sees to it that the broadcasts are the same, for what
     neighbours say of them would differ with them."""
@@ -330,8 +329,7 @@ def test_an_aggregator_does_not_read_an_answer_of_everybody_in_the_literal_profi
     assert all(len(trial.messages("Tags", name)) == 1 for name in PARTIES)
 
 
-@pytest.mark.parametrize("sums", [WARY, LITERAL], ids=["sparse", "literal"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "sums"), paired(WAYS, [WARY, LITERAL]))
 def test_honest_totals_contradict_nobody(way: Way, sums: SecureSum) -> None:
     charter = charter_of(summing(way, sums), 8)
     run = watched(charter, held_by_two(charter, HELD), lambda item, message: None)

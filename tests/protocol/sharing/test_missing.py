@@ -48,7 +48,7 @@ from tests.protocol.sharing.test_sums_attacks import (
     surviving,
 )
 from tests.recorded.runs import Run
-from tests.tiers import slow
+from tests.tiers import paired, slow
 
 
 def declined(trial: Run) -> dict[PartyId, str]:
@@ -100,8 +100,10 @@ def test_a_sum_that_withstands_fewer_than_demanded_does_not_begin() -> None:
         assert charter.codec.names
 
 
-@pytest.mark.parametrize("round", ROUNDS)
-@pytest.mark.parametrize("n", [3, 9, 10, slow(21), slow(60)])
+@pytest.mark.parametrize(
+    ("round", "n"),
+    [*paired(ROUNDS, [3, 9, 10]), *(slow(round, n) for round in ROUNDS for n in (21, 60))],
+)
 def test_as_many_as_may_be_missing_vanish_in_any_round(n: int, round: str) -> None:
     charter = charter_of(SecureSumVariant(survey=SURVEY, everyone=True), n)
     holdings = holdings_of(charter, answers(SURVEY, n))

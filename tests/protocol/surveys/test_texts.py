@@ -20,6 +20,7 @@ from protocol.transcript.verification import verify
 from protocol.variants import RRIndependent
 from tests.every_variant import Example, examples
 from tests.recorded.runs import Run
+from tests.tiers import thinned
 
 LEAVES = Attribute(name="would leave", categories=("no", "yes"))
 WORDS = Wording(
@@ -138,7 +139,7 @@ def test_a_field_that_there_is_not_is_refused() -> None:
         msgspec.convert({"language": "en", "questions": [given]}, Texts)
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", thinned(examples(), 12), ids=lambda example: example.name)
 def test_every_variant_can_be_worded(example: Example) -> None:
     survey = example.variant.survey
     worded = Survey(survey.title, survey.attributes, (Texts(language="en", title="In words"),))

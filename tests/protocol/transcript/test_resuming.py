@@ -44,9 +44,11 @@ from protocol.variants.reports.reports import Ask
 from protocol.wire.codec import decode_envelope, encode_envelope
 from tests.every_variant import Example, examples
 from tests.recorded.runs import Run, answers
-from tests.tiers import slow
+from tests.tiers import slow, thinned
 
-EVERY = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
+EVERY = pytest.mark.parametrize(
+    "example", thinned(examples(), 14), ids=lambda example: example.name
+)
 pack = msgspec.msgpack.encode
 ROUGH = Schedule(seed=3, drop=0.05, delay=0.3, late=90.0, crash=0.2)
 """Some reports are lost, some come too late, and some parties never answer."""

@@ -35,9 +35,12 @@ from tests.protocol.audit.test_audit import audited
 from tests.protocol.sessions import answers, words_of
 from tests.protocol.sharing.test_sums_attacks import Rewrite, rewriting
 from tests.recorded.runs import Run
+from tests.tiers import thinned
 
 EXAMPLES = examples()
-EVERY = pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[e.name for e in EXAMPLES])
+EVERY = pytest.mark.parametrize(
+    "place", thinned(range(len(EXAMPLES)), 14), ids=[e.name for e in EXAMPLES]
+)
 ONE = PartyId("party-1")
 SEEDS = 3
 """How many times the first party of every example says other things."""

@@ -324,7 +324,7 @@ def records_of(log: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    "example", thinned([*examples(), OWN], 28), ids=lambda example: example.name
+    "example", thinned([*examples(), OWN], 13), ids=lambda example: example.name
 )
 def test_an_outsider_reads_every_body(example: Example) -> None:
     run = recorded(*example, parties=PARTIES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.command import ROOT, Said, complaint, python
+from tests.tiers import paired
 
 PLANTED = ("protocol.py", "protocol/__init__.py", "parties.py", "transports.py")
 
@@ -23,8 +24,10 @@ def plant(folder: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", PLANTED)
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "quickstart"), ("verify", "x.svt")])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    paired([*PLANTED], [("--help",), ("run", "quickstart"), ("verify", "x.svt")]),
+)
 def test_of_a_command(name: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
     path = plant(tmp_path, name)
     program = f"from scenarios.cli import main; main({list(arguments)})"

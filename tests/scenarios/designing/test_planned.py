@@ -16,6 +16,7 @@ from scenarios.designing.targets import target_of
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.designing.surveys import survey_of
+from tests.tiers import paired
 
 
 def plan_of(survey: Survey, *lines: str) -> str:
@@ -28,8 +29,9 @@ def plan_of(survey: Survey, *lines: str) -> str:
     return "\n".join((f"title = {json.dumps(survey.title)}", *lines, *asked))
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 1.0, 7.3])
-@pytest.mark.parametrize("target", ["margins", "pairs", "q2,q0"])
+@pytest.mark.parametrize(
+    ("target", "epsilon"), paired(["margins", "pairs", "q2,q0"], [0.02, 1.0, 7.3])
+)
 def test_every_candidate_is_read_back(tmp_path: Path, epsilon: float, target: str) -> None:
     survey = survey_of(2, 3, 4)
     path = tmp_path / "plan.toml"

@@ -638,7 +638,7 @@ def test_every_word_of_both_verdicts_is_said_of_some_record() -> None:
     assert words == set(STATES)
 
 
-@pytest.mark.parametrize("name", thinned(CASES, 14))
+@pytest.mark.parametrize("name", thinned(CASES, 8))
 def test_all_three_say_the_same(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path, page = tmp_path / "t.svt", tmp_path / "page.html"

@@ -35,7 +35,7 @@ def run(name: str, *settings: str, options: tuple[object, ...] = ()) -> Any:
             ("marg-ps", 7),
             ("marg-ht", 8),
         ],
-        5,
+        3,
     ),
 )
 def test_every_method_releases_marginals(method: str, bits: int) -> None:

@@ -20,6 +20,7 @@ from protocol.variants import RRClusters, RRIndependent
 from protocol.wire.codec import encode_envelope
 from tests.live import LOOPBACK, Certificates, Live, run_over_memory, town
 from tests.recorded.runs import SURVEY
+from tests.tiers import paired
 from tests.transports.lasting.hubs import Lasting, lasting, refusal
 from transports.base import Limits
 from transports.dialing import TurnedAwayError
@@ -62,8 +63,7 @@ async def run_over_a_road(
     return live, hub.road.lost
 
 
-@pytest.mark.parametrize("secured", [False, True], ids=["tcp", "tls"])
-@pytest.mark.parametrize("variant", ["reports", "clusters"])
+@pytest.mark.parametrize(("variant", "secured"), paired(["reports", "clusters"], [False, True]))
 async def test_a_survey_over_a_road_that_loses_connections(
     variant: str, secured: bool, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -102,9 +103,10 @@ def test_traces_are_those_of_the_dense_covariance(design: str, about: About) -> 
     assert [trace.item() for trace in given] == pytest.approx(powers, rel=1e-5, abs=0)
 
 
-@pytest.mark.parametrize("about", ["respondents", "population"])
-@pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    ("measure", "design", "about"),
+    thinned(itertools.product(MEASURES, DESIGNS, ["respondents", "population"]), 11),
+)
 def test_noise_and_spread_are_those_of_the_dense_covariance(
     measure: str, design: str, about: About
 ) -> None:

@@ -209,8 +209,7 @@ def test_other_totals_for_one_end_before_any_report(way: Dependence) -> None:
     assert isinstance(trial.failure, QuorumError)
 
 
-@pytest.mark.parametrize("codes", [[[0, 0, 0]], [[0]], [[5, 5]]], ids=str)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "codes"), paired(WAYS, [[[0, 0, 0]], [[0]], [[5, 5]]]), ids=str)
 def test_a_report_that_does_not_fit_the_clusters_is_left_out(
     way: Dependence, codes: list[list[int]]
 ) -> None:

@@ -71,7 +71,7 @@ def coverage(
 
 @pytest.mark.parametrize(
     ("name", "about", "epsilon", "n"),
-    thinned(product(ANSWERS, ["respondents", "population"], [1.0, 6.0], [6, 400]), 6),
+    thinned(product(ANSWERS, ["respondents", "population"], [1.0, 6.0], [6, 400]), 4),
 )
 def test_intervals_of_piecewise_reports_cover(
     name: str, about: About, epsilon: float, n: int

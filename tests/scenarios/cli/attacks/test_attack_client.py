@@ -137,7 +137,7 @@ _bits_of = Stream(secret_of(5)).derive("client")
             lambda bit: SimpleNamespace(bit=bit),
             lambda bit: None if bit else [],
         ],
-        7,
+        4,
     ),
 )
 def test_what_a_report_may_be(wrap: Callable[[int], Any]) -> None:

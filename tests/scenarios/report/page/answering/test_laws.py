@@ -249,6 +249,6 @@ def test_reports_have_the_exact_law(case: Drawn) -> None:
     assert wrong < ALPHA
 
 
-@pytest.mark.parametrize("case", thinned(CASES, 6))
+@pytest.mark.parametrize("case", [*thinned(CASES[:14], 4), *thinned(CASES[14:], 1)])
 def test_a_few_reports_have_the_law(case: Drawn) -> None:
     assert p_values(case, FEW)[0] > ALPHA
