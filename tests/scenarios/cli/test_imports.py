@@ -24,11 +24,11 @@ def imported_by(commands: Sequence[Sequence[object]]) -> set[str]:
     """What commands import one after another."""
     lines = [[*map(str, words)] for words in commands]
     program = (
-        "import contextlib, sys\n"
+        "import sys\n"
         "from scenarios.cli import main\n"
         f"for line in {lines}:\n"
-        "    with contextlib.suppress(SystemExit):\n"
-        "        main(line)\n"
+        "    try:\n        main(line)\n"
+        "    except SystemExit as end:\n        assert not end.code, line\n"
         "print('imported:', *sys.modules)"
     )
     said = python("-c", program)

@@ -55,12 +55,15 @@ class Call(NamedTuple):
         cases: by option.
         copies: inputs that are copied into the working folder, because the command changes them.
         spy: puts something in the place of what is slow, or of the network.
+        dear: whether it is in the whole tier only, because tests beside the command are of the same
+            options.
     """
 
     words: str
     cases: Mapping[str, Case]
     copies: tuple[str, ...] = ()
     spy: Spy | None = None
+    dear: bool = False
 
     @property
     def command(self) -> str:

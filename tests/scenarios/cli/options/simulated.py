@@ -37,7 +37,11 @@ RUN = (
     Call(TRIAL, {"--transport": ("local", passed), "--workers": ("2", passed)}, spy=simulations),
     Call(f"{TRIAL} --calibrate {{margins}}", {"--calibrate-by": ("raking", values("estimate"))}),
     Call(f"{TRIAL} --out held", {"--force": (None, code)}, copies=("held",)),
-    Call("run adult-independent --data {adult} --json", {"--data": ("{fewer}", values("truth"))}),
+    Call(
+        "run adult-independent --data {adult} --json",
+        {"--data": ("{fewer}", values("truth"))},
+        dear=True,
+    ),
     Call(f"{EXAMPLE} --json", {"--by-messages": (None, out), "--csv": ("figures.csv", files)}),
     Call(EXAMPLE, ENGINE, spy=engines),
 )
@@ -181,7 +185,11 @@ ATTACK = (
         },
         spy=attacks,
     ),
-    Call("attack rr-independent --trials 10 --runs 2 --json", {"--survey": ("{taxes}", out)}),
+    Call(
+        "attack rr-independent --trials 10 --runs 2 --json",
+        {"--survey": ("{taxes}", out)},
+        dear=True,
+    ),
     Call(
         "attack rr-independent --survey {taxes} --scripts 2 --trials 10", {"--active": (None, code)}
     ),
@@ -190,10 +198,12 @@ ATTACK = (
         f"attack {SHUFFLED} --active --scripts 2 --trials 10 --json",
         {"--hostile": ("shuffler", passed)},
         spy=attacks,
+        dear=True,
     ),
     Call(
         "attack {leaking} --active --replay {scripts}/script-1.json",
         {"--replay": ("{scripts}/script-2.json", out)},
+        dear=True,
     ),
     Call(
         "attack {clients}:noisy --inputs 'a,b' --claims 9 --trials 2000 --json",

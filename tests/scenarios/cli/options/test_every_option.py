@@ -33,13 +33,9 @@ def options_of(name: str) -> set[str]:
     return {text for each in options for text in (*each.opts, *each.secondary_opts)}
 
 
-def tiered(base: Call) -> Any:
-    """The call; in the whole tier only where every option has a test beside its command."""
-    dear = base.command in ("attack", "compare") or "{adult}" in base.words
-    return slow(base) if dear else base
-
-
-@pytest.mark.parametrize("base", [*map(tiered, CALLS)], ids=lambda base: base.words)
+@pytest.mark.parametrize(
+    "base", [slow(base) if base.dear else base for base in CALLS], ids=lambda base: base.words
+)
 def test_an_option_has_an_effect(base: Call, inputs: Inputs, tmp_path: Path) -> None:
     wrong = without_effect(inputs, base, tmp_path)
     assert not wrong, "\n".join(wrong)
