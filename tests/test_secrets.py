@@ -20,13 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import parties
 import protocol.sharing
-from parties.keeping.attempts import OpenAnswers
+from parties.keeping.attempts import Allowance, OpenAnswers
 from parties.keeping.lines import Lines
 from parties.keeping.members import Member
 from parties.keeping.purse import Payers, People, Release
 from parties.keeping.remembered import Memory
 from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
+from protocol.accounting.spending import Cost
 from protocol.audit.disclosure import Disclosure
 from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream, Streams, secret_of
@@ -100,10 +101,13 @@ PUBLIC = {
     "Answer": "epsilons",
     "Answered": "how an answer went, and what it cost",
     "Answering": "names of files, and what is demanded",
+    "Allowance": "the most that an answer may cost",
     "Kept": "files of a receipt, and its word",
+    "Noise": "of the charter",
     "Opened": "a hash",
-    "Payment": "hashes and an epsilon",
+    "Payment": "hashes and a cost",
     "Release": "hashes",
+    "Spent": "costs",
     "Taken": "a hash",
     "_There": "files of a receipt, and its word",
 }
@@ -224,7 +228,16 @@ def given() -> Given:
 def attempt() -> _Attempt:
     release = Release(survey=bytes(32), session=bytes(32), party=ANNA, drawn=SECRET)
     return _Attempt(
-        machine(), release, payers(), 1.0, memory(), memory(), print, print, given(), {0: SECRET}
+        machine(),
+        release,
+        payers(),
+        Allowance(1.0),
+        memory(),
+        memory(),
+        print,
+        print,
+        given(),
+        {0: SECRET},
     )
 
 
@@ -267,10 +280,10 @@ MADE: dict[str, Callable[[], object]] = {
         payers=payers(),
         repeat=given(),
         withstand=0,
-        crowd=0,
+        honest=0,
         kept=ExitStack(),
         attempt=attempt(),
-        paid=(1.0, SECRET),
+        paid=(Cost(1.0), SECRET),
     ),
 }
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from msgspec import Meta
 from parties.keeping.lines import L, Lines, lines_in, open_lines
 from parties.keeping.members import own_secret
 from parties.keeping.writing import sync_folder
+from protocol.accounting.spending import Cost, largest, left_of, together
 from protocol.errors import RemoteProtocolError, UsageError
 from protocol.session.terms import MOST_ATTEMPTS
 
@@ -28,6 +29,23 @@ log again, without the second nobody could go on with the attempt."""
 
 Attempt = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 Nats = Annotated[float, Meta(ge=0)]
+Honest = tuple[Annotated[int, Meta(ge=1)], ...]
+
+
+class Allowance(NamedTuple):
+    """The most that may be spent per respondent.
+
+    Args:
+        epsilon: in nats; infinite for any amount.
+        delta: 0 where nothing but pure epsilon may be; infinite for any.
+    """
+
+    epsilon: float = math.inf
+    delta: float = math.inf
+
+    def rest(self, cost: Cost) -> Allowance:
+        """What is left of it once so much was spent."""
+        return Allowance(rest_of(self.epsilon, cost.epsilon), left_of(self.delta, cost.delta))
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,17 +64,33 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Epsilon of a party's answer in an attempt, noted before the answer leaves.
+    """The cost of a party's answer in an attempt, noted before the answer leaves.
 
     Args:
         attempt: its number.
         allowed: the most epsilon that it was allowed to spend; None is infinite.
+        allowed_delta: the most delta; None is infinite.
         epsilon: the most that it may have spent; None is infinite.
+        delta: the most delta.
+        honest: what that rests on, as of a ``Cost``.
     """
 
     attempt: Attempt
     allowed: Nats | None
+    allowed_delta: Nats | None
     epsilon: Nats | None
+    delta: Nats
+    honest: Honest
+
+    @property
+    def cost(self) -> Cost:
+        """All that it may have spent."""
+        return Cost(nats_of(self.epsilon), self.delta, self.honest)
+
+    @property
+    def allowance(self) -> Allowance:
+        """All that it was allowed to spend."""
+        return Allowance(nats_of(self.allowed), nats_of(self.allowed_delta))
 
 
 _TAKEN = msgspec.json.Decoder(Taken)
@@ -197,7 +231,7 @@ def unfinished(folder: Path, attempt: int) -> UsageError:
 
 
 class Answers:
-    """Answers of a party to one survey: the epsilon allowed and spent in each attempt.
+    """Answers of a party to one survey: what was allowed and spent in each attempt.
 
     The party's folder keeps them, so that the same is said again in an attempt, and no earlier
     attempt is answered. They name no respondent and no other survey. A purse (``purse.Purse``) has
@@ -221,14 +255,14 @@ class Answers:
         """The attempts in which something was said, or was about to be."""
         return tuple(sorted(self._last))
 
-    def spent(self, attempt: int) -> float:
-        """The epsilon spent in one attempt, per respondent."""
+    def spent(self, attempt: int) -> Cost:
+        """What was spent in one attempt, per respondent."""
         said = self._last.get(attempt)
-        return 0.0 if said is None else nats_of(said.epsilon)
+        return Cost() if said is None else said.cost
 
-    def before(self, attempt: int) -> float:
-        """The epsilon spent in earlier attempts, per respondent."""
-        return math.fsum(self.spent(earlier) for earlier in range(1, attempt))
+    def before(self, attempt: int) -> Cost:
+        """What was spent in earlier attempts, per respondent."""
+        return together(self.spent(earlier) for earlier in range(1, attempt))
 
     def check(self, attempt: int) -> None:
         """Refuse an attempt before one that this party has answered.
@@ -242,28 +276,30 @@ class Answers:
                 f"{attempt}, but this party has answered attempt {last}", field="attempt"
             )
 
-    def allowed(self, attempt: int, rest: float | None, *, most: float) -> float:
-        """The epsilon that may be spent in an attempt, per respondent.
+    def allowed(self, attempt: int, rest: Allowance | None, *, most: float) -> Allowance:
+        """What may be spent in an attempt, per respondent.
 
         What was allowed when something was said in it holds on, so that the same is said again; if
         less is left by now, that holds.
 
         Args:
             attempt: its number.
-            rest: what is left of a budget, if need be infinite; by default, once something was
-                spent, the most that one attempt can cost, and nothing if that is unbounded.
-            most: that, at most (``Variant.most``).
+            rest: what is left of an allowance; by default, once something was spent, the most
+                epsilon that one attempt can cost, and nothing if that is unbounded.
+            most: that, at most (``Variant.most_among``).
         """
         said = self._last.get(attempt)
         if said is not None:
-            allowed = nats_of(said.allowed)
-            return allowed if rest is None else min(allowed, rest)
+            before = said.allowance
+            if rest is None:
+                return before
+            return Allowance(min(before.epsilon, rest.epsilon), min(before.delta, rest.delta))
         if rest is not None:
             return rest
-        before = self.before(attempt)
-        if before == 0.0:
-            return math.inf
-        return rest_of(most, before) if math.isfinite(most) else 0.0
+        spent = self.before(attempt).epsilon
+        if spent == 0.0:
+            return Allowance()
+        return Allowance(rest_of(most, spent) if math.isfinite(most) else 0.0)
 
 
 class OpenAnswers(Answers):
@@ -277,7 +313,7 @@ class OpenAnswers(Answers):
         super().__init__(lines.values)
         self._file = lines
 
-    def note(self, attempt: int, *, allowed: float, epsilon: float) -> None:
+    def note(self, attempt: int, *, allowed: Allowance, cost: Cost) -> None:
         """Note what this party is about to say, before it says it.
 
         Nothing is noted while it has not said again all that it has paid for: that is paid, and
@@ -286,18 +322,30 @@ class OpenAnswers(Answers):
         Args:
             attempt: its number.
             allowed: as ``allowed`` gave it.
-            epsilon: the most that will have been spent in it.
+            cost: the most that will have been spent in it.
 
         Raises:
             OSError: it cannot be written.
         """
         said = self._last.get(attempt)
         if said is not None:
-            paid, before = nats_of(said.epsilon), nats_of(said.allowed)
-            if epsilon < paid or (epsilon == paid and allowed >= before):
+            paid, before = said.cost, said.allowance
+            if cost.epsilon < paid.epsilon:
+                return
+            cost = largest((cost, paid))
+            if cost == paid and allowed.epsilon >= before.epsilon and allowed.delta >= before.delta:
                 return
         # In JSON, infinite is null.
-        self._file.add(Answer(attempt=attempt, allowed=allowed, epsilon=epsilon))
+        self._file.add(
+            Answer(
+                attempt=attempt,
+                allowed=allowed.epsilon,
+                allowed_delta=allowed.delta,
+                epsilon=cost.epsilon,
+                delta=cost.delta,
+                honest=cost.honest,
+            )
+        )
 
 
 @contextmanager

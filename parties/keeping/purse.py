@@ -17,15 +17,17 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from parties.keeping.attempts import nats_of, rest_of
+from parties.keeping.attempts import Allowance, Honest, nats_of
 from parties.keeping.lines import Lines, lines_in, open_lines, unknown
 from parties.keeping.members import secret_in
 from parties.keeping.remembered import DIGEST_BYTES
 from parties.keeping.user_folders import user_folder
 from parties.keeping.writing import make_folder, write_once
+from protocol.accounting.spending import DELTA, Cost, is_within, largest, together
 from protocol.crypto.randomness import SECRET_BYTES
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import PartyId
+from protocol.session.variant import Variant
 
 PAID = "paid"
 """The file in a purse's folder that says who has paid what. It only ever grows."""
@@ -84,6 +86,8 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         group: the number of the group among the file's, from 0; None for whoever pays from this
             purse.
         epsilon: the most that it may have cost each of them; None is infinite.
+        delta: the most delta that it may have cost each.
+        honest: what that rests on, as of a ``Cost``.
         heard: how many messages of the session the party had taken in by then.
         digest: of the digests of those messages.
     """
@@ -91,8 +95,15 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     release: Release
     group: Annotated[int, Meta(ge=0)] | None
     epsilon: Annotated[float, Meta(ge=0)] | None
+    delta: Annotated[float, Meta(ge=0)]
+    honest: Honest
     heard: Annotated[int, Meta(ge=0)]
     digest: Digest
+
+    @property
+    def cost(self) -> Cost:
+        """What each has paid."""
+        return Cost(nats_of(self.epsilon), self.delta, self.honest)
 
     def follows(self, heard: bytes) -> bool:
         """Whether a party that has heard this had heard the same when it paid."""
@@ -103,20 +114,51 @@ Line = Opened | People | Payment
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
+UNBOUNDED = Cost(math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spent:
+    """Sums of what each of some payers has spent.
+
+    Args:
+        epsilon: in nats, shape (k,).
+        delta: shape (k,).
+        honest: what any of that rests on, as of a ``Cost``.
+    """
+
+    epsilon: NDArray[np.float64]
+    delta: NDArray[np.float64]
+    honest: tuple[int, ...] = ()
+
+    @property
+    def most(self) -> Cost:
+        """The largest sums, which may be of two of them."""
+        return Cost(float(self.epsilon.max()), float(self.delta.max()), self.honest)
+
+    def plus(self, cost: Cost) -> Spent:
+        """The same if each had spent this too."""
+        honest = largest((self.most, cost)).honest
+        return Spent(self.epsilon + cost.epsilon, self.delta + cost.delta, honest)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Payers:
     """Payers of an answer, and the most that each may spend.
 
     Args:
         marks: of people, (k,) sorted and distinct; None for all who pay from a purse as one.
-        budget: the most that each may have spent in all surveys, in nats; None if that was not
-            said, infinite for any amount.
-        most: what the survey can cost at most (``Variant.most``).
+        budget: the most epsilon that each may have spent in all surveys, in nats; None if that was
+            not said, infinite for any amount.
+        delta: the most delta; 0 for a purse of pure epsilon. None is 0 beside a budget, and any
+            without one.
+        most: what the survey can cost at most (``Variant.most_among``).
     """
 
     marks: Marks | None
     budget: float | None = None
-    most: float = math.inf
+    delta: float | None = None
+    most: Cost = UNBOUNDED
 
     def __len__(self) -> int:
         return 1 if self.marks is None else len(self.marks)
@@ -124,36 +166,110 @@ class Payers:
     def __repr__(self) -> str:
         return f"<Payers: {len(self)}>"
 
-    def up_to(self, budget: float | None, most: float) -> Payers:
-        """The same people, with a budget for a survey."""
-        return replace(self, budget=budget, most=most)
+    def up_to(self, budget: float | None, most: Cost, *, delta: float | None = None) -> Payers:
+        """The same people, with an allowance for all surveys."""
+        return replace(self, budget=budget, delta=delta, most=most)
 
-    def rest(self, spent: float) -> float:
-        """What is left of the budget once so much was spent, not below 0."""
-        return rest_of(math.inf if self.budget is None else self.budget, spent)
-
-    def check_left(self, spent: NDArray[np.float64], *, needed: float) -> None:
-        """Refuse if somebody has less left of the budget than is needed.
+    def asked(
+        self,
+        variant: Variant,
+        *,
+        budget: float | None = None,
+        honest: int | None = None,
+        delta: float | None = None,
+    ) -> Payers:
+        """The same people, asked by a variant.
 
         Args:
-            spent: what each has spent elsewhere, shape (k,).
+            budget: the most epsilon that each may have spent in all surveys; None if not said.
+            honest: how many parties of a sum they take to be honest, where nothing else bounds what
+                they tell; None for no such figure.
+            delta: the most delta that each may have spent so; None for ``DELTA``.
+
+        Raises:
+            UsageError: there is a delta, and nobody is taken to be honest.
+        """
+        if honest is None:
+            if delta is not None:
+                raise UsageError(
+                    f"--delta {delta:g}: expected --honest, since a figure at a delta takes others "
+                    "to be honest"
+                )
+            return self.up_to(budget, variant.most_among(0, 0.0))
+        allowed = DELTA if delta is None else delta
+        most = variant.most_among(honest, min(DELTA, allowed))
+        return self.up_to(budget, most, delta=allowed)
+
+    @property
+    def allowance(self) -> Allowance:
+        """The most that each may have spent in all surveys."""
+        delta = self.delta
+        if delta is None:
+            delta = math.inf if self.budget is None else 0.0
+        return Allowance(math.inf if self.budget is None else self.budget, delta)
+
+    def needed(self, free: Allowance) -> Cost:
+        """The least that must be left of an allowance for the survey to go as with all of it.
+
+        Args:
+            free: the allowance, less what others know to be spent.
+        """
+        delta = min(free.delta, self.most.delta or DELTA)
+        if math.isfinite(self.most.epsilon) and free.delta >= self.most.delta:
+            return Cost(min(free.epsilon, self.most.epsilon), self.most.delta, self.most.honest)
+        return Cost(free.epsilon, delta, self.most.honest)
+
+    def check_left(self, spent: Spent, *, needed: Cost) -> None:
+        """Refuse if somebody has less left than is needed.
+
+        Args:
+            spent: what each has spent elsewhere.
             needed: per respondent.
 
         Raises:
             PrivacyError: says how many, not who.
         """
-        short = [each for each in map(float, spent) if each and self.rest(each) < needed]
+        delta = self.allowance.delta
+        sums = zip(spent.epsilon.tolist(), spent.delta.tolist(), strict=True)
+        short = [
+            each
+            for each in (Cost(*some) for some in sums if any(some))
+            if self.allowance.rest(each).epsilon < needed.epsilon
+            or not is_within(each.delta + needed.delta, delta)
+        ]
         if not short:
             return
-        most = max(short)
-        who = f"{len(short)} of {len(spent)} respondents" if len(spent) > 1 else "this purse"
-        enough = "no budget is enough"
-        if math.isfinite(most + needed):
-            enough = f"a budget of {math.ceil((most + needed) * 1e4) / 1e4:.12g} is enough for all"
+        most = Cost(
+            max(each.epsilon for each in short), max(each.delta for each in short), spent.honest
+        )
+        who = f"{len(short)} of {len(spent.epsilon)} respondents"
+        if len(spent.epsilon) == 1:
+            who = "this purse"
         have = "have" if len(short) > 1 else "has"
-        raise PrivacyError(
-            f"{who} {have} too little left: up to {most:.6g} of {self.budget:.6g} spent elsewhere, "
-            f"{needed:.6g} needed; {enough}"
+        raise PrivacyError(f"{who} {have} too little left: {self._why(most, needed)}")
+
+    def _why(self, spent: Cost, needed: Cost) -> str:
+        epsilon, delta = self.allowance
+        enough = together((spent, needed))
+        budget = (
+            f"a budget of {math.ceil(enough.epsilon * 1e4) / 1e4:.12g}"
+            if math.isfinite(enough.epsilon)
+            else ""
+        )
+        if not enough.delta:
+            return (
+                f"up to {spent.epsilon:.6g} of {epsilon:.6g} spent elsewhere, "
+                f"{needed.epsilon:.6g} needed; "
+                f"{f'{budget} is enough for all' if budget else 'no budget is enough'}"
+            )
+        return (
+            f"spent elsewhere, at most: {spent}; needed: {Cost(needed.epsilon, needed.delta)}; "
+            f"allowed: epsilon {epsilon:.6g}, delta {delta:.6g}; "
+            + (
+                f"{budget} and, with --honest, a delta of {enough.delta:.6g} are enough for all"
+                if budget
+                else "no budget is enough"
+            )
         )
 
 
@@ -194,29 +310,35 @@ class Purse:
 
     def spent(
         self, payers: Payers, counted: Callable[[Release], bool] = lambda release: True
-    ) -> NDArray[np.float64]:
-        """What each of the payers has spent, in nats, shape (k,).
+    ) -> Spent:
+        """What each of the payers has spent.
 
         What was paid without ids may have been paid for anybody, so it counts for everybody; and
-        for all as one counts whatever anybody has paid.
+        for all as one counts whatever anybody has paid. Of figures with different assumptions the
+        sum rests on all of them, and it says so.
 
         Args:
             payers: who.
             counted: which releases count.
         """
-        total = np.zeros(len(payers))
-        releases: dict[Release, dict[int | None, float]] = {}
+        total = np.zeros((2, len(payers)))
+        honest: set[int] = set()
+        releases: dict[Release, dict[int | None, list[Cost]]] = {}
         for line in self.paid:
             if counted(line.release):
                 each = releases.setdefault(line.release, {})
-                each[line.group] = max(each.get(line.group, 0.0), nats_of(line.epsilon))
+                each.setdefault(line.group, []).append(line.cost)
         for each in releases.values():
             # Of one release everybody pays once, in how many groups of payers they may be.
-            cost = np.zeros(len(payers))
-            for group, epsilon in each.items():
-                np.maximum(cost, np.where(self._are_in(payers, group), epsilon, 0.0), out=cost)
-            total += cost
-        return total
+            paid = np.zeros_like(total)
+            for group, costs in each.items():
+                are, cost = self._are_in(payers, group), largest(costs)
+                for sums, nats in zip(paid, (cost.epsilon, cost.delta), strict=True):
+                    np.maximum(sums, np.where(are, nats, 0.0), out=sums)
+                if are.any():
+                    honest.update(cost.honest)
+            total += paid
+        return Spent(total[0], total[1], tuple(sorted(honest)))
 
     def check(self, payers: Payers, survey: bytes | None) -> None:
         """Refuse a survey for which somebody has too little left, before anybody is connected to.
@@ -232,7 +354,7 @@ class Purse:
             PrivacyError: says how many cannot pay, not who.
         """
         elsewhere = self.spent(payers, lambda release: release.survey != survey)
-        payers.check_left(elsewhere, needed=min(payers.rest(0.0), payers.most))
+        payers.check_left(elsewhere, needed=payers.needed(payers.allowance))
 
     def check_paid(self, payers: Payers, release: Release, epsilon: float | None) -> None:
         """Refuse to say a release again about people who have not all paid for it.
@@ -254,8 +376,8 @@ class Purse:
             )
 
     def left(
-        self, payers: Payers, release: Release, *, before: Mapping[bytes, float], heard: bytes
-    ) -> float:
+        self, payers: Payers, release: Release, *, before: Mapping[bytes, Cost], heard: bytes
+    ) -> Allowance:
         """The most that may be spent on a release, per respondent.
 
         What was spent in other surveys lets the party answer as if it had not been, or not at all:
@@ -276,15 +398,15 @@ class Purse:
         self._check_same(release, heard)
         unknown = self._unknown(release.party, before)
         here = self.spent(payers, lambda paid: paid.survey == release.survey and paid != release)
-        others = self.spent(payers, lambda paid: paid != release)
-        free = payers.rest(float(here.max()) + unknown)
-        payers.check_left(others + unknown, needed=min(free, payers.most))
-        return payers.rest(float(others.max()) + unknown)
+        others = self.spent(payers, lambda paid: paid != release).plus(unknown)
+        free = payers.allowance.rest(here.plus(unknown).most)
+        payers.check_left(others, needed=payers.needed(free))
+        return payers.allowance.rest(others.most)
 
-    def paid_for(self, release: Release, group: int | None) -> float | None:
-        """What a group has paid for a release, which may be 0; None if it was never said."""
-        found = [nats_of(each.epsilon) for each in self._of(release) if each.group == group]
-        return max(found, default=None)
+    def paid_for(self, release: Release, group: int | None) -> Cost | None:
+        """What a group has paid for a release, which may be nothing; None if it was never said."""
+        found = [each.cost for each in self._of(release) if each.group == group]
+        return largest(found) if found else None
 
     def has_noted(self, release: Release, heard: bytes) -> bool:
         """Whether the last payment for a release has noted all that was heard."""
@@ -300,7 +422,7 @@ class Purse:
         paid = np.zeros(len(payers), np.bool_)
         for line in self._of(release):
             if line.group is None or payers.marks is not None:
-                paid |= (nats_of(line.epsilon) >= epsilon) & self._are_in(payers, line.group)
+                paid |= (line.cost.epsilon >= epsilon) & self._are_in(payers, line.group)
         return int((~paid).sum())
 
     def group_of(self, payers: Payers) -> int | None:
@@ -312,7 +434,7 @@ class Purse:
         return next(same, len(self.groups))
 
     def lines_of(
-        self, payers: Payers, release: Release, *, epsilon: float, heard: bytes
+        self, payers: Payers, release: Release, *, cost: Cost, heard: bytes
     ) -> list[People | Payment]:
         """The lines to add for a payment, one for the payers if they are not in the file."""
         lines: list[People | Payment] = []
@@ -324,7 +446,9 @@ class Purse:
             Payment(
                 release=release,
                 group=group,
-                epsilon=epsilon,
+                epsilon=cost.epsilon,
+                delta=cost.delta,
+                honest=cost.honest,
                 heard=len(heard) // DIGEST_BYTES,
                 digest=_digest_of(heard),
             )
@@ -348,15 +472,14 @@ class Purse:
         what = (session, party)
         return [line for line in self.paid if (line.release.session, line.release.party) == what]
 
-    def _unknown(self, party: PartyId, before: Mapping[bytes, float]) -> float:
+    def _unknown(self, party: PartyId, before: Mapping[bytes, Cost]) -> Cost:
         """What a party has spent in sessions in which nobody has paid as much from this purse."""
-        total = 0.0
+        unknown = []
         for session, spent in before.items():
-            paid = max(
-                (nats_of(line.epsilon) for line in self._paid_in(session, party)), default=0.0
-            )
-            total += spent if spent > paid else 0.0
-        return total
+            paid = largest(line.cost for line in self._paid_in(session, party))
+            if spent.epsilon > paid.epsilon or spent.delta > paid.delta:
+                unknown.append(spent)
+        return together(unknown)
 
     def _are_in(self, payers: Payers, group: int | None) -> NDArray[np.bool_]:
         if payers.marks is None or group is None:
@@ -371,13 +494,13 @@ class OpenPurse(Purse):
         super().__init__(folder, secret, lines.values)
         self._lines = lines
 
-    def pay(self, payers: Payers, release: Release, *, epsilon: float, heard: bytes) -> None:
+    def pay(self, payers: Payers, release: Release, *, cost: Cost, heard: bytes) -> None:
         """Note what each of the payers pays, and what was heard, before anything is said.
 
         Args:
             payers: who pays.
             release: what for.
-            epsilon: the most that will have been spent on the release.
+            cost: the most that will have been spent on the release.
             heard: as ``left`` has it.
 
         Raises:
@@ -387,13 +510,16 @@ class OpenPurse(Purse):
         """
         self._check_same(release, heard)
         paid = self.paid_for(release, self.group_of(payers))
-        if paid is None or epsilon > paid:
-            others = self.spent(payers, lambda paid: paid != release)
-            if epsilon > payers.rest(float(others.max())):
+        if paid is None or largest((paid, cost)) != paid:
+            others = self.spent(payers, lambda paid: paid != release).most
+            allowed = payers.allowance
+            if cost.epsilon > allowed.rest(others).epsilon or not is_within(
+                others.delta + cost.delta, allowed.delta
+            ):
                 raise PrivacyError("somebody has spent their budget on another survey meanwhile")
         elif self.has_noted(release, heard):
             return
-        self._lines.add(*self.lines_of(payers, release, epsilon=epsilon, heard=heard))
+        self._lines.add(*self.lines_of(payers, release, cost=cost, heard=heard))
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
     if _asked(before.variant) != _asked(member.charter.variant):
         raise UsageError(f"--repeat {folder}: another question was answered there")
     answers = answers_in(folder)
-    paid = [attempt for attempt in answers.attempts if answers.spent(attempt)]
+    paid = [attempt for attempt in answers.attempts if answers.spent(attempt).epsilon]
     if not paid:
         raise UsageError(f"--repeat {folder}: nothing was answered from there before")
     there = before.again(paid[-1])
@@ -203,7 +203,7 @@ def answer_given(earlier: Member, member: Member, records: Records) -> Given:
         place=there.roster.position[name] - 1,
         asked=heard[0],
         report=report,
-        epsilon=answers.spent(paid[-1]),
+        epsilon=answers.spent(paid[-1]).epsilon,
     )
 
 

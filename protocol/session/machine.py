@@ -18,8 +18,9 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import Derived, PrivacyEvent, Public
+from protocol.accounting.accountants import Loss
+from protocol.accounting.events import Derived, Public
+from protocol.accounting.spending import DELTA, Cost, Spending
 from protocol.crypto.merkle import Tree
 from protocol.crypto.randomness import Stream
 from protocol.errors import (
@@ -54,46 +55,6 @@ from protocol.wire.codec import encode_envelope
 _HEAD = Head.kind()
 
 
-class _Spending:
-    """What a party's messages cost each of its respondents, and how much they may.
-
-    Args:
-        accountant: judges each of them.
-        budget: the most, in nats; None if nothing was set.
-
-    Attributes:
-        spent: so far.
-    """
-
-    __slots__ = ("_accountant", "_budget", "spent")
-
-    def __init__(self, accountant: PureAccountant, budget: float | None) -> None:
-        self._accountant = accountant
-        self._budget = budget
-        self.spent: Loss = NOTHING
-
-    def afford(self, event: PrivacyEvent, kind: str | None = None) -> Loss:
-        """What will have been spent with this event.
-
-        Args:
-            kind: of the message that tells it, if there is one yet.
-
-        Raises:
-            PrivacyError: not enough is left.
-        """
-        loss = self._accountant.judge(event)
-        if loss is NOTHING:
-            return self.spent
-        spent = total((self.spent, loss))
-        if self._budget is not None and spent.record > self._budget:
-            what = "what is asked for" if kind is None else repr(kind)
-            raise PrivacyError(
-                f"{what} costs {loss.record:.6g} per respondent; "
-                f"{self._budget - self.spent.record:.6g} of {self._budget:.6g} is left"
-            )
-        return spent
-
-
 class Machine:
     """One member's role, run without I/O.
 
@@ -106,11 +67,14 @@ class Machine:
         stream: this member's randomness.
         records: what a party holds. Who serves holds none.
         identity: this member's key, for roles that sign or seal, and for a party's head.
-        budget: the most that this party will spend per respondent, in nats of pure epsilon.
+        budget: the most that this party will spend per respondent, in nats: of pure epsilon, or by
+            what it consents to with ``honest``.
         withstand: this party takes part in no secure sum that fewer colluders can break
             (``SecureSum.withstands``).
-        crowd: this party takes part in no secure sum that promises it fewer honest others, beside
-            so many colluders.
+        honest: this party takes part in no secure sum that promises fewer honest parties, itself
+            included (``SecureSum.promised``), and consents to figures that take so many to be
+            honest, where there is none that holds whoever conspires; 0 if it does neither.
+        delta: the most delta that it will spend so (``Spending``).
         instead: a party's role; None for that of the variant.
 
     Attributes:
@@ -128,7 +92,8 @@ class Machine:
         identity: Identity | None = None,
         budget: float | None = None,
         withstand: int = 0,
-        crowd: int = 0,
+        honest: int = 0,
+        delta: float = DELTA,
         instead: Callable[[Me, Records], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.charter = charter
@@ -139,7 +104,7 @@ class Machine:
         self._records = records
         self._instead = instead or charter.variant.party
         # By itself: a role that referred to its machine would keep both until garbage is collected.
-        self._spending = _Spending(charter.accountant, budget)
+        self._spending = Spending(charter.accountant, budget=budget, honest=honest, delta=delta)
         self._seen = Seen()
         self._notices: list[str] = []
         self._reports: tuple[int, ...] = ()
@@ -169,11 +134,13 @@ class Machine:
             afford=self._spending.afford,
             notice=self._notices.append,
             withstand=withstand,
-            crowd=crowd,
+            honest=honest,
         )
         self._role: Coroutine[Any, Any, Any] | None = None
         if budget is not None and not budget >= 0.0:
             raise LocalProtocolError(f"a budget of {budget}: expected at least 0", party=me)
+        if not 0 <= delta < 1:
+            raise LocalProtocolError(f"a delta of {delta}: expected at least 0, below 1", party=me)
         if serves != (records is None):
             raise LocalProtocolError("a party's machine needs records, and no other", party=me)
 
@@ -193,8 +160,13 @@ class Machine:
 
     @property
     def spent(self) -> Loss:
-        """What this party's messages have cost each of its respondents so far."""
-        return self._spending.spent
+        """What this party's messages have cost each of its respondents, whoever conspires."""
+        return self._spending.loss
+
+    @property
+    def cost(self) -> Cost:
+        """The same by what this party consents to: its budget is held against that."""
+        return self._spending.cost
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -441,7 +413,7 @@ class Machine:
         if self._records is not None:
             for seq, recipient in enumerate(recipients, self._seq):
                 event = event_of(charter.variant, send.message, self._seen, recipient)
-                self._spending.spent = self._spending.afford(event, kind)
+                self._spending.charge(event, kind)
                 if recipient == AGGREGATOR and not isinstance(event, Public | Derived):
                     self._reports += (seq,)
         envelopes = charter.codec.enclose(

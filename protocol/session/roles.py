@@ -206,7 +206,8 @@ class Me:
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
         withstand: with how many colluders a secure sum has to protect it.
-        crowd: with how many honest others, beside those colluders, it is summed at least.
+        honest: among how many honest parties, itself included, it is summed at least; beside that
+            it consents to figures that hold among so many. 0 if it does neither.
     """
 
     __slots__ = (
@@ -215,7 +216,7 @@ class Me:
         "_codec",
         "_identity",
         "_notice",
-        "crowd",
+        "honest",
         "id",
         "roster",
         "session",
@@ -236,14 +237,14 @@ class Me:
         afford: Callable[[PrivacyEvent], object] = lambda event: None,
         notice: Callable[[str], object] = lambda text: None,
         withstand: int = 0,
-        crowd: int = 0,
+        honest: int = 0,
     ) -> None:
         self.id = name
         self.roster = roster
         self.session = session
         self.stream = stream
         self.withstand = withstand
-        self.crowd = crowd
+        self.honest = honest
         self._identity = identity
         self._boxes = boxes or Boxes(session, roster, identity, stream)
         self._codec = codec

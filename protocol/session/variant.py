@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.accounting.accountants import Loss
 from protocol.accounting.events import Derived, Plain, PrivacyEvent, Public, Randomized, Sealed
+from protocol.accounting.spending import Cost
 from protocol.errors import (
     CannotTabulateError,
     LocalProtocolError,
@@ -255,6 +256,17 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unkno
         the ledgers of its runs. By default nothing is promised: infinite.
         """
         return math.inf
+
+    def most_among(self, honest: int, delta: float) -> Cost:
+        """The same by what a party may consent to, where only that is bounded (``Spending``).
+
+        By default what holds whoever conspires.
+
+        Args:
+            honest: how many parties of a sum are taken to be honest; 0 for no figure of this kind.
+            delta: at which coins are judged.
+        """
+        return Cost(self.most())
 
     def check_asked(self, survey: bytes) -> None:
         """Refuse a question about another survey.

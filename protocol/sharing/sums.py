@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -26,6 +27,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Public,
 )
+from protocol.accounting.spending import DELTA, Cost, cost_of, in_words
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
 from protocol.session.roles import Me
@@ -175,6 +177,33 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         readers = self.profile == "literal" or self.opening == "published"
         return msgspec.structs.replace(found, readers=readers)
 
+    def promised(self, parties: int, colluders: int = 0) -> int:
+        """The fewest honest parties in a sum: all but those who may be missing or conspire.
+
+        In a sparse graph this holds of colluders who were chosen before it was drawn.
+
+        Args:
+            colluders: how many may conspire; the share ``corrupt`` of all, if that is more.
+
+        Raises:
+            ValueError: there are too few parties for the bound.
+        """
+        corrupt = max(colluders, _bound(self).corrupt_of(parties))
+        return parties - self.withstands(parties).missing - corrupt
+
+    def cost(self, event: PrivacyEvent, parties: int) -> Cost:
+        """The cost of a contribution if as many are honest as a sum among so many promises.
+
+        Pure epsilon where the contribution has one; else at ``DELTA``, or infinite.
+
+        Args:
+            event: what the contribution tells by itself.
+
+        Raises:
+            ValueError: there are too few parties for the bound.
+        """
+        return cost_of(Masked(event), honest=self.promised(parties), delta=DELTA)
+
     def kinds(self, *, cells: int, parties: int, respondents: int) -> tuple[Kind, ...]:
         """The messages of a sum.
 
@@ -214,8 +243,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Args:
             survey: the digest of what was asked.
-            event: what the contribution tells by itself. Who cannot afford it declines here,
-                before others count on it.
+            event: what the party will tell. Who cannot afford it declines here, before others
+                count on it.
 
         Raises:
             PrivacyError: asked for another survey than agreed to, or for too much.
@@ -223,7 +252,16 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         begin = await me.receive(Begin, AGGREGATOR)
         if begin.survey != survey:
             raise PrivacyError("asked about another survey than the one agreed to")
-        me.afford(event)
+        try:
+            me.afford(event)
+        except PrivacyError as error:
+            if self.noise is None or me.honest or not isinstance(event, Masked):
+                raise
+            parties = len(me.roster) - 1
+            cost = self.cost(event.event, parties)
+            wanted = f": it takes a consent of its own (--honest {self.promised(parties)})"
+            said = wanted if math.isfinite(cost.epsilon) else ""
+            raise PrivacyError(f"{in_words(cost)}{said}") from error
         return begin
 
     async def join(self, me: Me, *, respondents: int) -> Hood:
@@ -469,16 +507,16 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Those who unmask its values go by what all have agreed to, so it refuses before it joins.
         """
-        found, threshold = self.withstands(parties), self.degree(parties).threshold
+        found = self.withstands(parties)
         if found.colluders < me.withstand:
             raise PrivacyError(
                 f"the sum withstands {found.colluders} who conspire with the aggregator, and this "
                 f"party demands {me.withstand}"
             )
-        others = threshold - min(me.withstand, found.adaptive)
-        if others < me.crowd:
+        promised = self.promised(parties, me.withstand)
+        if promised < me.honest:
             raise PrivacyError(
-                f"the sum promises {others} honest others, and this party demands {me.crowd}"
+                f"the sum promises {promised} honest parties, and this party demands {me.honest}"
             )
 
     async def _joined(

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from parties.actor import run_machine
-from parties.keeping.attempts import Answers, OpenAnswers, open_answers
+from parties.keeping.attempts import Allowance, Answers, OpenAnswers, open_answers
 from parties.keeping.members import Member, own_secret
 from parties.keeping.purse import Payers, Release, open_purse, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
@@ -34,6 +34,7 @@ from parties.keeping.repeating import (
     noted_given,
 )
 from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
+from protocol.accounting.spending import DELTA, Cost, largest
 from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
@@ -79,7 +80,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         ending: how its role ended; ``"done"`` if all went well, the party holds its receipt, and no
             report came too late.
         attempt: at the survey.
-        spent: the epsilon spent per respondent in this attempt, by whichever program.
+        spent: what was spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
         stopped: whether a signal has ended it.
         receipt: what the aggregator has given for all that the party said, a receipt or a late
@@ -90,8 +91,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     ending: str
     attempt: int
-    spent: float
-    before: float
+    spent: Cost
+    before: Cost
     stopped: bool = False
     receipt: Kept | None = None
     repeated: bool = False
@@ -122,8 +123,11 @@ class Answering:
             None for a file that pays as one.
         purse: its folder; None for the user's (``usual_purse``).
         withstand: the fewest colluders that a secure sum must withstand; None for any number.
-        crowd: the fewest honest others, beside those colluders, that a secure sum must promise;
-            None for any number.
+        honest: the fewest honest parties, this one included, that a secure sum must promise; the
+            party consents to figures that take so many to be honest. None for any number, and for
+            no such figure.
+        delta: the most delta that a respondent may have spent so in all surveys; None for
+            ``DELTA``, which is one sum's.
     """
 
     records: Path
@@ -132,7 +136,8 @@ class Answering:
     ids: str | None = None
     purse: Path | None = None
     withstand: int | None = None
-    crowd: int | None = None
+    honest: int | None = None
+    delta: float | None = None
 
     def people(self, member: Member) -> Respondents:
         """The records to answer with, and who they are of.
@@ -143,7 +148,7 @@ class Answering:
         charter, variant = member.charter, member.charter.variant
         if member.identity.name == AGGREGATOR:
             raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
-        for option, demand in (("--withstand", self.withstand), ("--crowd", self.crowd)):
+        for option, demand in (("--withstand", self.withstand), ("--honest", self.honest)):
             if demand is not None and not is_summed(variant, len(charter.roster) - 1):
                 raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
         people = read_respondents(self.records, coding_for(variant.survey, self.plan), self.ids)
@@ -209,7 +214,12 @@ async def answer_survey(
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
     purse = answering.purse or usual_purse()
     with open_purse(purse) as before:
-        payers = before.payers(people.ids).up_to(answering.budget, member.charter.variant.most())
+        payers = before.payers(people.ids).asked(
+            member.charter.variant,
+            budget=answering.budget,
+            honest=answering.honest,
+            delta=answering.delta,
+        )
         if given is None:
             before.check(payers, member.charter.survey_id)
         else:
@@ -226,7 +236,7 @@ async def answer_survey(
                 payers=payers,
                 repeat=given,
                 withstand=answering.withstand or 0,
-                crowd=answering.crowd or 0,
+                honest=answering.honest or 0,
                 kept=kept,
             )
 
@@ -305,7 +315,7 @@ class _Attempt(NamedTuple):
     machine: Machine
     release: Release
     payers: Payers
-    left: float
+    left: Allowance
     heard: Memory
     said: Memory
     note: Callable[[Sequence[str]], None]
@@ -317,9 +327,9 @@ class _Attempt(NamedTuple):
         return f"<attempt {self.machine.charter.attempt}>"
 
     @property
-    def spent(self) -> float:
-        """The epsilon of this answer so far, per respondent; 0 if it was given before."""
-        return 0.0 if self.given is not None else self.machine.spent.record
+    def spent(self) -> Cost:
+        """What this answer costs so far, per respondent; nothing if it was given before."""
+        return Cost() if self.given is not None else self.machine.cost
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -334,10 +344,10 @@ class Sitting:
         payers: who pays for an answer, and how much at most.
         repeat: the answer to give again; None to draw one.
         withstand: the fewest colluders that a secure sum must withstand.
-        crowd: the fewest honest others that a secure sum must promise.
+        honest: the fewest honest parties that a secure sum must promise, as ``Answering`` has it.
         kept: closes the files of what is remembered.
         attempt: the attempt that was opened; None before.
-        paid: the epsilon and the question that were paid for last; None before.
+        paid: the cost and the question that were paid for last; None before.
     """
 
     member: Member
@@ -347,10 +357,10 @@ class Sitting:
     payers: Payers
     repeat: Given | None
     withstand: int
-    crowd: int
+    honest: int
     kept: ExitStack
     attempt: _Attempt | None = None
-    paid: tuple[float, bytes] | None = None
+    paid: tuple[Cost, bytes] | None = None
 
     @property
     def _opened(self) -> _Attempt:
@@ -387,20 +397,22 @@ class Sitting:
             if given is not None:
                 # What was paid for before needs no budget again.
                 purse.check_paid(payers, given.release, given.epsilon)
-                payers = payers.up_to(math.inf, payers.most)
+                payers = payers.up_to(math.inf, payers.most, delta=math.inf)
             left = purse.left(payers, release, before=before, heard=heard.noted)
         # Without a budget, all attempts at this survey may cost what one can at most.
-        rest = None if payers.budget is None else left
-        left = self.answers.allowed(attempt, rest, most=payers.most)
+        rest = left if payers.budget is not None else None
+        allowed = self.answers.allowed(attempt, rest, most=payers.most.epsilon)
+        left = Allowance(allowed.epsilon, min(allowed.delta, left.delta))
         machine = Machine(
             charter,
             name,
             role_stream(key, charter.session, name),
             records=self.records,
             identity=self.member.identity,
-            budget=None if left == math.inf else left,
+            budget=None if left.epsilon == math.inf else left.epsilon,
             withstand=self.withstand,
-            crowd=self.crowd,
+            honest=self.honest,
+            delta=left.delta if math.isfinite(left.delta) else DELTA,
             instead=None if given is None else given.role(charter),
         )
         note = noting(session_file(folder, "notices", charter.session))
@@ -454,7 +466,7 @@ class Sitting:
             ending=ending,
             stopped=bool(stopped),
             attempt=attempt,
-            spent=max(self._opened.spent, self.answers.spent(attempt)),
+            spent=largest((self._opened.spent, self.answers.spent(attempt))),
             before=self.answers.before(attempt),
             repeated=self._opened.given is not None,
             receipt=receipt,
@@ -466,9 +478,9 @@ class Sitting:
         spent, heard = now = here.spent, here.heard.noted
         if now != self.paid:
             with _silently(), open_purse(self.purse) as purse:
-                purse.pay(here.payers, here.release, epsilon=spent, heard=heard)
+                purse.pay(here.payers, here.release, cost=spent, heard=heard)
             self.paid = now
-        self.answers.note(here.machine.charter.attempt, allowed=here.left, epsilon=spent)
+        self.answers.note(here.machine.charter.attempt, allowed=here.left, cost=spent)
         here.words.update(
             (each.seq, encode_envelope(each)) for each in envelopes if each.kind != _HEAD
         )

@@ -6,6 +6,8 @@ import datetime
 import math
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +15,9 @@ from cryptography import x509
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import purse_in, usual_purse
+from parties.keeping.purse import Payers, purse_in, usual_purse
 from parties.keeping.writing import naming
+from protocol.accounting.spending import Cost, assumed
 from protocol.errors import PrivacyError, UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
@@ -26,7 +29,7 @@ from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.boxes import box_sentences
 from scenarios.wording.formatting import count, epsilon, moment, some
-from scenarios.wording.withstanding import sums_sentences, sums_sentences_by_size
+from scenarios.wording.withstanding import coins_sentence, sums_sentences, sums_sentences_by_size
 from transports.tls import client_context, server_context
 
 CONNECTING = 5.0
@@ -58,6 +61,8 @@ def preflight(
     ids: str | None = None,
     purse: Path | None = None,
     budget: float | None = None,
+    honest: int | None = None,
+    delta: float | None = None,
     plan: Path | None = None,
     parties: int | None = None,
 ) -> Iterator[Known]:
@@ -73,6 +78,7 @@ def preflight(
         ids: the column of the records that says who a respondent is.
         purse: the folder of the purse that is to be paid from; None for the user's.
         budget: the most epsilon that a respondent may have spent in all surveys, in nats.
+        honest, delta: what a party consents to beside it, as ``Answering`` has them.
         plan: that says how the records are read, for a folder; by default their cells are the
             categories.
         parties: how many are to take part, for a plan.
@@ -121,7 +127,8 @@ def preflight(
             yield _records(records, people.records, asked)
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
-        yield _purse(purse or usual_purse(), payers, survey, budget, asked.most())
+        allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)
+        yield _purse(purse or usual_purse(), payers, survey, allowed)
     if address is not None:
         yield _address(*address)
 
@@ -160,7 +167,12 @@ def what_is_asked(
     ]
     yield Known("variant", f"{', '.join([variant.name, *scalars])}.")
     most = variant.most()
-    if math.isinf(most):
+    coins = ""
+    with suppress(ValueError):  # Why there is no sum among so many is said of the sum.
+        coins = coins_sentence(variant, parties)
+    if coins:
+        yield Known("cost", coins)
+    elif math.isinf(most):
         yield Known("cost", "no \N{GREEK SMALL LETTER EPSILON} bounds what a respondent tells.")
     else:
         yield Known(
@@ -195,10 +207,9 @@ def _member(member: Member) -> Iterator[Known]:
     answers = None if name == AGGREGATOR else answers_in(member.folder)
     if answers is not None and answers.attempts:
         tried = count(len(answers.attempts), "attempt")
-        total = epsilon(answers.before(answers.attempts[-1] + 1))
-        yield Known(
-            "spent", f"\N{GREEK SMALL LETTER EPSILON} {total} for each respondent, in {tried}."
-        )
+        total = _total(answers.before(answers.attempts[-1] + 1))
+        rests = assumed(answers.before(answers.attempts[-1] + 1).honest)
+        yield Known("spent", f"{total} for each respondent, in {tried}{rests}.")
     make = server_context if name == AGGREGATOR else client_context
     try:
         tls_context(member.folder, make)
@@ -231,33 +242,48 @@ def _records(path: Path, held: Records, variant: Variant) -> Known:
 
 
 def _purse(
-    folder: Path,
-    people: Sequence[str] | None,
-    survey: bytes | None,
-    budget: float | None,
-    most: float,
+    folder: Path, people: Sequence[str] | None, survey: bytes | None, allowed: Payers
 ) -> Known:
-    """What was spent before on other surveys, and whether that leaves enough for this one."""
+    """What was spent before on other surveys, and whether that leaves enough for this one.
+
+    Args:
+        people: who pays; None for all as one.
+        survey: this one, if it has begun.
+        allowed: what each may spend, and what this survey can cost.
+    """
     purse = purse_in(folder)
     if purse is None:
         return Known("purse", f"{folder}: nothing was spent from it yet.")
     payers = purse.payers(people)
     elsewhere = purse.spent(payers, lambda release: release.survey != survey)
-    total = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(float(elsewhere.max()))}"
-    who = count(len(elsewhere), "respondent")
-    paid = int((elsewhere > 0).sum())
+    most, who = elsewhere.most, count(len(payers), "respondent")
+    total = _total(most)
     says = f"{folder}: {total} spent on other surveys"
     if people is not None:
+        paid = int(((elsewhere.epsilon > 0) | (elsewhere.delta > 0)).sum())
         says = f"{folder}: {paid} of {who} spent something on other surveys, {total} at most"
-    if budget is None:
+    says += assumed(most.honest)
+    if allowed.budget is None and allowed.delta is None:
         return Known("purse", f"{says}.")
     try:
-        purse.check(payers.up_to(budget, most), survey)
+        purse.check(replace(allowed, marks=payers.marks), survey)
     except PrivacyError as error:
         return Known("purse", f"{folder}: {error}.", ready=False)
     # An earlier attempt at this survey counts too, where the next one draws anew.
-    enough = f"a budget of {budget:.6g} is enough as far as other surveys go"
+    enough = f"{_named(allowed)} is enough as far as other surveys go"
     return Known("purse", f"{says}; {enough}.", ready=True)
+
+
+def _total(cost: Cost) -> str:
+    """Epsilon, and delta if there is one."""
+    said = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(cost.epsilon)}"
+    return f"{said} and \N{GREEK SMALL LETTER DELTA} {cost.delta:.6g}" if cost.delta else said
+
+
+def _named(allowed: Payers) -> str:
+    """The limits of a purse."""
+    budget = "any budget" if allowed.budget is None else f"a budget of {allowed.budget:.6g}"
+    return f"{budget} and a delta of {allowed.delta:.6g}" if allowed.delta else budget
 
 
 def _address(host: str, port: int) -> Known:

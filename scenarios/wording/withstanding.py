@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from protocol.accounting.spending import DELTA, in_words
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
@@ -90,6 +92,43 @@ def sums_sentences(variant: Variant, parties: int) -> tuple[str, ...]:
         return ()
     found = withstood_in(variant, parties)
     return (NOT_KNOWN,) if found is None else conspiracy_sentences(found)
+
+
+def coins_sentence(variant: Variant, parties: int | None) -> str:
+    """Both figures of a sum with coins, whoever conspires and if enough are honest.
+
+    Empty for a variant that sums without coins, or not at all.
+
+    Args:
+        parties: how many take part; None while that is not known.
+
+    Raises:
+        ValueError: the variant cannot sum among so many parties.
+    """
+    summed = is_summed(variant, parties) if parties else _is_summed_among_some(variant)[0]
+    if not summed or math.isfinite(variant.most()):
+        return ""
+    from protocol.sharing.sums import sums_of
+
+    sums = sums_of(variant)
+    if sums is None or sums.noise is None:
+        return ""
+    if parties is not None:
+        cost = variant.most_among(sums.promised(parties), DELTA)
+        return f"{upper(in_words(cost))}."
+    sizes: dict[int, int] = {}
+    for size in _SIZES:
+        with suppress(ValueError):
+            sizes[size] = sums.promised(size)
+    found = (
+        f"{variant.most_among(honest, DELTA).epsilon:.3g} if at least {honest:,} of {size:,} are "
+        "honest"
+        for size, honest in sizes.items()
+    )
+    return (
+        f"Whoever conspires: no bound; at delta {DELTA:g} it depends on how many take part: "
+        f"epsilon {', '.join(found)}."
+    )
 
 
 def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from protocol.accounting.events import PrivacyEvent, Public
+from protocol.accounting.spending import DELTA
 from protocol.crypto.randomness import Streams, nonce_of, secret_of
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Head, Message, PartyId
 from protocol.session.charter import Charter
@@ -106,7 +107,8 @@ def machine_of(
     *,
     budget: float | None = None,
     withstand: int = 0,
-    crowd: int = 0,
+    honest: int = 0,
+    delta: float = DELTA,
 ) -> Machine:
     """A machine of a member; a party holds one record."""
     name = PartyId(me)
@@ -120,7 +122,8 @@ def machine_of(
         identity=_identity(name),
         budget=budget,
         withstand=withstand,
-        crowd=crowd,
+        honest=honest,
+        delta=delta,
     )
 
 

@@ -132,6 +132,10 @@ RECORDS = {
 """Records of six respondents for each of them."""
 
 
+COINS = PLANS["secure-sum"].replace("quorum = 4", "quorum = 2") + "\n[sums.noise]\ntrials = 400\n"
+"""A plan of a sum to which parties add coins."""
+
+
 def answer_alone(
     member: Member,
     *,
@@ -156,8 +160,13 @@ def hold(
     aggregator: Path | None = None,
     repeating: bool = False,
     publish: Callable[[Outcome], object] | None = None,
+    **demands: Any,
 ) -> dict[str, Answered]:
-    """Hold the survey over TLS; how each party ended. It raises what the aggregator does."""
+    """Hold the survey over TLS; how each party ended. It raises what the aggregator does.
+
+    Args:
+        demands: of each party, beside its budget.
+    """
     listening, where = threading.Event(), []
     out.mkdir(exist_ok=True)
     records = {name: table(out / f"{name}.csv", row) for name, row in zip(WHO, ROWS, strict=True)}
@@ -192,6 +201,7 @@ def hold(
                 budget=budget,
                 purse=keys / f"{name}.purse",
                 repeat=read_member(keys / name) if repeating else None,
+                **demands,
             )
             for name, budget in budgets.items()
         }

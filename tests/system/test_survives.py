@@ -276,8 +276,8 @@ def test_one_who_is_away_for_too_long_is_told(
     receipt = life.answered.receipt
     assert (life.answered.code, receipt and receipt.word) == (code, word)
     # It stays charged.
-    assert life.answered.spent > 0.0
-    assert course.spent["party-1"][1] == life.answered.spent
+    assert life.answered.spent.epsilon > 0.0
+    assert course.spent["party-1"][1] == life.answered.spent.epsilon
     outcome = course.lives_of("aggregator")[0].outcome
     assert outcome is not None
     assert outcome.counted == counted

@@ -274,7 +274,7 @@ class World:
         for name in self.setup.records:
             paid[name] = _paid_from(self.folder / name / PURSE)
             answers = answers_in(self.folder / name / KEYS)
-            spent[name] = {attempt: answers.spent(attempt) for attempt in answers.attempts}
+            spent[name] = {attempt: answers.spent(attempt).epsilon for attempt in answers.attempts}
         return Course(
             setup=self.setup,
             schedule=self.schedule,
@@ -603,7 +603,7 @@ def _paid_from(purse: Path) -> dict[bytes, float]:
         return {}
 
     def paid(session: bytes) -> float:
-        return float(found.spent(Payers(None), lambda one: one.session == session)[0])
+        return float(found.spent(Payers(None), lambda one: one.session == session).epsilon[0])
 
     return {session: paid(session) for session in {one.release.session for one in found.paid}}
 

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import PrivacyEvent
+from protocol.accounting.events import Masked, PrivacyEvent
+from protocol.accounting.spending import Cost, cost_of
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
@@ -173,7 +174,9 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
     async def party(self, me: Me, records: Records) -> None:
         """Contribute; hear the total and compare it with the neighbours', if all are to have it."""
         sums, parties = self.sums, len(me.roster) - 1
-        begin = await sums.begun(me, survey=self.survey.digest, event=self.contribution_event)
+        begin = await sums.begun(
+            me, survey=self.survey.digest, event=Masked(self.contribution_event)
+        )
         summed = await sums.contribute(
             me,
             self.vector(me, begin, records),
@@ -211,6 +214,10 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
         """A contribution is ``contribution_event`` under masks; all else follows from it."""
         summed = self.sums.reveals(message, self.contribution_event)
         return super().reveals(message, seen) if summed is None else summed
+
+    def most_among(self, honest: int, delta: float) -> Cost:
+        """One contribution."""
+        return cost_of(Masked(self.contribution_event), honest=honest, delta=delta)
 
     def kinds(self, parties: int) -> tuple[Kind, ...]:
         cells, respondents = self.layout.cells, parties * self.max_records

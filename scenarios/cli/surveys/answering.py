@@ -11,6 +11,7 @@ import trio
 
 from parties.keeping.members import Member
 from parties.keeping.receipts import Kept
+from protocol.accounting.spending import DELTA, Cost, assumed, largest
 from protocol.messages import DONE
 from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
@@ -22,7 +23,7 @@ from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.answering import Answering, answer_survey
 from scenarios.surveys.members import CHARTER, ROSTER, read_member
 from scenarios.wording.announced import described
-from scenarios.wording.withstanding import sums_sentences
+from scenarios.wording.withstanding import coins_sentence, sums_sentences
 from transports.lasting.link import PATIENCE
 
 folder_argument = click.argument("folder", type=READ_FOLDER)
@@ -85,11 +86,21 @@ answering_options = gathers(
         "before anything is contributed. By default the survey's figure is enough.",
     ),
     click.option(
-        "--crowd",
+        "--honest",
         type=click.IntRange(min=1),
-        metavar="N",
-        help="Decline a secure sum that promises fewer than N honest other parties, beside the C "
-        "of --withstand. By default the survey's promise is enough.",
+        metavar="H",
+        help="Decline a secure sum that promises fewer than H honest parties, this one included, "
+        "where as many as it allows are missing and conspire. For a sum with coins, which no "
+        "epsilon bounds whoever conspires, consent to one that holds at a delta if H are honest; "
+        "without this a party with a budget declines it.",
+    ),
+    click.option(
+        "--delta",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        metavar="D",
+        help="With --honest: the most delta that a respondent may have spent in all surveys. Each "
+        f"sum with coins is judged at {DELTA:g}, or at D if it is less. By default {DELTA:g}, one "
+        "sum's.",
     ),
 )
 """With what a party answers, and on which terms; the command gets ``answering``."""
@@ -138,8 +149,11 @@ def answer(
     member = member_in(folder, variant)
     if member.charter.analysis is not None:
         say(f"announced: {described(member.charter.analysis)}")
-    for said in sums_sentences(member.charter.variant, len(member.charter.roster) - 1):
+    asked, parties = member.charter.variant, len(member.charter.roster) - 1
+    for said in sums_sentences(asked, parties):
         say(said)
+    if coins := coins_sentence(asked, parties):
+        say(coins)
     answered = trio.run(
         functools.partial(
             answer_survey,
@@ -152,9 +166,7 @@ def answer(
             heeds_signals=True,
         )
     )
-    spent = f"epsilon {answered.spent:.6g} spent per respondent"
-    if answered.attempt > 1:
-        spent += f" in attempt {answered.attempt}, {answered.before:.6g} in earlier ones"
+    spent = _spent(answered.spent, answered.before, answered.attempt)
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
     if answered.earlier:
@@ -168,6 +180,19 @@ def answer(
         if not answered.receipt.problems:
             click.echo(f"counted: {_COUNTED[answered.receipt.word]}")
     return answered.code
+
+
+def _spent(spent: Cost, before: Cost, attempt: int) -> str:
+    """What was spent per respondent, in an attempt and in those before it."""
+    said = f"{_figure(spent)} spent per respondent"
+    if attempt > 1:
+        earlier = _figure(before) if before.delta else f"{before.epsilon:.6g}"
+        said += f" in attempt {attempt}, {earlier} in earlier ones"
+    return f"{said}{assumed(largest((spent, before)).honest)}"
+
+
+def _figure(cost: Cost) -> str:
+    return str(Cost(cost.epsilon, cost.delta))
 
 
 _COUNTED: Mapping[Word, str] = {

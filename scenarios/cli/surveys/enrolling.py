@@ -28,7 +28,7 @@ from scenarios.surveys.preflight import Known, what_is_asked
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
-from scenarios.wording.withstanding import sums_sentences
+from scenarios.wording.withstanding import coins_sentence, sums_sentences
 
 _LARGEST_LIST = 1 << 24
 
@@ -213,8 +213,11 @@ def accept(folder: Path, answer: Path, variant: str | None) -> int:
     roster = accepted.member.charter.roster
     parties = counted(len(roster) - 1, "party", "parties")
     click.echo(f"admitted as {accepted.member.identity.name}, in a survey of {parties}")
-    for said in sums_sentences(accepted.member.charter.variant, len(roster) - 1):
+    asked = accepted.member.charter.variant
+    for said in sums_sentences(asked, len(roster) - 1):
         click.echo(said)
+    if coins := coins_sentence(asked, len(roster) - 1):
+        click.echo(coins)
     click.echo(f"the roster's root is {roster.root.hex()}")
     if accepted.claims:
         click.echo(

@@ -66,7 +66,7 @@ from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.surveys.witnessing.asking import WitnessAt, begin, cosign_checkpoint, witness_at
 from scenarios.wording.formatting import nats, some
-from scenarios.wording.withstanding import sums_sentences
+from scenarios.wording.withstanding import coins_sentence, sums_sentences
 
 _NAMED = 20
 """How many parties are named that have answered in an attempt that is abandoned."""
@@ -361,10 +361,13 @@ def abandon(folder: Path, variant: str | None, out: Path, lost: bool) -> None:
 
 
 def _cost_of(attempt: int, member: Member) -> str:
-
+    asked, parties = member.charter.variant, len(member.charter.roster) - 1
+    cost = f"epsilon {nats(asked.most())} per respondent at most"
+    if coins := coins_sentence(asked, parties):
+        cost = f"{coins[0].lower()}{coins[1:-1]}"
     return (
-        f"attempt {attempt}: whoever answered an earlier one pays again, epsilon "
-        f"{nats(member.charter.variant.most())} per respondent at most, if its budget allows"
+        f"attempt {attempt}: whoever answered an earlier one pays again, {cost}, if its budget "
+        "allows"
     )
 
 

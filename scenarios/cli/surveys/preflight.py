@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from protocol.accounting.spending import DELTA
 from protocol.errors import UsageError
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
@@ -56,6 +57,19 @@ class PreflightOptions:
         type=Amount(min=0),
         help="The most epsilon, in nats, that a respondent may have spent in all surveys.",
     )
+    honest: int | None = option(
+        "--honest",
+        type=click.IntRange(min=1),
+        metavar="H",
+        help="With --budget: what a party consents to, as 'answer' has it.",
+    )
+    delta: float | None = option(
+        "--delta",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        metavar="D",
+        help="With --honest: the most delta that a respondent may have spent in all surveys, "
+        f"by default {DELTA:g}.",
+    )
     parties: int | None = option(
         "--parties",
         type=click.IntRange(1, MOST_PARTIES),
@@ -90,6 +104,8 @@ def preflight(options: PreflightOptions) -> int:
             ids=options.ids,
             purse=options.purse,
             budget=options.budget,
+            honest=options.honest,
+            delta=options.delta,
             plan=options.plan,
             parties=options.parties,
         )

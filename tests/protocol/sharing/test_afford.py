@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from protocol.accounting.events import Plain, Randomized
+from protocol.accounting.spending import Cost
 from protocol.errors import PrivacyError
-from protocol.messages import AGGREGATOR
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
 from protocol.randomizers import KeepUniform
+from protocol.session.exchange import Exchange
+from protocol.session.local import Loop
+from protocol.session.machine import Machine
 from protocol.session.roles import Me
+from protocol.sharing.coins import Noise
 from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
 from protocol.variants.clusters.rr_clusters import RRClusters
+from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.pair_rr import PairRR
-from tests.protocol.sessions import SURVEY, Turn, charter_of, envelope, machine_of, words_of
+from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.variants.sums.tallies import Tallied
+from tests.protocol.sessions import (
+    STREAMS,
+    SURVEY,
+    Turn,
+    answers,
+    charter_of,
+    envelope,
+    holdings_of,
+    identities_of,
+    machine_of,
+    words_of,
+)
 from tests.protocol.sharing.test_sums import LITERAL, SPARSE
 from tests.protocol.talks import ONE, party
 
@@ -82,3 +101,92 @@ def test_clusters_are_not_learned_by_who_cannot_afford_it(
     machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
     assert [e.kind for e in words_of(machine)] == ["Declined"]
     assert isinstance(machine.failure, PrivacyError)
+
+
+COINS = Noise(trials=60)
+
+
+@pytest.mark.parametrize("profile", ["sparse", "literal"])
+@pytest.mark.parametrize("kind", [SecureSumVariant, PairCounts])
+def test_coins_take_a_consent_of_their_own(
+    kind: type[Tallied[Any]], profile: Literal["sparse", "literal"]
+) -> None:
+    """Without it a party with a budget declines, and is told what it would take."""
+    sums = SecureSum(profile=profile, noise=COINS)
+    variant = kind(survey=SURVEY, sums=sums)
+    charter = charter_of(variant, 12)
+    promised = sums.promised(12)
+    assert promised == {"sparse": 12 - 1 - 4, "literal": 12 - 4}[profile]
+
+    def begun(**demands: Any) -> tuple[str, str]:
+        machine = machine_of(charter, ONE, **demands)
+        machine.start(0.0)
+        machine.receive(envelope(charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE), 0.0)
+        [said] = words_of(machine)
+        return said.kind, str(machine.failure or "")
+
+    cost = sums.cost(variant.contribution_event, 12)
+    assert (cost.delta, cost.honest) == (1e-6, (promised,))
+    assert begun(budget=1000.0) == (
+        "Declined",
+        f"whoever conspires: no bound; (epsilon {cost.epsilon:.6g}, delta 1e-06) if at least "
+        f"{promised} of those in the sum are honest: it takes a consent of its own "
+        f"(--honest {promised})",
+    )
+    assert begun() == ("Join", "")
+    assert begun(budget=cost.epsilon, honest=promised) == ("Join", "")
+    few = SecureSumVariant(survey=SURVEY, sums=SecureSum(noise=Noise(trials=1, chance=1)))
+    machine = machine_of(charter_of(few, 12), ONE, budget=1000.0)
+    machine.start(0.0)
+    begin = envelope(machine.charter, AGGREGATOR, 0, Begin(SURVEY.digest), to=ONE)
+    machine.receive(begin, 0.0)
+    assert str(machine.failure) == (
+        "whoever conspires: no bound; nor if as many are honest as the sum promises"
+    )
+    for demands, says in (
+        ({"budget": 1000.0, "honest": promised + 1}, f"the sum promises {promised} honest parties"),
+        ({"budget": cost.epsilon, "honest": promised - 1}, f"if at least {promised - 1} of those"),
+        ({"budget": cost.epsilon * 0.99, "honest": promised}, "at delta 1e-06 per respondent if"),
+        ({"budget": 1000.0, "honest": promised, "delta": 0.0}, "costs a delta of 1e-06"),
+    ):
+        kind_said, why = begun(**demands)
+        assert kind_said == "Declined"
+        assert says in why
+
+
+def test_what_coins_cost_is_charged_with_the_upload() -> None:
+    """Once it is sent, neighbours can unmask it without its sender: earlier than ``Unmask``."""
+    sums = SecureSum(noise=COINS)
+    variant = SecureSumVariant(survey=SURVEY, sums=sums)
+    charter = charter_of(variant, 6)
+    holdings = holdings_of(charter, answers(SURVEY, 6))
+    costs: dict[str, Cost] = {}
+
+    class Watched(Machine):
+        def take(self) -> list[Envelope]:
+            said = super().take()
+            if self.me == ONE:
+                costs.update((each.kind, self.cost) for each in said)
+            return said
+
+    machines = {
+        name: (Watched if name == ONE else Machine)(
+            charter,
+            name,
+            STREAMS.stream(name, ROLE_STREAM),
+            records=holdings.get(name),
+            identity=identities_of(charter)[name],
+            **({"budget": 50.0, "honest": 4} if name == ONE else {}),
+        )
+        for name, _ in charter.roster.members
+    }
+    run = Loop(Exchange(charter), machines).run({})
+    assert run.result is not None
+    full = variant.most_among(4, 1e-6)
+    assert full.honest == (4,)
+    assert [costs[kind] for kind in ("Join", "Deal", "Upload", "Unmask")] == [
+        Cost(),
+        Cost(),
+        full,
+        full,
+    ]

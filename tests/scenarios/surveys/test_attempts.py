@@ -22,15 +22,18 @@ import trio
 from parties.keeping import writing
 from parties.keeping.attempts import (
     ATTEMPTS,
+    Allowance,
     Answers,
     Counter,
     counting,
     open_answers,
-    rest_of,
 )
+from parties.keeping.purse import PAID, Payers, purse_in
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
-from protocol.errors import RemoteProtocolError, UsageError
+from protocol.accounting.events import Coins, Masked
+from protocol.accounting.spending import Cost, cost_of, together
+from protocol.errors import QuorumError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
@@ -43,6 +46,7 @@ from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
+    COINS,
     ROWS,
     WHO,
     aggregating,
@@ -140,8 +144,8 @@ def test_an_aggregator_that_begins_again_contradicts_nobody(
     answered = hold(keys, tmp_path / "two", TWICE)
     for each in answered.values():
         assert (each.ending, each.attempt) == ("done", 2)
-        assert each.spent == pytest.approx(2)
-        assert each.before == pytest.approx(2)
+        assert each.spent.epsilon == pytest.approx(2)
+        assert each.before.epsilon == pytest.approx(2)
     second = verified(tmp_path / "two" / "transcript.svt.zst", 2)
     assert second.intact
     assert len(second.signed_by) == 3
@@ -379,11 +383,33 @@ def test_who_declined_may_consent_in_the_next_attempt(
     two = hold(keys, tmp_path / "two", {"anna": None, "bert": 4.1, "carl": None})
     assert [each.ending for each in two.values()][:2] == ["done", "done"]
     assert two["carl"].ending == "'Report' costs 2 per respondent; 0 of 0 is left"
-    assert [each.before for each in two.values()] == pytest.approx([0, 2, 2])
-    assert [each.spent for each in two.values()] == pytest.approx([2, 2, 0])
+    assert [each.before.epsilon for each in two.values()] == pytest.approx([0, 2, 2])
+    assert [each.spent.epsilon for each in two.values()] == pytest.approx([2, 2, 0])
     for attempt, out in enumerate(("one", "two"), 1):
         assert verified(tmp_path / out / "transcript.svt.zst", attempt).intact
     assert signing.contradictions == set()
+
+
+def test_two_attempts_at_a_sum_with_coins_cost_two(tmp_path: Path) -> None:
+    """Coins are drawn anew, so epsilons and deltas add up; a third is more than is allowed."""
+    keys = make_folders(tmp_path, COINS)
+    one = cost_of(Masked(Coins(400, 2**15, (("smokes",), ("age",)))), honest=2, delta=1e-6)
+    budgets: dict[str, float | None] = dict.fromkeys(WHO, 2.5 * one.epsilon)
+    for attempt in (1, 2):
+        answered = hold(keys, tmp_path / str(attempt), budgets, honest=2, delta=2e-6)
+        for each in answered.values():
+            assert (each.ending, each.attempt, each.spent) == ("done", attempt, one)
+            assert each.before == (Cost() if attempt == 1 else one)
+    for name in WHO:
+        purse = purse_in(keys / f"{name}.purse")
+        assert purse is not None
+        assert purse.spent(Payers(None)).most == together((one, one))
+    before = {name: (keys / f"{name}.purse" / PAID).read_bytes() for name in WHO}
+    with pytest.raises(QuorumError):
+        hold(keys, tmp_path / "3", budgets, honest=2, delta=2e-6)
+    for name in WHO:
+        lines = (keys / f"{name}.purse" / PAID).read_bytes().removeprefix(before[name])
+        assert {json.loads(line)["epsilon"] for line in lines.splitlines()} == {0.0}
 
 
 @pytest.mark.slow
@@ -545,35 +571,35 @@ def test_a_party_that_dies_before_its_answer_leaves_has_paid(
         with pytest.raises(CrashedError):
             hold(keys, tmp_path / "one", {"anna": None})
     two = hold(keys, tmp_path / "two", {"anna": None, "bert": None, "carl": None})
-    assert (two["anna"].spent, two["anna"].before) == (0.0, pytest.approx(2))
+    assert (two["anna"].spent.epsilon, two["anna"].before.epsilon) == (0.0, pytest.approx(2))
     assert two["bert"].ending == "done"
 
 
 def left(answers: Answers, attempt: int, budget: float | None, *, most: float) -> float:
     """What may be spent in an attempt where nothing was spent on other surveys."""
-    rest = None if budget is None else rest_of(budget, answers.before(attempt))
-    return answers.allowed(attempt, rest, most=most)
+    rest = None if budget is None else Allowance(budget).rest(answers.before(attempt))
+    return answers.allowed(attempt, rest, most=most).epsilon
 
 
 def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
     with open_answers(tmp_path) as answers:
         assert left(answers, 1, None, most=2.0) == math.inf
         assert left(answers, 1, 3.0, most=2.0) == 3.0
-        answers.note(1, allowed=math.inf, epsilon=0.5)
-        answers.note(1, allowed=math.inf, epsilon=1.5)
-        answers.note(1, allowed=math.inf, epsilon=1.0)
+        answers.note(1, allowed=Allowance(math.inf), cost=Cost(0.5))
+        answers.note(1, allowed=Allowance(math.inf), cost=Cost(1.5))
+        answers.note(1, allowed=Allowance(math.inf), cost=Cost(1.0))
     with open_answers(tmp_path) as answers:
         # In one attempt, what was allowed when it spoke.
         assert left(answers, 1, None, most=2.0) == math.inf
         assert left(answers, 1, math.inf, most=2.0) == math.inf
-        assert answers.before(1) == 0.0
-        assert answers.before(2) == 1.5
+        assert answers.before(1).epsilon == 0.0
+        assert answers.before(2).epsilon == 1.5
         assert left(answers, 2, None, most=2.0) == 0.5
         assert left(answers, 2, 1.0, most=2.0) == 0.0
-        answers.note(2, allowed=0.5, epsilon=0.0)
+        answers.note(2, allowed=Allowance(0.5), cost=Cost(0.0))
         assert left(answers, 2, None, most=2.0) == 0.5
         assert left(answers, 3, 4.0, most=2.0) == 2.5
-        answers.note(3, allowed=math.inf, epsilon=math.inf)
+        answers.note(3, allowed=Allowance(math.inf), cost=Cost(math.inf))
     with open_answers(tmp_path) as answers:
         assert left(answers, 4, None, most=math.inf) == 0.0
         assert left(answers, 4, 100.0, most=math.inf) == 0.0
@@ -584,23 +610,23 @@ def test_what_was_spent_counts_in_later_attempts(tmp_path: Path) -> None:
 def test_a_smaller_budget_holds_in_the_same_attempt(tmp_path: Path) -> None:
     """Of two rounds the first is said; what it costs is never allowed twice."""
     with open_answers(tmp_path) as answers:
-        answers.note(1, allowed=math.inf, epsilon=1.0)
-        answers.note(2, allowed=math.inf, epsilon=1.5)
+        answers.note(1, allowed=Allowance(math.inf), cost=Cost(1.0))
+        answers.note(2, allowed=Allowance(math.inf), cost=Cost(1.5))
         for budget, rest in ((1.1, 0.1), (0.5, 0.0), (2.75, 1.75), (9.0, 8.0)):
             assert left(answers, 2, budget, most=4.0) == pytest.approx(rest)
         # It would decline at once, but has answered: nothing leaves, and nothing is noted.
-        answers.note(2, allowed=0.1, epsilon=0.0)
+        answers.note(2, allowed=Allowance(0.1), cost=Cost(0.0))
         assert left(answers, 2, None, most=4.0) == math.inf
         # It has said the same again, and then declined the second round: so it does ever after.
-        answers.note(2, allowed=1.75, epsilon=0.0)
-        answers.note(2, allowed=1.75, epsilon=1.5)
+        answers.note(2, allowed=Allowance(1.75), cost=Cost(0.0))
+        answers.note(2, allowed=Allowance(1.75), cost=Cost(1.5))
     with open_answers(tmp_path) as answers:
         for again in (None, 9.0, math.inf):
             assert left(answers, 2, again, most=4.0) == 1.75
         assert left(answers, 2, 1.1, most=4.0) == pytest.approx(0.1)
-        assert answers.before(3) == 2.5
+        assert answers.before(3).epsilon == 2.5
         lines = (tmp_path / ATTEMPTS).read_text().splitlines()
-        answers.note(2, allowed=1.75, epsilon=1.5)
+        answers.note(2, allowed=Allowance(1.75), cost=Cost(1.5))
         assert (tmp_path / ATTEMPTS).read_text().splitlines() == lines
 
 
@@ -608,9 +634,9 @@ def test_what_may_cost_without_bound_is_not_answered_twice_by_default(tmp_path: 
     """A variant that promises nothing (``Variant.most``), of which one attempt cost little."""
     with open_answers(tmp_path) as answers:
         assert left(answers, 1, None, most=math.inf) == math.inf
-        answers.note(1, allowed=math.inf, epsilon=0.0)
+        answers.note(1, allowed=Allowance(math.inf), cost=Cost(0.0))
         assert left(answers, 2, None, most=math.inf) == math.inf
-        answers.note(2, allowed=math.inf, epsilon=2.0)
+        answers.note(2, allowed=Allowance(math.inf), cost=Cost(2.0))
     with open_answers(tmp_path) as answers:
         assert left(answers, 3, None, most=math.inf) == 0.0
         assert left(answers, 3, 4.5, most=math.inf) == 2.5
@@ -620,7 +646,7 @@ def test_what_may_cost_without_bound_is_not_answered_twice_by_default(tmp_path: 
 def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> None:
     with open_answers(tmp_path) as answers:
         answers.check(1)
-        answers.note(3, allowed=math.inf, epsilon=0.0)
+        answers.note(3, allowed=Allowance(math.inf), cost=Cost(0.0))
         answers.check(3)
         answers.check(4)
         with pytest.raises(RemoteProtocolError, match="1, but this party has answered attempt 3"):
@@ -630,7 +656,7 @@ def test_an_attempt_before_one_that_was_answered_is_refused(tmp_path: Path) -> N
 def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) -> None:
     """An aggregator that goes back to a number gets nothing, and nothing is spent."""
     with open_answers(keys / "anna") as answers:
-        answers.note(2, allowed=math.inf, epsilon=2.0)
+        answers.note(2, allowed=Allowance(math.inf), cost=Cost(2.0))
     before = (keys / "anna" / ATTEMPTS).read_bytes()
     with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
         hold(keys, tmp_path / "out", {"anna": 9.0})

@@ -351,7 +351,7 @@ def test_who_declined_says_so_again_and_may_consent_in_the_next_attempt(
     assert [envelope.kind for envelope in said] == ["Declined", "Head"]
     assert answered_to(question(keys), budget=9.0) == (ended, said)
     ended, said = answered_to(question(keys, attempt=2), budget=None, attempt=2)
-    assert (ended.ending, ended.before) == ("done", 0.0)
+    assert (ended.ending, ended.before.epsilon) == ("done", 0.0)
     assert [envelope.kind for envelope in said] == ["Report", "Head"]
 
 

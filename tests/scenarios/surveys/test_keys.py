@@ -17,6 +17,7 @@ from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ANALYSIS,
+    COINS,
     PLAN,
     PLANS,
     ROWS,
@@ -243,8 +244,8 @@ def test_keys_of_too_few_to_conspire_are_not_made(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
-def test_colluders_and_a_crowd_are_demanded_of_sums_alone(
+@pytest.mark.parametrize("option", ["--withstand", "--honest"])
+def test_colluders_and_honest_parties_are_demanded_of_sums_alone(
     keys: Path, option: str, tmp_path: Path
 ) -> None:
     records = table(tmp_path / "anna.csv", *ROWS)
@@ -253,7 +254,7 @@ def test_colluders_and_a_crowd_are_demanded_of_sums_alone(
     assert f"{option} 3: the variant 'rr-independent' sums nothing" in complaint(said)
 
 
-@pytest.mark.parametrize("option", ["--withstand", "--crowd"])
+@pytest.mark.parametrize("option", ["--withstand", "--honest"])
 def test_clusters_by_reports_withstand_nobody(option: str, tmp_path: Path) -> None:
     plan = PLANS["rr-clusters"]
     where = ("--connect", "127.0.0.1:1", "--records", table(tmp_path / "r.csv", *ROWS[:1]))
@@ -271,23 +272,40 @@ def test_clusters_by_reports_withstand_nobody(option: str, tmp_path: Path) -> No
         assert before == (list(withstood) if dependence == "pair-rr" else [])
 
 
+SUMMED = PLANS["secure-sum"].replace("quorum = 4", "quorum = 2")
+
+
 @pytest.mark.parametrize(
-    ("demands", "why"),
+    ("plan", "demands", "why"),
     [
         (
+            SUMMED,
             ("--withstand", 2),
             "the sum withstands 1 who conspire with the aggregator, and this party demands 2",
         ),
         (
-            ("--withstand", 1, "--crowd", 2),
-            "the sum promises 1 honest others, and this party demands 2",
+            SUMMED,
+            ("--withstand", 1, "--honest", 3),
+            "the sum promises 2 honest parties, and this party demands 3",
+        ),
+        (
+            COINS,
+            ("--budget", 9),
+            "whoever conspires: no bound; (epsilon 0.575801, delta 1e-06) if at least 2 of those "
+            "in the sum are honest: it takes a consent of its own (--honest 2)",
+        ),
+        (
+            COINS,
+            ("--budget", 0.5, "--honest", 2),
+            "costs 0.575801 at delta 1e-06 per respondent if at least 2 of those in the sum are "
+            "honest; 0.5 of 0.5 is left",
         ),
     ],
 )
 def test_a_party_declines_a_sum_that_protects_it_too_little(
-    demands: tuple[object, ...], why: str, tmp_path: Path
+    plan: str, demands: tuple[object, ...], why: str, tmp_path: Path
 ) -> None:
-    keys = make_folders(tmp_path, PLANS["secure-sum"].replace("quorum = 4", "quorum = 2"))
+    keys = make_folders(tmp_path, plan)
     records = table(tmp_path / "r.csv", *ROWS[:1])
     with aggregating(keys, tmp_path / "out") as (aggregator, where, before):
         assert before == ""
@@ -296,7 +314,9 @@ def test_a_party_declines_a_sum_that_protects_it_too_little(
         reached = ("--connect", where, "--records", records)
         others = [Program("answer", keys / name, *reached) for name in ("bert", "carl")]
         try:
-            said = sottovoce("answer", keys / "anna", *reached, *demands)
+            said = sottovoce(
+                "answer", keys / "anna", *reached, "--purse", tmp_path / "purse", *demands
+            )
         finally:
             for other in others:
                 other.kill()

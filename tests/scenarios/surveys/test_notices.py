@@ -16,6 +16,7 @@ import pytest
 
 from parties.keeping.members import Member
 from parties.keeping.remembered import BLOCK, noting
+from protocol.accounting.spending import Cost
 from protocol.messages import PartyId
 from protocol.session.roles import Me
 from protocol.session.variant import parameters_of
@@ -129,7 +130,7 @@ def test_a_notice_is_in_the_folder_and_nowhere_else(folders: Path, tmp_path: Pat
     for answered in survey(folders, out).values():
         assert answered.receipt is not None
         found = msgspec.structs.replace(answered, receipt=None)
-        assert found == Answered(ending="done", attempt=1, spent=math.inf, before=0.0)
+        assert found == Answered(ending="done", attempt=1, spent=Cost(math.inf), before=Cost())
     for name in WHO:
         path = notices(folders, name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from parties.keeping.attempts import open_answers
+from parties.keeping.attempts import Allowance, open_answers
 from parties.keeping.purse import PAID, Release, open_purse
+from protocol.accounting.events import Coins, Masked
+from protocol.accounting.spending import Cost, cost_of
 from protocol.messages import PartyId
 from protocol.sharing.sums import SecureSum
 from protocol.variants import BUILT_IN
@@ -20,6 +22,7 @@ from scenarios.wording.withstanding import conspiracy_sentences
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import (
     ANALYSIS,
+    COINS,
     PLAN,
     PLANS,
     ROWS,
@@ -66,6 +69,73 @@ def test_how_many_may_conspire_and_be_missing(name: str, tmp_path: Path) -> None
         f"9 of 12, 39 of 50, 199 of 250. Below 10 parties n{NOBODY}"
     )
     assert sums("--parties", 2, code=1).startswith("does NOT fit 2 parties of which 0 may be")
+
+
+def test_both_figures_of_a_sum_with_coins(tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, COINS)
+
+    def cost(*options: object, code: int = 0) -> str:
+        said = sottovoce("preflight", plan, *options)
+        assert said.code == code, said.err
+        [line] = [each for each in said.out.splitlines() if each.startswith("cost ")]
+        return line.removeprefix("cost").strip()
+
+    def figure(honest: int) -> float:
+        event = Masked(Coins(400, 2**15, (("smokes",), ("age",))))
+        return cost_of(event, honest=honest, delta=1e-6).epsilon
+
+    assert cost("--parties", 12) == (
+        f"Whoever conspires: no bound; (epsilon {figure(7):.6g}, delta 1e-06) if at least 7 of "
+        "those in the sum are honest."
+    )
+    assert cost() == (
+        "Whoever conspires: no bound; at delta 1e-06 it depends on how many take part: epsilon "
+        f"{figure(4):.3g} if at least 4 of 6 are honest, {figure(7):.3g} if at least 7 of 12 are "
+        f"honest, {figure(29):.3g} if at least 29 of 50 are honest, {figure(142):.3g} if at least "
+        "142 of 250 are honest."
+    )
+    assert cost("--parties", 1, code=1).startswith("no ε bounds what a respondent tells")
+    keys = make_folders(tmp_path, COINS)
+    said = sottovoce("preflight", keys / "anna").out
+    assert f"(epsilon {figure(2):.6g}, delta 1e-06) if at least 2 of those in the sum" in said
+    assert f" N{NOBODY}" in said
+
+
+def test_what_a_purse_has_spent_in_sums(tmp_path: Path) -> None:
+    """Epsilon, delta and what they rest on; with a consent, whether it leaves enough."""
+    keys, folder = make_folders(tmp_path, COINS), tmp_path / "purse"
+    with open_purse(folder) as purse:
+        for about, honest in ((b"a" * 32, 9), (b"b" * 32, 13_000)):
+            what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
+            cost = Cost(1.0, 1e-6, (honest,))
+            purse.pay(purse.payers(None), what, cost=cost, heard=b"")
+
+    def said(*options: object, code: int = 0) -> str:
+        found = sottovoce("preflight", keys / "anna", "--purse", folder, *options)
+        assert found.code == code, found.err
+        [line] = [each for each in found.out.splitlines() if each.startswith("purse")]
+        return line.removeprefix("purse").strip()
+
+    rests = "if in each sum at least so many are honest as was consented to for it: 9 or 13,000"
+    spent = f"{folder}: ε 2 and δ 2e-06 spent on other surveys {rests}"
+    assert said() == f"{spent}."
+    assert said("--budget", 3, "--honest", 2, "--delta", "3e-6") == (
+        f"fits {spent}; a budget of 3 and a delta of 3e-06 is enough as far as other surveys go."
+    )
+    for options in (
+        ("--budget", 3, "--honest", 2),
+        ("--budget", 2.1, "--honest", 2, "--delta", "3e-6"),
+        ("--budget", 3),
+    ):
+        assert said(*options, code=1).startswith(
+            f"does NOT fit {folder}: this purse has too little"
+        )
+    with open_answers(keys / "anna") as answers:
+        answers.note(1, allowed=Allowance(3.0, 1e-6), cost=Cost(0.8, 1e-6, (2,)))
+    assert (
+        "ε 0.8 and δ 1e-06 for each respondent, in 1 attempt if at least 2 of those in the sum "
+        "are honest." in sottovoce("preflight", keys / "anna").out
+    )
 
 
 def test_a_survey_that_closes(tmp_path: Path) -> None:
@@ -138,8 +208,8 @@ def test_what_a_party_has_spent(tmp_path: Path) -> None:
     anna = make_folders(tmp_path) / "anna"
     for attempt in (1, 2):
         with open_answers(anna) as answers:
-            answers.note(attempt, allowed=5.0, epsilon=0.5)
-            answers.note(attempt, allowed=5.0, epsilon=2.0)
+            answers.note(attempt, allowed=Allowance(5.0), cost=Cost(0.5))
+            answers.note(attempt, allowed=Allowance(5.0), cost=Cost(2.0))
     # An unfinished line belongs to an answer that was never sent, and stays.
     with (anna / "attempts").open("ab") as file:
         file.write(b'{"attempt":3')
@@ -173,7 +243,7 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
     ):
         what = Release(survey=about, session=about, party=PartyId("x"), drawn=about)
         with open_purse(folder) as purse:
-            purse.pay(purse.payers([who]), what, epsilon=epsilon, heard=b"")
+            purse.pay(purse.payers([who]), what, cost=Cost(epsilon), heard=b"")
     before = (folder / PAID).read_bytes()
     spent = "2 of 2 respondents spent something on other surveys, ε 1.5 at most"
     assert said("--id", "who") == f"{folder}: {spent}."

@@ -18,6 +18,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parties.keeping.attempts import Allowance
 from parties.keeping.members import own_secret
 from parties.keeping.purse import (
     PAID,
@@ -29,14 +30,15 @@ from parties.keeping.purse import (
     purse_in,
     usual_purse,
 )
-from protocol.errors import PrivacyError, UsageError
+from protocol.accounting.spending import Cost
+from protocol.errors import PrivacyError, QuorumError, UsageError
 from protocol.messages import Envelope, PartyId
 from protocol.surveys.survey import Attribute, Survey
 from scenarios.data.own_tables.coding import Coding
 from scenarios.surveys import answering
 from scenarios.surveys.respondents import read_respondents
 from tests.scenarios.command import complaint, sottovoce
-from tests.scenarios.survey_folders import people_table
+from tests.scenarios.survey_folders import COINS, WHO, hold, make_folders, people_table
 from tests.scenarios.surveys.conftest import AnswerFrom
 from tests.scenarios.surveys.test_deployment import ScriptedLink, question
 
@@ -69,7 +71,7 @@ class Kept:
 
     def left(self, *what: Any, **named: Any) -> float:
         with open_purse(self.folder) as purse:
-            return purse.left(*what, **named)
+            return purse.left(*what, **named).epsilon
 
     def pay(self, *what: Any, **named: Any) -> None:
         with open_purse(self.folder) as purse:
@@ -94,13 +96,13 @@ def release(survey: str, attempt: int = 1, drawn: str = "", party: str = "anna")
 
 
 def pay(purse: Kept, who: Payers, what: Release, epsilon: float) -> None:
-    purse.pay(who, what, epsilon=epsilon, heard=HEARD)
+    purse.pay(who, what, cost=Cost(epsilon), heard=HEARD)
 
 
 def spent(purse: Kept, who: Payers) -> list[float]:
     read = purse_in(purse.folder)
     assert read is not None
-    found: list[float] = read.spent(who).tolist()
+    found: list[float] = read.spent(who).epsilon.tolist()
     return found
 
 
@@ -128,7 +130,7 @@ def test_everybody_pays_once_for_each_release(
     lines: list[Line] = []
     for number, people, epsilon in payments:
         lines += noted(lines).lines_of(
-            group(people), release(str(number)), epsilon=float(epsilon), heard=b""
+            group(people), release(str(number)), cost=Cost(float(epsilon)), heard=b""
         )
     purse = noted(lines)
 
@@ -140,10 +142,10 @@ def test_everybody_pays_once_for_each_release(
                 each[number] = max(each.get(number, 0), epsilon)
         return float(sum(each.values()))
 
-    assert purse.spent(group(asked)).tolist() == [owed(person) for person in sorted(asked)]
-    assert purse.spent(ALL).tolist() == [owed(None)]
+    assert purse.spent(group(asked)).epsilon.tolist() == [owed(person) for person in sorted(asked)]
+    assert purse.spent(ALL).epsilon.tolist() == [owed(None)]
     without = purse.spent(ALL, lambda one: one.survey != digest("0"))
-    assert without.tolist() == [owed(None, left_out=0)]
+    assert without.epsilon.tolist() == [owed(None, left_out=0)]
 
 
 # What is in the file
@@ -174,7 +176,9 @@ def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
     purse = Kept(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])
     for survey in "abc":
-        assert purse.left(people.up_to(9.0, 2.0), release(survey), before={}, heard=b"") >= 3.0
+        assert (
+            purse.left(people.up_to(9.0, Cost(2.0)), release(survey), before={}, heard=b"") >= 3.0
+        )
         pay(purse, people, release(survey), 1.0)
         pay(purse, people, release(survey), 2.0)
     assert spent(purse, people)[::20_000] == [6.0] * 5
@@ -331,7 +335,7 @@ def test_who_has_not_paid_for_a_release(
     for same, people, epsilon in payments:
         marks = None if people is None else np.array(sorted(people), np.uint64)
         what = release("one" if same else "two")
-        lines += noted(lines).lines_of(Payers(marks), what, epsilon=float(epsilon), heard=HEARD)
+        lines += noted(lines).lines_of(Payers(marks), what, cost=Cost(float(epsilon)), heard=HEARD)
     enough = [people for same, people, epsilon in payments if same and epsilon >= price]
     owing = {person for person in asked if not any(who is None or person in who for who in enough)}
     purse, marks = noted(lines), np.array(sorted(asked), np.uint64)
@@ -350,7 +354,7 @@ def test_who_has_spent_too_much_is_counted_and_not_named(tmp_path: Path) -> None
     three = purse.payers([ANN, BOB, CYD])
 
     def check(who: Payers, survey: bytes, *, budget: float) -> None:
-        purse.check(who.up_to(budget, 2.0), survey)
+        purse.check(who.up_to(budget, Cost(2.0)), survey)
 
     check(three, digest("three"), budget=math.inf)
     check(three, digest("three"), budget=5.0)
@@ -377,7 +381,7 @@ def test_without_ids_everybody_may_have_paid(tmp_path: Path) -> None:
         purse, purse.payers([ANN, CYD])
     ) == [1.0, 3.0]
     with pytest.raises(PrivacyError, match="this purse has too little left: up to 5 of 6 spent"):
-        purse.check(ALL.up_to(6.0, 2.0), digest("four"))
+        purse.check(ALL.up_to(6.0, Cost(2.0)), digest("four"))
 
 
 @settings(deadline=None)
@@ -399,13 +403,18 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
         for number, epsilon in enumerate(spent):
             one = Payers(np.array([number], np.uint64))
             what = release("before", attempt=number + 1)
-            lines += noted(lines).lines_of(one, what, epsilon=float(epsilon), heard=b"")
-        lines += noted(lines).lines_of(people, release("now"), epsilon=float(here), heard=b"")
+            lines += noted(lines).lines_of(one, what, cost=Cost(float(epsilon)), heard=b"")
+        lines += noted(lines).lines_of(people, release("now"), cost=Cost(float(here)), heard=b"")
         again = release("now", 2)
         # The folder knows of two earlier attempts, the purse of one of them.
-        before = {release("now").session: float(here), release("now", 3).session: float(lost)}
-        return noted(lines).left(
-            people.up_to(float(budget), float(most)), again, before=before, heard=b""
+        before = {
+            release("now").session: Cost(float(here)),
+            release("now", 3).session: Cost(float(lost)),
+        }
+        return (
+            noted(lines)
+            .left(people.up_to(float(budget), Cost(float(most))), again, before=before, heard=b"")
+            .epsilon
         )
 
     free = left([0] * len(elsewhere))
@@ -425,13 +434,13 @@ def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     purse = Kept(tmp_path)
     who, one, two = purse.payers([ANN]), release("one"), release("two")
     for each in (one, two):
-        assert purse.left(who.up_to(3.0, 2.0), each, before={}, heard=b"") == 3.0
-    purse.pay(who.up_to(3.0, 2.0), one, epsilon=2.0, heard=HEARD)
+        assert purse.left(who.up_to(3.0, Cost(2.0)), each, before={}, heard=b"") == 3.0
+    purse.pay(who.up_to(3.0, Cost(2.0)), one, cost=Cost(2.0), heard=HEARD)
     with pytest.raises(PrivacyError, match="on another survey meanwhile"):
-        purse.pay(who.up_to(3.0, 2.0), two, epsilon=2.0, heard=HEARD)
+        purse.pay(who.up_to(3.0, Cost(2.0)), two, cost=Cost(2.0), heard=HEARD)
     assert spent(purse, who) == [2.0]
     # What is paid already is said again under any budget.
-    purse.pay(who.up_to(0.0, 2.0), one, epsilon=2.0, heard=HEARD)
+    purse.pay(who.up_to(0.0, Cost(2.0)), one, cost=Cost(2.0), heard=HEARD)
 
 
 def test_many_pay_at_once(tmp_path: Path) -> None:
@@ -447,11 +456,11 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
     purse = Kept(tmp_path)
     who, what = purse.payers([ANN]), release("one")
     one, two, other = HEARD, 2 * HEARD, HEARD + b"a" * 32
-    said = functools.partial(purse.pay, who, epsilon=0.0)
+    said = functools.partial(purse.pay, who, cost=Cost())
     said(what, heard=one)
     # What costs nothing more is an answer too.
     said(what, heard=two)
-    look = functools.partial(purse.left, who.up_to(math.inf, 2.0), before={})
+    look = functools.partial(purse.left, who.up_to(math.inf, Cost(2.0)), before={})
     for which, heard in ((what, one), (what, other), (release("one", 1, "b"), two)):
         for act in (look, said):
             with pytest.raises(PrivacyError, match="was restored or copied"):
@@ -463,6 +472,109 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
     # Another session, and another party of the same one, are other things.
     assert look(release("one", 2, "b"), before={}, heard=b"") == math.inf
     assert look(release("one", 1, "b", party="bert"), before={}, heard=b"") == math.inf
+
+
+# Deltas
+
+
+ONE = Cost(1.0, 1e-6, (9,))
+"""What a sum with coins costs."""
+
+
+def test_a_sum_is_refused_before_epsilon_or_delta_is_exceeded(tmp_path: Path) -> None:
+    """Other surveys add up, whatever their figures rest on, and what that is is listed."""
+    purse = Kept(tmp_path)
+    who = purse.payers([ANN, BOB])
+    purse.pay(purse.payers([ANN]), release("one"), cost=ONE, heard=HEARD)
+    other = Cost(0.5, 2e-6, (13_000,))
+    purse.pay(purse.payers([ANN]), release("two"), cost=other, heard=HEARD)
+    purse.pay(purse.payers([BOB]), release("two"), cost=Cost(2.0), heard=HEARD)
+    read = purse_in(tmp_path)
+    assert read is not None
+    assert read.spent(purse.payers([ANN])).most == Cost(1.5, 3e-6, (9, 13_000))
+    assert read.spent(purse.payers([BOB])).most == Cost(2.0)
+
+    def check(budget: float | None, delta: float) -> None:
+        purse.check(who.up_to(budget, ONE, delta=delta), digest("three"))
+
+    check(3.0, 4e-6)
+    check(None, 4e-6)
+    with pytest.raises(PrivacyError) as refused:
+        check(2.5, 4e-6)
+    assert str(refused.value) == (
+        "1 of 2 respondents has too little left: spent elsewhere, at most: epsilon 2; needed: "
+        "(epsilon 1, delta 1e-06); allowed: epsilon 2.5, delta 4e-06; a budget of 3 and, with "
+        "--honest, a delta of 1e-06 are enough for all"
+    )
+    for budget in (3.0, None):
+        with pytest.raises(PrivacyError) as refused:
+            check(budget, 3e-6)
+        assert str(refused.value) == (
+            "1 of 2 respondents has too little left: spent elsewhere, at most: (epsilon 1.5, delta "
+            "3e-06) if in each sum at least so many are honest as was consented to for it: 9 or "
+            "13,000; needed: (epsilon 1, delta 1e-06); allowed: epsilon "
+            f"{budget or math.inf:.6g}, delta 3e-06; a budget of 2.5 and, with --honest, a delta "
+            "of 4e-06 are enough for all"
+        )
+
+
+def test_a_purse_of_pure_epsilon_knows_no_delta(tmp_path: Path) -> None:
+    """Whoever was told of at a delta has no pure figure left, and is refused a pure budget."""
+    purse = Kept(tmp_path)
+    who = purse.payers([ANN])
+    pure = who.up_to(9.0, Cost(2.0))
+    with pytest.raises(PrivacyError, match="on another survey meanwhile"):
+        purse.pay(pure, release("one"), cost=ONE, heard=HEARD)
+    assert spent(purse, who) == [0.0]
+    purse.pay(who, release("one"), cost=ONE, heard=HEARD)
+    with pytest.raises(PrivacyError, match=r"with --honest, a delta of 1e-06 are enough for all"):
+        purse.check(pure, digest("two"))
+    with pytest.raises(PrivacyError, match="allowed: epsilon 9, delta 0"):
+        purse.left(pure, release("two"), before={}, heard=b"")
+    # Nor has a folder such a figure whose purse was lost.
+    with pytest.raises(PrivacyError, match="allowed: epsilon 9, delta 0"):
+        Kept(tmp_path / "new").left(
+            pure, release("one", 2), before={release("one").session: ONE}, heard=b""
+        )
+    purse.check(who.up_to(9.0, Cost(2.0), delta=1e-6), digest("two"))
+
+
+def test_a_sum_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
+    purse = Kept(tmp_path)
+    who = purse.payers([ANN]).up_to(9.0, ONE, delta=1e-6)
+    one, two = release("one"), release("two")
+    for each in (one, two):
+        assert purse.left(who, each, before={}, heard=b"") == 9.0
+    purse.pay(who, one, cost=ONE, heard=HEARD)
+    with pytest.raises(PrivacyError, match="on another survey meanwhile"):
+        purse.pay(who, two, cost=ONE, heard=HEARD)
+    purse.pay(who, one, cost=ONE, heard=HEARD)
+    assert spent(purse, who) == [1.0]
+    # Within one release figures replace each other, and what either rests on stays.
+    other = Cost(0.5, 1e-6, (12,))
+    purse.pay(who, one, cost=other, heard=HEARD)
+    read = purse_in(tmp_path)
+    assert read is not None
+    assert read.spent(who).most == Cost(1.0, 1e-6, (9, 12))
+
+
+def test_what_is_left_of_a_delta(tmp_path: Path) -> None:
+    """What others do not know of is all there for the sum, or it is not begun."""
+    purse = Kept(tmp_path)
+    who = purse.payers([ANN]).up_to(9.0, ONE, delta=2.5e-6)
+    purse.pay(who, release("one"), cost=ONE, heard=HEARD)
+
+    def left(what: Release) -> Allowance:
+        with open_purse(tmp_path) as opened:
+            return opened.left(who, what, before={}, heard=b"")
+
+    assert left(release("two")) == Allowance(8.0, pytest.approx(1.5e-6))
+    purse.pay(who, release("two"), cost=ONE, heard=HEARD)
+    with pytest.raises(PrivacyError, match=r"allowed: epsilon 9, delta 2\.5e-06"):
+        left(release("three"))
+    # The aggregator of the second knows of its first attempt, but not of the other survey.
+    with pytest.raises(PrivacyError, match=r"allowed: epsilon 9, delta 2\.5e-06"):
+        left(release("two", 2))
 
 
 # Ids
@@ -525,7 +637,7 @@ def test_the_same_people_under_other_keys_pay_from_the_same_purse(
     # Nothing of that survey was begun.
     assert not [*(two / "anna").glob("heard-*")]
     ended, _ = answer_from(two / "anna", other, question(two), budget=4.1)
-    assert (ended.ending, ended.spent, ended.before) == ("done", pytest.approx(2), 0.0)
+    assert (ended.ending, ended.spent.epsilon, ended.before) == ("done", pytest.approx(2), Cost())
     purse = Kept(tmp_path / "purse")
     assert spent(purse, purse.payers(["bob"])) == pytest.approx([4.0])
     assert spent(purse, purse.payers(["ann"])) == pytest.approx([2.0])
@@ -609,6 +721,20 @@ def test_a_refusal_connects_to_nobody(two_surveys: list[Path], tmp_path: Path) -
     assert "--id smokes: is asked by the survey" in complaint(
         sottovoce(*answer, "--purse", tmp_path / "purse", "--id", "smokes")
     )
+
+
+def test_a_budget_without_a_consent_declines_coins(tmp_path: Path) -> None:
+    keys = make_folders(tmp_path, COINS)
+    with pytest.raises(QuorumError):
+        hold(keys, tmp_path / "out", dict.fromkeys(WHO, 50.0))
+    listed = purse_in(keys / "anna.purse")
+    assert listed is not None
+    assert listed.spent(ALL).most == Cost()
+    anna, records = keys / "anna", people_table(tmp_path / "r.csv", "ann,no,young")
+    answer = ("answer", anna, "--records", records, "--connect", "127.0.0.1:1", "--waiting", 0)
+    said = sottovoce(*answer, "--purse", tmp_path / "purse", "--delta", "1e-6")
+    assert said.code == 2
+    assert "sottovoce: --delta 1e-06: expected --honest, since a figure" in said.err
 
 
 # Other purses

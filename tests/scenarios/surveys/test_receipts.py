@@ -150,7 +150,7 @@ def test_who_has_a_receipt_is_done_though_nobody_is_there(
     again, _ = answer_from(folder, records, asked, link_class=Unheard)
     assert (again.ending, again.earlier) == (DONE, True)
     assert again.receipt == first.receipt
-    assert again.spent == pytest.approx(2.0)
+    assert again.spent.epsilon == pytest.approx(2.0)
     said = alone()
     assert said.code == 0
     assert said.out.startswith("done; epsilon 2 spent per respondent\nreceipt: ")
@@ -343,7 +343,7 @@ def test_who_is_late_is_told_so_and_stays_charged(
     ended, said = answer_from(folder, records, asked, link_class=Told)
     assert [each.kind for each in said] == ["Report", "Head"]
     assert (ended.ending, ended.code) == (answering.NOT_IN_TIME, 75)
-    assert ended.spent == pytest.approx(2.0)
+    assert ended.spent.epsilon == pytest.approx(2.0)
     assert ended.receipt is not None
     assert (ended.receipt.word, ended.receipt.late, ended.receipt.problems) == ("late", True, ())
     assert ended.receipt.receipt.name == f"late-note-{session}"

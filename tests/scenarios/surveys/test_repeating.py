@@ -48,7 +48,7 @@ def paid(purse: Path) -> list[float]:
     """What ann and bob have paid."""
     read = purse_in(purse)
     assert read is not None
-    return [float(read.spent(read.payers([who]))[0]) for who in ("ann", "bob")]
+    return [float(read.spent(read.payers([who])).epsilon[0]) for who in ("ann", "bob")]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_an_abandoned_attempt_costs_nothing_again(
     again = hold(keys, tmp_path / "two", ONCE, repeating=True)
     for each in again.values():
         assert (each.ending, each.attempt, each.repeated) == ("done", 2, True)
-        assert (each.spent, each.before) == (0.0, pytest.approx(2))
+        assert (each.spent.epsilon, each.before.epsilon) == (0.0, pytest.approx(2))
     two = tmp_path / "two" / "transcript.svt.zst"
     verified(one, 1)
     assert verified(two, 2).intact
@@ -134,7 +134,7 @@ def test_an_answer_is_given_again_in_another_survey(
             two / "bert", records, asked, budget=2.1, repeat=read_member(one / "anna")
         )
         assert report_of(answered) == first
-        assert (answered[0].spent, answered[0].repeated) == (0.0, True)
+        assert (answered[0].spent.epsilon, answered[0].repeated) == (0.0, True)
     # In this session it stays so, without being asked for.
     answered = answer_from(two / "bert", records, asked)
     assert (report_of(answered), answered[0].repeated) == (first, True)

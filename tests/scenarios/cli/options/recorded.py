@@ -201,6 +201,11 @@ PREFLIGHT = (
         spy=budgets,
     ),
     Call("preflight {plan} --purse {keys}/anna.purse", {"--budget": ("2.5", code)}),
+    Call("preflight {plan} --purse {keys}/anna.purse --budget 9", {"--honest": ("2", out)}),
+    Call(
+        "preflight {plan} --purse {keys}/anna.purse --budget 9 --honest 2",
+        {"--delta": ("1e-5", out)},
+    ),
     Call("preflight {summed}", {"--parties": ("12", out)}),
     Call("preflight {plan} --records {people} --purse {keys}/anna.purse", {"--id": ("who", out)}),
     Call("preflight {fresh}/party-1", {"--connect": ("127.0.0.1:1", code)}),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parties.keeping.members import Member
+from protocol.accounting.spending import Cost
 from protocol.attack.active.active import attack_actively
 from protocol.attack.attack import attack
 from protocol.session.variant import parameters_of
@@ -127,7 +128,7 @@ def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None
         member: Member, answering: Answering, *, repeat: Member | None, **options: Any
     ) -> Answered:
         passed.append((member.identity.name, answering, repeat and repeat.folder, options))
-        return Answered(ending="done", attempt=1, spent=1.0, before=0.0)
+        return Answered(ending="done", attempt=1, spent=Cost(1.0), before=Cost())
 
     patch.setattr("scenarios.cli.surveys.answering.answer_survey", answer)
 

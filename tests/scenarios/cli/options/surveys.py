@@ -106,9 +106,14 @@ ANSWER = (
             "--purse": ("{keys}/anna.purse", passed),
             "--repeat": ("{keys}/anna", passed),
             "--withstand": ("1", passed),
-            "--crowd": ("2", passed),
+            "--honest": ("2", passed),
             "--waiting": ("4", passed),
         },
+        spy=answering,
+    ),
+    Call(
+        "answer {keys}/anna --connect 127.0.0.1:7 --records {table} --honest 2",
+        {"--delta": ("1e-5", passed)},
         spy=answering,
     ),
     Call(

@@ -38,6 +38,7 @@ from tests.scenarios.command import Said, complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import (
     ANALYSIS,
+    COINS,
     PLAN,
     PLANS,
     RECORDS,
@@ -107,6 +108,21 @@ def test_who_takes_part_in_a_sum_learns_how_many_may_conspire(tmp_path: Path) ->
     assert sottovoce("seal", organiser).code == 0
     said = sottovoce("accept", tmp_path / WHO[0], admission(organiser, WHO[0]))
     assert said.out.splitlines()[1:3] == list(conspiracy_sentences(SecureSum().withstands(3)))
+
+
+def test_who_takes_part_in_a_sum_with_coins_learns_both_figures(tmp_path: Path) -> None:
+    organiser = invited(tmp_path, COINS)
+    for name in WHO:
+        said = sottovoce("join", invitation(organiser, name), "--out", tmp_path / name)
+        assert "Whoever conspires: no bound; at delta 1e-06 it depends on how many" in said.out
+        assert sottovoce("admit", organiser, tmp_path / name / "request.json").code == 0
+    assert sottovoce("seal", organiser).code == 0
+    said = sottovoce("accept", tmp_path / WHO[0], admission(organiser, WHO[0]))
+    assert said.out.splitlines()[2:4] == [
+        "Nobody may be missing: one sleeping party ends the attempt.",
+        "Whoever conspires: no bound; (epsilon 0.575801, delta 1e-06) if at least 2 of those in "
+        "the sum are honest.",
+    ]
 
 
 def copied(done: Path, folder: Path) -> Path:
