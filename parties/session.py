@@ -9,6 +9,7 @@ from typing import Protocol
 import trio
 
 from parties.actor import Channel, run_aggregator, run_machine
+from protocol.accounting.spending import DELTA
 from protocol.crypto.randomness import Streams
 from protocol.messages import AGGREGATOR, NEVER_CAME, ROLE_STREAM, PartyId
 from protocol.session.charter import Charter
@@ -43,6 +44,8 @@ async def run_session(
     *,
     identities: Mapping[PartyId, Identity] | None = None,
     budget: float | None = None,
+    honest: int = 0,
+    delta: float = DELTA,
     joining: float = JOINING,
     linger: float = LINGER,
 ) -> Run:
@@ -53,6 +56,7 @@ async def run_session(
 
     Args:
         identities: the members' keys, for roles that sign or seal.
+        budget, honest, delta: of each party, as ``Machine`` has them.
         joining: how long the aggregator waits for parties to connect, in seconds.
         linger: how long parties may take to end after the aggregator has, in seconds.
 
@@ -64,7 +68,18 @@ async def run_session(
     keys = identities or {}
     held = {**dict.fromkeys(roster.services), **holdings}
     async with trio.open_nursery() as nursery:
-        start_members(nursery, charter, hub, streams, held, endings, identities=keys, budget=budget)
+        start_members(
+            nursery,
+            charter,
+            hub,
+            streams,
+            held,
+            endings,
+            identities=keys,
+            budget=budget,
+            honest=honest,
+            delta=delta,
+        )
         aggregator = await lead_session(
             charter,
             hub,
@@ -109,6 +124,8 @@ def start_members(
     *,
     identities: Mapping[PartyId, Identity],
     budget: float | None = None,
+    honest: int = 0,
+    delta: float = DELTA,
 ) -> None:
     """Start parties and services of a survey as tasks of this process.
 
@@ -121,7 +138,14 @@ def start_members(
     async def live(me: PartyId) -> None:
         stream = streams.stream(me, ROLE_STREAM)
         machine = Machine(
-            charter, me, stream, records=holdings[me], identity=identities.get(me), budget=budget
+            charter,
+            me,
+            stream,
+            records=holdings[me],
+            identity=identities.get(me),
+            budget=budget,
+            honest=honest,
+            delta=delta,
         )
         try:
             async with hub.connect(me) as link:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Protocol
 
+from protocol.accounting.spending import DELTA
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, ROLE_STREAM, Envelope, PartyId
@@ -25,6 +26,8 @@ def run_locally(
     *,
     identities: Mapping[PartyId, Identity] | None = None,
     budget: float | None = None,
+    honest: int = 0,
+    delta: float = DELTA,
     endings: MutableMapping[PartyId, str] | None = None,
 ) -> Run:
     """Run a whole session.
@@ -33,6 +36,7 @@ def run_locally(
     to the next delayed delivery or the earliest deadline. Parties without records never come.
 
     Args:
+        budget, honest, delta: of each party, as ``Machine`` has them.
         endings: takes what becomes of each party, also where the run fails.
 
     Raises:
@@ -47,6 +51,8 @@ def run_locally(
             records=holdings.get(name),
             identity=(identities or {}).get(name),
             budget=budget,
+            honest=honest,
+            delta=delta,
         )
         for name, _ in charter.roster.members
         if charter.roster.serves(name) or name in holdings

@@ -14,6 +14,7 @@ from typing import Generic, Literal, ParamSpec, TypeAlias, get_args
 import trio
 
 from parties.session import Hub, run_session
+from protocol.accounting.spending import DELTA
 from protocol.errors import UsageError
 from protocol.estimators.analysis import Analysis
 from protocol.messages import AGGREGATOR
@@ -63,6 +64,7 @@ class Simulation(Generic[V]):
         parties: the number that the records are spread over; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
         budget: the most epsilon that a party spends per respondent, in nats.
+        honest, delta: what it consents to beside that (``Machine``).
         path: where to write the transcript, in memory by default. An earlier simulation there is
             replaced, the record of a real survey never.
         watch: called with the charter before the run; what it returns is told every entry as it is
@@ -90,6 +92,8 @@ class Simulation(Generic[V]):
     parties: int | None = None
     rules: Sequence[Fault] = ()
     budget: float | None = None
+    honest: int = 0
+    delta: float = DELTA
     path: Path | str | None = None
     watch: Watch | None = None
     workers: int | None = None
@@ -112,6 +116,8 @@ class Simulation(Generic[V]):
                         setting.holdings,
                         identities=setting.identities,
                         budget=self.budget,
+                        honest=self.honest,
+                        delta=self.delta,
                     )
                 except BaseException as error:
                     recorded.recorder.close(complete=False, reason=type(error).__name__)
@@ -183,6 +189,8 @@ class Simulation(Generic[V]):
                 workers=self.workers,
                 secured=transport == "tls",
                 budget=self.budget,
+                honest=self.honest,
+                delta=self.delta,
             )
         switch = Switch(exchange)
         opened: AbstractAsyncContextManager[Hub]
@@ -200,6 +208,8 @@ class Simulation(Generic[V]):
                 setting.holdings,
                 identities=setting.identities,
                 budget=self.budget,
+                honest=self.honest,
+                delta=self.delta,
             )
 
     @contextmanager

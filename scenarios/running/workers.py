@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from parties.session import LINGER, lead_session, start_members
+from protocol.accounting.spending import DELTA
 from protocol.crypto.key_agreement import Agreed
 from protocol.crypto.randomness import Streams
 from protocol.errors import QuorumError, UsageError
@@ -53,6 +54,7 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
         records: what they hold, all of it.
         seed: of the simulation.
         budget: the most epsilon that a party spends per respondent, in nats, or None.
+        honest, delta: what it consents to beside that (``Machine``).
         host, port: where the hub listens.
         credentials: for TLS, or None.
     """
@@ -62,6 +64,8 @@ class ShardTask(msgspec.Struct, frozen=True, kw_only=True):
     records: Records
     seed: int
     budget: float | None
+    honest: int
+    delta: float
     host: str
     port: int
     credentials: Credentials | None
@@ -144,6 +148,8 @@ async def _live(task: ShardTask) -> ShardEnded:
                     endings,
                     identities=identities,
                     budget=task.budget,
+                    honest=task.honest,
+                    delta=task.delta,
                 )
             nursery.cancel_scope.cancel()
     except ConnectionError as error:
@@ -161,6 +167,8 @@ async def run_in_workers(
     workers: int,
     secured: bool,
     budget: float | None = None,
+    honest: int = 0,
+    delta: float = DELTA,
     joining: float = JOINING,
     linger: float = LINGER,
 ) -> Run:
@@ -174,6 +182,7 @@ async def run_in_workers(
         workers: how many, no more than ``engine_for`` allows; each has about as many parties.
         secured: whether they dial in over TLS.
         budget: the most epsilon that a party spends per respondent, in nats.
+        honest, delta: what it consents to beside that.
         joining: how long the workers may take to come, in seconds.
         linger: how long nobody may have said anything, once the aggregator has ended, until those
             who have not ended are given up, in seconds.
@@ -201,6 +210,8 @@ async def run_in_workers(
                 ),
                 seed=setting.seed,
                 budget=budget,
+                honest=honest,
+                delta=delta,
                 host=engine.host,
                 port=port,
                 credentials=issue(Identity(shard.name, os.urandom(32))) if issue else None,

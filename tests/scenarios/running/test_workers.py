@@ -17,11 +17,14 @@ from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.roles import Me
+from protocol.sharing.coins import Noise
+from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records
 from protocol.transcript.entries import Entry, Sent
 from protocol.variants import RRBA, RRIndependent
 from protocol.variants.reports.reports import Report
+from protocol.variants.sums.secure_sum import SecureSumVariant
 from scenarios import Outcome, simulate
 from scenarios.data.town import TOWN, town
 from scenarios.running.engines.engine import Engine, Lost
@@ -146,6 +149,20 @@ def test_a_budget_holds_in_workers() -> None:
     with pytest.raises(QuorumError):
         over_threads(VARIANT, RECORDS, budget=0.1)
     assert over_threads(VARIANT, RECORDS, budget=7.0).counted == 24
+
+
+def test_a_consent_holds_in_workers() -> None:
+    """With it parties sum with coins under a budget, wherever they are; without it they decline."""
+    variant = SecureSumVariant(survey=TOWN, sums=SecureSum(noise=Noise(trials=100)))
+    allowed = {"budget": 9.0, "honest": 8, "delta": 1e-9}
+    here = simulate(variant, RECORDS, **allowed)
+    assert set(here.endings.values()) == {DONE}
+    assert simulate(variant, RECORDS, transport="memory", **allowed).digest == here.digest
+    assert over_threads(variant, RECORDS, **allowed).digest == here.digest
+    for refused in ({"budget": 9.0}, {**allowed, "delta": 0.0}):
+        for held in (simulate, over_threads):
+            with pytest.raises(QuorumError):
+                held(variant, RECORDS, **refused)
 
 
 @pytest.mark.slow
