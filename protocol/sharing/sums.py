@@ -117,17 +117,6 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         counted = {name for table in tables for name in table}
         return ExactCounts(tuple(name for name in names if name in counted))
 
-    def promised(self, parties: int) -> int:
-        """The fewest honest parties that any sum is over, with as many corrupt as it is made for.
-
-        All who are not missing, of so many parties, and not corrupt.
-
-        Raises:
-            ValueError: there are too few parties for the bound.
-        """
-        missing = self.withstands(parties).missing
-        return parties - missing - _bound(self).corrupt_of(parties)
-
     def noised(self, epsilon: float, delta: float, *, tables: int, parties: int) -> Self:
         """The same sums, with the fewest coins that are enough among those who are honest.
 

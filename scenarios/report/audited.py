@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from parties.keeping.record_names import TRANSCRIPT
+from protocol.accounting.spending import DELTA
 from protocol.audit.coalition.coalition import Observer, coalition_of
 from protocol.audit.disclosure import Disclosure, disclosed_by_seed
 from protocol.errors import SurveyError
@@ -24,7 +25,6 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import TRANSPORTS, TransportName, simulate
 from scenarios.statement.audits.audit import statement
 from scenarios.statement.audits.judging import Asked, judge
-from scenarios.wording.noise import DELTA
 
 
 @dataclass(frozen=True, slots=True)

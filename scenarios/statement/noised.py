@@ -10,27 +10,27 @@ import msgspec
 
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Coins, Merged, PrivacyEvent, replaced, single_events
+from protocol.accounting.spending import DELTA, Cost
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from scenarios.wording.formatting import odds
-from scenarios.wording.noise import DELTA, Figure
 
 
 class Opened(NamedTuple):
     """What a coalition learns of a sum with coins."""
 
-    figure: Figure
+    cost: Cost
     finding: CoalitionFinding
 
 
 def most_open(conspiring: Iterable[CoalitionFinding], promised: int | None) -> Opened | None:
     """The coalition that learns most of sums with coins; None if none learns any."""
     found = ((noised_by(each.ledger, promised), each) for each in conspiring)
-    known = [Opened(figure, each) for figure, each in found if figure is not None]
-    return max(known, key=lambda each: each.figure.epsilon, default=None)
+    known = [Opened(cost, each) for cost, each in found if cost is not None]
+    return max(known, key=lambda each: each.cost.epsilon, default=None)
 
 
-def noised_by(ledger: Ledger, promised: int | None) -> Figure | None:
+def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
     """The most that a respondent told who is in a sum with coins; None if nobody is.
 
     Args:
@@ -51,20 +51,20 @@ def noised_by(ledger: Ledger, promised: int | None) -> Figure | None:
     accountant = ExactAccountant(DELTA)
     found = [accountant.judge(trail) for trail in trails]
     worst = max(found, key=lambda each: each.epsilon, default=None)
-    return None if worst is None else Figure(max(1, worst.honest), worst.epsilon, DELTA)
+    return None if worst is None else Cost(worst.epsilon, DELTA, (max(1, worst.honest),))
 
 
-def said_of(noised: Figure, who: str) -> str:
+def said_of(noised: Cost, who: str) -> str:
     """What follows from a sum with coins about one person."""
     if math.isinf(noised.epsilon):
         return f"the coins in what {who} can learn are too few to hide anybody"
-    rarely = f"but with a probability of {noised.delta:g}"
-    if noised.honest == 1:
+    [honest], rarely = noised.honest, f"but with a probability of {noised.delta:g}"
+    if honest == 1:
         return (
             f"the coins of one party alone hide its counts from {who}: odds between two answers "
             f"change by {odds(noised.epsilon)} at most, {rarely}"
         )
     return (
         f"the sum that {who} can learn changes the odds between two answers of a person by "
-        f"{odds(noised.epsilon)} at most, {rarely}, if {noised.honest:,} parties in it are honest"
+        f"{odds(noised.epsilon)} at most, {rarely}, if {honest:,} parties in it are honest"
     )

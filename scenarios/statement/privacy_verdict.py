@@ -29,11 +29,11 @@ from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some,
 from scenarios.wording.withstanding import conspiracy_sentences, named, together
 
 if TYPE_CHECKING:
+    from protocol.accounting.spending import Cost
     from protocol.audit.audit import Source
     from protocol.audit.claims import ClaimCheck
     from protocol.audit.coalition.finding import CoalitionFinding
     from protocol.sharing.graph import Withstood
-    from scenarios.wording.noise import Figure
 
 Protection: TypeAlias = Literal["none", "weak", "moderate", "strong", "unknown"]
 """How well people are protected; ``unknown`` if more may have been told than is on record."""
@@ -117,7 +117,7 @@ class PrivacyVerdict(Verdict):
 
     observer: str
     epsilon: float
-    noised: Figure | None
+    noised: Cost | None
     crowd: int | None
     against: str = ""
     withstands: Withstood | None = None
@@ -155,7 +155,7 @@ class PrivacyVerdict(Verdict):
             "caveat": self.caveat,
             "observer": self.observer,
             "epsilon": self.epsilon,
-            "noised": None if self.noised is None else self.noised._asdict(),
+            "noised": self.noised,
             "crowd": self.crowd,
             "withstands": self.withstands,
             "scale": [step._asdict() for step in SCALE],
@@ -234,9 +234,9 @@ def on_privacy(
         against, word = together(worst.finding.coalition), SCALE[lower].name
         why = _by_crowd(worst.finding, crowd, alone=False, who="they")
     open_to = most_open(conspiring, promised) if noised is not None else None
-    if open_to is not None and (lower := level_of(open_to.figure.epsilon)) > level:
+    if open_to is not None and (lower := level_of(open_to.cost.epsilon)) > level:
         reasons.insert(0, f"Against {observer} alone: {word}. {upper(why)}.")
-        noised, observer = open_to.figure, named(open_to.finding.coalition)
+        noised, observer = open_to.cost, named(open_to.finding.coalition)
         against, word = together(open_to.finding.coalition), SCALE[lower].name
         why = said_of(noised, "they")
     if doubt and word != "none":
@@ -246,7 +246,7 @@ def on_privacy(
             reasons.append(conspiracy_sentences(withstands)[0])
         if withstands is not None and noised is not None:
             least = noised_by(ledger, withstands.honest)
-            if least is not None and least.honest > 1:
+            if least is not None and least.honest != (1,):
                 reasons.append(f"{upper(said_of(least, 'they'))}.")
         others = dict.fromkeys(together(each.coalition) for each in conspiring)
         reasons += [f"It is no lower against {each}." for each in others if each != against]

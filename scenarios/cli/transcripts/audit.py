@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from parties.keeping.writing import prepare_output, write_whole
+from protocol.accounting.spending import DELTA
 from protocol.audit.audit import Audit
 from protocol.errors import UsageError
 from protocol.estimators.inference.intervals import Intervals
@@ -39,7 +40,6 @@ from scenarios.statement.audits.judging import Asked, judge
 from scenarios.surveys.disclosures import disclosures
 from scenarios.surveys.watching.reading import reading
 from scenarios.surveys.watching.standings import StandingWriter
-from scenarios.wording.noise import DELTA
 
 _ALONE = "--tap and --key are ignored by --worst"
 

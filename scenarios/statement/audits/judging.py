@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from protocol.accounting.composition import Composition
+from protocol.accounting.spending import DELTA
 from protocol.audit.at_delta import WorstRespondent, worst_respondent
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.judge import alone_in, check_size, worst_found
@@ -30,7 +31,6 @@ from scenarios.files.transcripts import Transcript
 from scenarios.statement.audits.judged import Judged
 from scenarios.statement.compositions import seconded
 from scenarios.surveys.watching.rounds import Round, RoundWriter
-from scenarios.wording.noise import DELTA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
