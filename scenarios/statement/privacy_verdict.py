@@ -21,12 +21,11 @@ from protocol.accounting.events import (
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Ledger
-from protocol.messages import PartyId
+from protocol.messages import AGGREGATOR, PartyId
 from scenarios.statement.audits.replays import is_exact
 from scenarios.statement.statement import Scale, State, Verdict
 from scenarios.statement.statement import Step as Edge
 from scenarios.wording.formatting import count, cut, epsilon, odds, ratio, some, upper
-from scenarios.wording.withstanding import conspiracy_sentences, named, together
 
 if TYPE_CHECKING:
     from protocol.accounting.spending import Cost
@@ -226,6 +225,9 @@ def on_privacy(
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
         reasons.append("If all others conspire, nothing limits what the sums tell.")
+    if conspiring or withstands is not None:
+        # Imported late, as most surveys sum nothing and are asked about nobody in particular.
+        from scenarios.wording.withstanding import conspiracy_sentences, named, together
     against = ""
     worst = _worst(ledger, conspiring if alone is not None else ())
     if worst is not None and (lower := level_of_crowd(worst.crowd)) > level:
@@ -402,6 +404,10 @@ def _hidden(event: PrivacyEvent) -> PrivacyEvent:
 
 def collector(ledger: Ledger) -> str:
     """Those who hold no records, in words: the aggregator, and with it the services."""
+    if ledger.observer == AGGREGATOR:
+        return _ALONE
+    from scenarios.wording.withstanding import together
+
     return together(Coalition(tuple(map(PartyId, ledger.observer.split(", ")))))
 
 

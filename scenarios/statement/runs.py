@@ -10,6 +10,7 @@ from protocol.audit.claims import check_claims
 from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
+from protocol.sharing.messages import is_summed
 from protocol.transcript.entries import WITHHELD
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
@@ -26,7 +27,6 @@ from scenarios.statement.sampling import (
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed, some
-from scenarios.wording.withstanding import promised_in, withstood_in
 
 ROWS, EPSILONS, NAMED = 60, 60, 12
 """How many rows and attributes' figures are listed, and how many figures that are the same."""
@@ -79,12 +79,19 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
 
 def protection(outcome: Outcome[Variant]) -> PrivacyVerdict:
     """How well the design of a run protects people."""
+    withstands = promised = None
+    variant, parties = outcome.variant, len(outcome.charter.roster.parties)
+    if is_summed(variant, parties):
+        # Imported late: most surveys sum nothing.
+        from scenarios.wording.withstanding import promised_in, withstood_in
+
+        withstands, promised = withstood_in(variant, parties), promised_in(variant, parties)
     return on_privacy(
         outcome.ledger,
         alone=outcome.alone,
         checks=check_claims(outcome.variant, outcome.ledger),
-        withstands=withstood_in(outcome.variant, len(outcome.charter.roster.parties)),
-        promised=promised_in(outcome.variant, len(outcome.charter.roster.parties)),
+        withstands=withstands,
+        promised=promised,
         source="trial" if outcome.withheld else "survey" if outcome.seed is None else "simulation",
     )
 
