@@ -43,6 +43,8 @@ from protocol.variants import (
 from protocol.variants.marginals.encoding import binary_encoding
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.names import ORACLES
+from protocol.variants.sums.tallies import Counted
+from scenarios.designing.summing import AmongHonest, keep_in_sum, told_in_sum
 from scenarios.designing.targets import Names, Target
 from scenarios.running.making import make_variant, shorthands
 from scenarios.wording.formatting import count
@@ -67,12 +69,14 @@ class Candidate(NamedTuple):
         name: the variant's name, and after a colon the oracle if there are several.
         chosen: its parameters as a person would state them, such as ``oracle=oue``.
         why: why it does not apply; empty if it does.
+        among: what its epsilon rests on; None if it holds whoever conspires.
     """
 
     variant: Variant | None
     name: str
     chosen: str
     why: str = ""
+    among: AmongHonest | None = None
 
     @property
     def family(self) -> str:
@@ -93,6 +97,8 @@ class Wanted(NamedTuple):
         target: which tables are wanted.
         parties: that speak for the respondents.
         dropout: the share of them that may vanish.
+        delta: the probability for which an epsilon need not hold that rests on honest others; None
+            asks for those alone that hold whoever conspires.
     """
 
     survey: Survey
@@ -100,6 +106,7 @@ class Wanted(NamedTuple):
     target: Target
     parties: int = 250
     dropout: float = 0.0
+    delta: float | None = None
 
     @property
     def share(self) -> float:
@@ -231,14 +238,20 @@ def _ind_joint(wanted: Wanted, cluster: Names) -> Candidate:
 
 
 def _secure_sum(wanted: Wanted) -> Iterator[Candidate]:
-    made = SecureSumVariant(survey=wanted.survey, sums=wanted.sums)
-    yield Candidate(made, made.name, "exact counts")
+    yield from _counted(SecureSumVariant, wanted, "exact counts")
 
 
 def _pair_counts(wanted: Wanted) -> Iterator[Candidate]:
     _check_pairs(wanted.survey)
-    made = PairCounts(survey=wanted.survey, sums=wanted.sums)
-    yield Candidate(made, made.name, "exact counts of pairs")
+    yield from _counted(PairCounts, wanted, "exact counts of pairs")
+
+
+def _counted(cls: type[Counted], wanted: Wanted, exact: str) -> Iterator[Candidate]:
+    """Counts with coins, where a delta is asked for, and exact ones."""
+    if wanted.delta is not None:
+        yield with_coins(cls, wanted, wanted.delta)
+    made = cls.with_noise(wanted.survey, "none", sums=wanted.sums)
+    yield Candidate(made, made.name, exact)
 
 
 def _pair_rr(wanted: Wanted) -> Iterator[Candidate]:
@@ -246,6 +259,40 @@ def _pair_rr(wanted: Wanted) -> Iterator[Candidate]:
     made = largest(lambda p: PairRR.with_keep(wanted.survey, p, sums=wanted.sums), wanted.epsilon)
     keep, pairs = made.randomizers[0].uniform_keep, count(len(made.randomizers), "pair")
     yield Candidate(made, made.name, f"p={keep:.4g} for {pairs}")
+    if wanted.delta is not None:
+        yield summed_reports(wanted, wanted.delta)
+
+
+def with_coins(cls: type[Counted], wanted: Wanted, delta: float) -> Candidate:
+    """Counts with the fewest coins that are enough; or why there are none."""
+    name = f"{cls.name}:coins"
+    try:
+        made = cls.with_noise(
+            wanted.survey,
+            epsilon=wanted.epsilon,
+            delta=delta,
+            parties=wanted.parties,
+            sums=wanted.sums,
+        )
+    except ValueError as error:
+        return Candidate(None, name, "", str(error))
+    among = told_in_sum(made, wanted.parties, delta)
+    return Candidate(made, name, "coins", among=among)
+
+
+def summed_reports(wanted: Wanted, delta: float) -> Candidate:
+    """Reports on pairs that are charged as a sum over those who are honest; or why not."""
+    name = f"{PairRR.name}:summed"
+
+    def make(p: float) -> PairRR:
+        return PairRR.with_keep(wanted.survey, p, sums=wanted.sums)
+
+    try:
+        made = keep_in_sum(make, wanted.epsilon, wanted.parties, delta)
+    except ValueError as error:
+        return Candidate(None, name, "", str(error))
+    keep, among = made.randomizers[0].uniform_keep, told_in_sum(made, wanted.parties, delta)
+    return Candidate(made, name, f"p={keep:.4g}", among=among)
 
 
 def _check_pairs(survey: Survey, most: int = MOST_TABLES) -> None:

@@ -25,7 +25,9 @@ from protocol.variants.reports.one_report import OneReport
 from protocol.variants.reports.reports import Blockwise
 from protocol.variants.sums.tallies import Tallied
 from scenarios.designing.assumed import Shares
+from scenarios.designing.summing import AmongHonest
 from scenarios.wording.formatting import count
+from scenarios.wording.formatting import epsilon as figure
 
 RECORDS = (32, 64)
 """How many respondents parties speak for in two small runs from which more are reckoned."""
@@ -171,22 +173,40 @@ def _event_of(variant: Variant, shares: Shares) -> PrivacyEvent | None:
     return None if read is None else variant.report_reveals(read, Seen())
 
 
-def trust_in(variant: Variant, parties: int) -> str:
-    """Who must be trusted with what, in one sentence."""
-    if math.isfinite(variant.most()):
+def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -> str:
+    """Who must be trusted with what, in one sentence.
+
+    Args:
+        variant: how people are asked.
+        parties: that speak for them.
+        among: what holds if enough of them are honest, where that is what is relied on.
+    """
+    most, sums = variant.most(), _sums_of(variant)
+    if among is not None and sums is not None:
+        missing = sums.withstands(parties).missing
+        alone = f"epsilon {figure(most)}" if math.isfinite(most) else "no bound"
+        return (
+            f"the other parties: (epsilon {figure(among.epsilon)}, delta {among.delta:g}) if at "
+            f"most {parties - missing - among.honest:,} of them conspire with the aggregator"
+            f"{_or_readers(sums, parties)}, so that at least {among.honest:,} are honest and stay; "
+            f"{alone} if all others do"
+        )
+    if math.isfinite(most):
         when = "before they are summed" if isinstance(variant, Tallied) else "before they are sent"
         return f"nobody, as answers are randomized {when}"
-    sums = _sums_of(variant)
     if sums is None:
         return "the aggregator with whatever it asks: this variant promises no bound"
     if sums.profile == "literal":
         return "all other parties, not to put their shares together; the counts are exact"
-    found = sums.withstands(parties)
-    readers = " or any reader of the record" if found.readers else ""
     return (
-        f"the other parties, of which {found.colluders:,} may conspire with the "
-        f"aggregator{readers}; the counts are exact, and a single person may be found in them"
+        f"the other parties, of which {sums.withstands(parties).colluders:,} may conspire with the "
+        f"aggregator{_or_readers(sums, parties)}; the counts are exact, and a single person may be "
+        "found in them"
     )
+
+
+def _or_readers(sums: SecureSum, parties: int) -> str:
+    return " or any reader of the record" if sums.withstands(parties).readers else ""
 
 
 def dropouts_of(variant: Variant, parties: int, dropout: float) -> Dropouts:

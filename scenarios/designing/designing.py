@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.inference.laws import About
@@ -24,6 +24,11 @@ from scenarios.designing.costs import (
 from scenarios.designing.predicting import NotEstimatedError, Prediction, predicted
 from scenarios.designing.simulating import RUNS, simulated
 from scenarios.designing.targets import Target
+
+Rests: TypeAlias = Literal["nothing", "honest", "no bound"]
+"""What the epsilon of a way to ask rests on: figures are compared only where that is the same."""
+
+RESTS: tuple[Rests, ...] = get_args(Rests)
 
 
 class Setup(NamedTuple):
@@ -56,6 +61,11 @@ class Setup(NamedTuple):
         """How many respondents are expected to be counted."""
         return max(1, round(self.respondents * (1 - self.dropout)))
 
+    @property
+    def staying(self) -> int:
+        """How many parties are expected to answer."""
+        return max(1, round(self.parties * (1 - self.dropout)))
+
 
 class Row(NamedTuple):
     """A way to ask that applies.
@@ -64,12 +74,13 @@ class Row(NamedTuple):
         epsilon: what was allowed, in nats.
         candidate: the way.
         prediction: of its error.
-        spent: what a respondent's reports cost at most; infinite for exact counts.
+        spent: what a respondent's reports cost at most, whoever conspires; infinite for counts.
         at_delta: the same at a delta; None if it is not known.
         traffic: what travels; None if that could not be tried.
         trusted: who must be trusted with what.
         dropouts: whether it ends if parties vanish.
-        best: whether no other way to set up the same variant has a smaller error.
+        best: whether no other way to set up the same variant has a smaller error, of those whose
+            epsilon rests on the same.
     """
 
     epsilon: float
@@ -83,9 +94,12 @@ class Row(NamedTuple):
     best: bool = True
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether its cost has a bound."""
-        return math.isfinite(self.spent)
+    def rests_on(self) -> Rests:
+        """What a bound of its cost rests on: ``nothing`` of others, ``honest`` others; or there is
+        ``no bound``."""
+        if self.candidate.among is not None:
+            return "honest"
+        return "nothing" if math.isfinite(self.spent) else "no bound"
 
 
 class Designed(NamedTuple):
@@ -93,7 +107,7 @@ class Designed(NamedTuple):
 
     Args:
         setup: what it is for.
-        rows: by epsilon, then those whose cost is bounded before the others, then those that end
+        rows: by epsilon, then by what it rests on, in the order of ``RESTS``, then those that end
             although parties vanish before the others, then by error.
         refused: why a variant does not apply, by its name and the epsilon.
     """
@@ -153,7 +167,7 @@ class _RefusedError(Exception):
 
 
 def _of(setup: Setup, epsilon: float, own: Maker | None) -> list[Candidate]:
-    wanted = Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout)
+    wanted = Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, setup.delta)
     found = candidates(wanted)
     return [*found] if own is None else [*found, own(wanted)]
 
@@ -198,7 +212,7 @@ def row_of(
         spent=variant.most(),
         at_delta=epsilon_at(variant, setup.delta, setup.shares),
         traffic=known[candidate.name],
-        trusted=trust_in(variant, setup.parties),
+        trusted=trust_in(variant, setup.parties, candidate.among),
         dropouts=dropouts,
     )
 
@@ -211,7 +225,7 @@ def prediction_of(setup: Setup, variant: Variant) -> Prediction:
         ProtocolError, ValueError: it cannot be run so.
     """
     target, shares, n = setup.target, setup.shares, setup.answering
-    found = predicted(variant, n, target, shares, about=setup.about)
+    found = predicted(variant, n, target, shares, about=setup.about, parties=setup.staying)
     if found is not None:
         return found
     return simulated(variant, n, target, shares, runs=setup.runs, about=setup.about)
@@ -226,13 +240,14 @@ def _traffic(setup: Setup, variant: Variant) -> Traffic | None:
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
-    seen: set[tuple[float, str]] = set()
+    seen: set[tuple[float, Rests, str]] = set()
     for row in sorted(rows, key=_order):
-        family = row.epsilon, row.candidate.family
+        family = row.epsilon, row.rests_on, row.candidate.family
         found.append(row._replace(best=family not in seen))
         seen.add(family)
     return found
 
 
-def _order(row: Row) -> tuple[float, bool, bool, float]:
-    return row.epsilon, not row.is_bounded, not row.dropouts.withstands, row.prediction.rmse
+def _order(row: Row) -> tuple[float, int, bool, float]:
+    place = RESTS.index(row.rests_on)
+    return row.epsilon, place, not row.dropouts.withstands, row.prediction.rmse

@@ -2,25 +2,30 @@
 
 A variant's estimator says how large its errors are, so an error is predicted by handing it the
 expected counts. These are whole numbers: of very many reports, so that rounding them is nothing.
+Coins beside counts are as many however many respondents there are, so they have an estimate of
+their own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import Mixing
 from protocol.session.variant import Variant
-from protocol.variants.marginals.variant import Counted, MarginalRelease
+from protocol.variants.marginals import variant as marginals
+from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import AttributeOracles, AttributeTallies, Smp, Spl
 from protocol.variants.oracles.fake_data import RsFd
 from protocol.variants.reports import oracle
@@ -28,7 +33,7 @@ from protocol.variants.reports.reports import Blockwise, Pooled
 from protocol.variants.rrba.blocks import Running
 from protocol.variants.rrba.rrba import RRBA, Released
 from protocol.variants.sums.pair_rr import PairRR
-from protocol.variants.sums.tallies import Tallied, Tally
+from protocol.variants.sums.tallies import Counted, Tallied, Tally
 from scenarios.designing.assumed import Alike, Shares
 
 REPORTS = 2**40
@@ -58,8 +63,6 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
             return _attribute_tallies(variant, shares)
         case PairRR():
             return _pair_reports(variant, shares)
-        case Tallied() if _own(variant, Tallied, "vector", "estimate_of"):
-            return _exact(variant)
         case MarginalRelease():
             return _marginal_counts(variant, names, shares)
         case RRBA(mix=1.0, groups="one", stopping="never", release="pooled"):
@@ -71,6 +74,29 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
 def is_of_all(variant: Variant) -> bool:
     """Whether what is expected is the same for every table."""
     return isinstance(variant, AttributeOracles | Tallied | RRBA | oracle.FrequencyOracle)
+
+
+def counts_truly(variant: Variant) -> TypeGuard[Counted]:
+    """Whether true answers are counted, exactly or with coins."""
+    return isinstance(variant, Counted) and _own(variant, Counted, "vector", "estimate_of")
+
+
+def expected_counts(
+    variant: Counted, respondents: int, parties: int
+) -> LinearEstimate[NoisyTables]:
+    """An estimate whose errors given the answers are those of any counts: they depend on none.
+
+    Here the respondents are alike, and every cell has the mean of its coins.
+
+    Args:
+        variant: how they are counted.
+        respondents: who are counted.
+        parties: that speak for them.
+    """
+    noise, alike = variant.sums.noise, Alike(variant.survey)
+    coins = 0 if noise is None else round(parties * noise.mean)
+    tables = {names: rounded(alike.margin(names), respondents) + coins for names in variant.tables}
+    return variant.estimate_of(tables, respondents, parties)
 
 
 def _own(variant: Variant, base: type[Variant], *methods: str) -> bool:
@@ -133,16 +159,9 @@ def _pair_reports(variant: PairRR, shares: Shares) -> Tally:
     return Tally(REPORTS, b"", b"", np.concatenate(tables))
 
 
-def _exact(variant: Tallied[Any]) -> Tally:
-    """Exact counts have no error, whatever they are: here those of respondents who are alike."""
-    alike = Alike(variant.survey)
-    tables = [rounded(alike.margin(names).reshape(-1), REPORTS) for names in variant.tables]
-    return Tally(REPORTS, b"", b"", np.concatenate(tables))
-
-
 def _marginal_counts(
     variant: MarginalRelease, names: Sequence[str], shares: Shares
-) -> Counted | None:
+) -> marginals.Counted | None:
     """Reports on bits: those of the table as assumed, all others uniform beside them."""
     plan, encoding = variant.plan, variant.encoding
     bits = encoding.bits_of(*names)
@@ -168,8 +187,8 @@ def _marginal_counts(
     found = np.array([chances(plan.attributes(choice)) for choice in range(plan.choices)])
     found = found.reshape(plan.choices, width)
     if plan.method.endswith("PS"):
-        return Counted(reports, _rounded_rows(found, reports))
-    return Counted(reports, np.rint(found * reports[:, np.newaxis]).astype(np.int64))
+        return marginals.Counted(reports, _rounded_rows(found, reports))
+    return marginals.Counted(reports, np.rint(found * reports[:, np.newaxis]).astype(np.int64))
 
 
 def _block_of_all(variant: RRBA, shares: Shares) -> Released:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.errors import ProtocolError
 from protocol.estimators.inference.laws import critical
 from protocol.session.variant import Variant
+from protocol.variants.sums.tallies import Counted
 from scenarios.designing.candidates import Candidate, Wanted, of_variant
 from scenarios.designing.designing import Setup
 from scenarios.designing.predicting import LEAST, NotEstimatedError, choices_of, predicted
@@ -17,6 +19,8 @@ LEAST_EPSILON, MOST_EPSILON = 2**-10, 32.0
 """Between which epsilons one is looked for."""
 
 _HALVINGS = 17
+# To which part of it a number of respondents is searched.
+_STEPS = 500
 
 
 class Needed(NamedTuple):
@@ -42,7 +46,14 @@ def half_width(setup: Setup, variant: Variant, level: float) -> float | None:
     None without a closed form, or where the result says nothing of one of the target's tables.
     """
     try:
-        found = predicted(variant, setup.answering, setup.target, setup.shares, about=setup.about)
+        found = predicted(
+            variant,
+            setup.answering,
+            setup.target,
+            setup.shares,
+            about=setup.about,
+            parties=setup.staying,
+        )
     except (NotEstimatedError, ProtocolError):
         return None
     return None if found is None else critical(level) * found.largest
@@ -61,7 +72,7 @@ def respondents_needed(
         level: its probability.
     """
     variant = candidate.variant
-    if variant is None or not math.isfinite(variant.most()):
+    if variant is None or not is_bounded(candidate):
         return None
     # Errors fall with the root of the number of respondents, from a few on each question.
     least = LEAST * choices_of(variant)
@@ -70,6 +81,51 @@ def respondents_needed(
         return None
     answering = max(least, math.ceil(least * (width / error) ** 2))
     return Needed(candidate, epsilon, math.ceil(answering / (1 - setup.dropout)))
+
+
+def coins_needed(
+    setup: Setup, cls: type[Counted], epsilon: float, error: float, level: float
+) -> Needed | None:
+    """How many respondents counts with coins take; None if no number is enough.
+
+    There are as many coins however many respondents there are, so the number is searched.
+
+    Args:
+        setup: how many respondents it has does not count; as many parties as respondents are one
+            each.
+        cls: what counts.
+        epsilon: at the delta of the setup, if enough others are honest.
+        error: the promise.
+        level: its probability.
+    """
+    alone = setup.parties == setup.respondents
+
+    def kept(respondents: int) -> Candidate | None:
+        there = setup._replace(
+            respondents=respondents, parties=respondents if alone else setup.parties
+        )
+        for candidate in ways_of(there, cls)(epsilon):
+            if candidate.variant is not None and candidate.among is not None:
+                width = half_width(there, candidate.variant, level)
+                if width is not None and width <= error:
+                    return candidate
+        return None
+
+    low, high = 1, 2 if alone else max(2, setup.parties)
+    best = kept(high)
+    while best is None:
+        if high >= MOST_RESPONDENTS:
+            return None
+        low, high = high, min(2 * high, MOST_RESPONDENTS)
+        best = kept(high)
+    while high - low > max(1, high // _STEPS):
+        middle = (low + high) // 2
+        found = kept(middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = middle, found
+    return Needed(best, epsilon, high)
 
 
 def epsilon_needed(
@@ -86,7 +142,7 @@ def epsilon_needed(
 
     def kept(epsilon: float) -> Candidate | None:
         for candidate in make(epsilon):
-            if candidate.variant is None or not math.isfinite(candidate.variant.most()):
+            if candidate.variant is None or not is_bounded(candidate):
                 continue
             width = half_width(setup, candidate.variant, level)
             if width is not None and width <= error:
@@ -115,7 +171,17 @@ def _rounded_up(epsilon: float) -> float:
 
 
 def ways_of(setup: Setup, cls: type[Variant]) -> Callable[[float], Sequence[Candidate]]:
-    """The ways to set up a built-in variant, by epsilon."""
+    """The ways to set up a built-in variant, by epsilon, which holds alike in all of them.
+
+    Counts have coins. Randomized reports are not charged as a sum: coins always take less.
+    """
+    delta = setup.delta if issubclass(cls, Counted) else None
     return lambda epsilon: of_variant(
-        cls, Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout)
+        cls, Wanted(setup.survey, epsilon, setup.target, setup.parties, setup.dropout, delta)
     )
+
+
+def is_bounded(candidate: Candidate) -> bool:
+    """Whether an epsilon bounds it, whoever conspires or if enough others are honest."""
+    variant = candidate.variant
+    return candidate.among is not None or (variant is not None and math.isfinite(variant.most()))

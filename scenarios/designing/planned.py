@@ -10,7 +10,9 @@ import msgspec
 
 from protocol.session.variant import Variant, parameters_of
 from protocol.variants import BUILT_IN
+from protocol.variants.sums.tallies import Counted
 from scenarios.data.own_tables.plan_text import toml_text
+from scenarios.designing.summing import AmongHonest
 from scenarios.running.making import make_variant, shorthands
 
 Words = dict[str, Any]
@@ -19,7 +21,9 @@ _CHOSEN = ("oracle", "k", "block")
 """Parameters that a design chooses: a plan says them where they are usual, too."""
 
 
-def plan_lines(variant: Variant, epsilon: float) -> tuple[str, ...]:
+def plan_lines(
+    variant: Variant, epsilon: float, among: AmongHonest | None = None
+) -> tuple[str, ...]:
     """The lines that name a built-in variant and its parameters, as far as these are not usual.
 
     They belong above the first table of a plan.
@@ -27,6 +31,7 @@ def plan_lines(variant: Variant, epsilon: float) -> tuple[str, ...]:
     Args:
         variant: the variant.
         epsilon: what it was made for, in nats.
+        among: what that rests on, if on honest others.
 
     Returns:
         None at all for a variant of a person's own: a plan names it by where its file is.
@@ -34,12 +39,12 @@ def plan_lines(variant: Variant, epsilon: float) -> tuple[str, ...]:
     cls = type(variant)
     if BUILT_IN.get(cls.name) is not cls:
         return ()
-    words = {"variant": cls.name, **_shortest(variant, epsilon)}
+    words = {"variant": cls.name, **_shortest(variant, epsilon, among)}
     return tuple(f"{name} = {_toml(value)}" for name, value in words.items())
 
 
-def _shortest(variant: Variant, epsilon: float) -> Words:
-    """Its parameters, with ``p`` or ``epsilon`` for randomizers that follow from them."""
+def _shortest(variant: Variant, epsilon: float, among: AmongHonest | None) -> Words:
+    """Its parameters, with ``p``, ``epsilon`` or ``noise`` for what follows from them."""
     usual = {
         info.name: msgspec.to_builtins(info.default)
         for info in msgspec.structs.fields(type(variant))
@@ -47,10 +52,27 @@ def _shortest(variant: Variant, epsilon: float) -> Words:
     }
     words = _unusual(parameters_of(variant), usual)
     rest = {name: value for name, value in words.items() if not name.startswith("randomizer")}
+    if isinstance(variant, Counted):
+        return _noised(rest, epsilon, among)
     for short in _shorthands(variant, epsilon):
         if make_variant(type(variant), variant.survey, {**short, **rest}, strict=True) == variant:
             return {**short, **rest}
     return words
+
+
+def _noised(words: Words, epsilon: float, among: AmongHonest | None) -> Words:
+    """Parameters of counts, with what their coins were made for in place of these."""
+    noise: Words = {"noise": "none"}
+    if among is not None:
+        noise = {
+            "noise": "coins",
+            "epsilon": epsilon,
+            "delta": among.delta,
+            "parties": among.parties,
+        }
+    sums = {name: value for name, value in words.get("sums", {}).items() if name != "noise"}
+    rest = {name: value for name, value in words.items() if name != "sums"}
+    return {**noise, **rest, **({"sums": sums} if sums else {})}
 
 
 def _unusual(given: Mapping[str, Any], usual: Mapping[str, Any]) -> Words:

@@ -18,7 +18,13 @@ from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import Smp
 from protocol.variants.rrba.rrba import RRBA
 from scenarios.designing.assumed import Shares
-from scenarios.designing.expected import REPORTS, expected, is_of_all
+from scenarios.designing.expected import (
+    REPORTS,
+    counts_truly,
+    expected,
+    expected_counts,
+    is_of_all,
+)
 from scenarios.designing.targets import Names, Target, cells_of
 
 LEAST = 50
@@ -55,6 +61,7 @@ def predicted(
     shares: Shares,
     *,
     about: About = "respondents",
+    parties: int | None = None,
 ) -> Prediction | None:
     """The error that a variant's own closed forms say it will have.
 
@@ -64,6 +71,7 @@ def predicted(
         target: whose cells count.
         shares: assumed of the answers; of several cases the one with the largest error counts.
         about: whose shares are estimated.
+        parties: that speak for the respondents; None for one each.
 
     Returns:
         None if the variant or its estimator has no closed form for it.
@@ -71,7 +79,8 @@ def predicted(
     Raises:
         NotEstimatedError: its result says nothing of one of the target's tables.
     """
-    found = [_of_case(variant, n, target, case, about) for case in shares.cases]
+    counted = expected_counts(variant, n, parties or n) if counts_truly(variant) else None
+    found = [_of_case(variant, n, target, case, about, counted) for case in shares.cases]
     known = [one for one in found if one is not None]
     if len(known) < len(found):
         return None
@@ -86,8 +95,18 @@ def rmse_of(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
 
 
 def _of_case(
-    variant: Variant, n: int, target: Target, shares: Shares, about: About
+    variant: Variant,
+    n: int,
+    target: Target,
+    shares: Shares,
+    about: About,
+    counted: Estimate | None,
 ) -> Prediction | None:
+    """The error under one assumption.
+
+    Args:
+        counted: expected counts of the n respondents, where true answers are counted.
+    """
     choices = choices_of(variant)
     if choices > 1 and n < LEAST * choices:
         return None
@@ -95,13 +114,19 @@ def _of_case(
     largest = 0.0
     estimate: Estimate | None = None
     for names in target.tables:
-        if estimate is None or not is_of_all(variant):
-            estimate = _estimate(variant, names, shares)
-        squares = None if estimate is None else _variances(estimate, names, shares, about)
+        if counted is not None:
+            squares = _variances(counted, names, "respondents")
+            if squares is not None and about == "population":
+                squares = squares + sampling_variances(names, n, shares)
+        else:
+            if estimate is None or not is_of_all(variant):
+                estimate = _estimate(variant, names, shares)
+            squares = None if estimate is None else _variances(estimate, names, about)
+            if squares is not None:
+                # The variance of n times as many reports is the nth part.
+                squares = squares * (REPORTS / n)
         if squares is None:
             return None
-        # The variance of n times as many reports is the nth part.
-        squares = squares * (REPORTS / n)
         tables[names] = math.sqrt(float(np.mean(squares)))
         largest = max(largest, math.sqrt(float(np.max(squares))))
     cells = {names: cells_of(variant.survey, names) for names in target.tables}
@@ -132,17 +157,14 @@ def sampling_variances(names: Names, n: int, shares: Shares) -> Floats:
     return found
 
 
-def _variances(estimate: Estimate, names: Names, shares: Shares, about: About) -> Floats | None:
-    """Of the cells of one table of an estimate from ``REPORTS`` respondents."""
+def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
+    """Of the cells of one table of an estimate."""
     try:
         table = estimate.table(*names)
     except NoLikelihoodError:
         raise
     except ValueError as error:
         raise NotEstimatedError(str(error)) from error
-    if table.exact and about == "population":
-        # What is expected of exact counts does not follow the shares.
-        return sampling_variances(names, REPORTS, shares)
     given, sampled = table.standard_errors, table.population_errors
     errors = given if about == "respondents" else sampled
     if given is None or sampled is None or errors is None:

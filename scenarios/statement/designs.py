@@ -10,6 +10,7 @@ from scenarios.designing.assumed import Given
 from scenarios.designing.designing import Designed, Row, Setup
 from scenarios.designing.needing import Needed
 from scenarios.designing.planned import plan_lines
+from scenarios.designing.summing import among_values
 from scenarios.designing.targets import cells_of, mostly_one
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.wording.formatting import NONE, TIMES, count, epsilon, ratio, size
@@ -40,15 +41,16 @@ def state_designs(found: Designed, *, every: bool) -> Statement:
         title=_asked(setup),
         sections=(
             *(
-                _ranked([row for row in rows if row.epsilon == value], setup)
+                section
                 for value in dict.fromkeys(row.epsilon for row in rows)
+                for section in _at([row for row in rows if row.epsilon == value], setup)
             ),
             Section(
                 key="meanings",
                 title="What the figures are",
                 notes=(*((mostly,) if mostly else ()), *_notes(rows, setup)),
             ),
-            *_grouped("Trusted", ((row.candidate.family, row.trusted) for row in rows)),
+            *_grouped("Trusted", ((_who(row), row.trusted) for row in rows)),
             *_grouped(
                 "If parties vanish", ((row.candidate.family, row.dropouts.says) for row in rows)
             ),
@@ -71,6 +73,12 @@ def state_needed(
         without: the variants that cannot promise it.
     """
     notes = []
+    if any(one.candidate.among for one in needed):
+        notes.append(
+            f"if honest: at delta {setup.delta:g} that epsilon holds if so many parties are honest "
+            "and stay, and nothing bounds what is told if all others conspire. The others hold "
+            "whoever conspires, and the two are not to be compared."
+        )
     if without:
         notes.append(
             f"No promise for {', '.join(without)}: they do not estimate it, have no closed form, "
@@ -90,13 +98,14 @@ def state_needed(
                     Grid(
                         key="variants",
                         caption="What each variant takes",
-                        columns=("variant", "parameters", "#epsilon", "#respondents"),
+                        columns=("variant", "parameters", "#epsilon", "#respondents", "#if honest"),
                         rows=tuple(
                             (
                                 one.candidate.name,
                                 one.candidate.chosen,
                                 epsilon(one.epsilon),
                                 f"{one.respondents:,}",
+                                _honest(one),
                             )
                             for one in needed
                         ),
@@ -109,6 +118,11 @@ def state_needed(
         ),
         values=needed_values(setup, error, level, needed),
     )
+
+
+def _honest(one: Needed) -> str:
+    among = one.candidate.among
+    return "" if among is None else f"{among.honest:,}"
 
 
 def _asked(setup: Setup) -> str:
@@ -138,9 +152,72 @@ def _whom(setup: Setup) -> str:
     return "those who answer" if setup.dropout else "the respondents"
 
 
+def _who(row: Row) -> str:
+    """Whose trust it is: what rests on honest others does so by its epsilon."""
+    name = row.candidate.name
+    return (
+        f"{name} at epsilon {row.epsilon:g}" if row.rests_on == "honest" else row.candidate.family
+    )
+
+
+def _at(rows: Sequence[Row], setup: Setup) -> Iterator[Section]:
+    """The variants at an epsilon; apart from the others those for which it rests on others."""
+    alone = [row for row in rows if row.rests_on != "honest"]
+    if alone:
+        yield _ranked(alone, setup)
+    honest = [row for row in rows if row.rests_on == "honest"]
+    if honest:
+        yield _ranked_among(honest, setup)
+
+
+def _ranked_among(rows: Sequence[Row], setup: Setup) -> Section:
+    """The variants whose epsilon holds at a delta if enough others are honest."""
+    value = rows[0].epsilon
+    return Section(
+        key=f"epsilon-{value:g}-among-honest",
+        title=f"epsilon {value:g} at delta {setup.delta:g}, if enough of the others are honest",
+        grids=(
+            Grid(
+                key=f"ranked-{value:g}-among-honest",
+                caption=f"Variants at epsilon {value:g} if enough of the others are honest, the "
+                "least error first",
+                columns=(
+                    "variant",
+                    "parameters",
+                    "#rank",
+                    "#error",
+                    "#epsilon",
+                    "#if honest",
+                    "#else",
+                    "#sends",
+                ),
+                rows=tuple(_cells_among(row, place) for place, row in enumerate(rows, 1)),
+            ),
+        ),
+        **_planned(rows[0]),
+        place="result",
+    )
+
+
+def _cells_among(row: Row, place: int) -> tuple[str, ...]:
+    name, chosen, rank, error, _, _, sends, _ = _cells(row, place, best=0.0)
+    among = row.candidate.among
+    assert among is not None
+    return (
+        name,
+        chosen,
+        rank,
+        error,
+        epsilon(among.epsilon),
+        f"{among.honest:,}",
+        epsilon(row.spent),
+        sends,
+    )
+
+
 def _ranked(rows: Sequence[Row], setup: Setup) -> Section:
     """The variants at an epsilon, the best first, and what a plan says for it."""
-    bounded = [row for row in rows if row.is_bounded]
+    bounded = [row for row in rows if row.rests_on == "nothing"]
     best = bounded[0].prediction.rmse if bounded else 0.0
     return Section(
         key=f"epsilon-{rows[0].epsilon:g}",
@@ -174,7 +251,7 @@ def _cells(row: Row, place: int, best: float) -> tuple[str, ...]:
         row.candidate.chosen,
         _rank(row, place),
         f"{'~' if row.prediction.runs else ''}{error:.3g}",
-        f"{TIMES}{ratio(error / best)}" if row.is_bounded and best else NONE,
+        f"{TIMES}{ratio(error / best)}" if row.rests_on != "no bound" and best else NONE,
         NONE if row.at_delta is None else epsilon(row.at_delta),
         NONE if traffic is None else _octets(traffic.bits),
         NONE if traffic is None else str(traffic.rounds),
@@ -184,7 +261,7 @@ def _cells(row: Row, place: int, best: float) -> tuple[str, ...]:
 def _planned(best: Row | Needed) -> dict[str, Any]:
     """The lines of a plan for it; nothing for a variant of a person's own."""
     variant, value = best.candidate.variant, best.epsilon
-    lines = () if variant is None else tuple(plan_lines(variant, value))
+    lines = () if variant is None else tuple(plan_lines(variant, value, best.candidate.among))
     if not lines:
         return {}
     return {
@@ -197,7 +274,7 @@ def _planned(best: Row | Needed) -> dict[str, Any]:
 
 
 def _rank(row: Row, place: int) -> str:
-    if not row.is_bounded:
+    if row.rests_on == "no bound":
         return NONE
     return str(place) if row.dropouts.withstands else "!"
 
@@ -225,8 +302,14 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
         "may not hold. sends: what is sent for one respondent, without envelopes and TLS. rounds: "
         "how often the aggregator waits."
     )
-    if not all(row.is_bounded for row in rows):
+    if any(row.rests_on == "no bound" for row in rows):
         yield f"{NONE}: exact counts, which no epsilon bounds; they are not ranked."
+    if any(row.rests_on == "honest" for row in rows):
+        yield (
+            "if honest: that epsilon holds at the delta if so many parties are honest and stay, "
+            "and is not to be compared with one that holds whoever conspires. else: what is left "
+            "if nobody else is honest."
+        )
     if not all(row.dropouts.withstands for row in rows):
         yield "!: ends without a result if so many parties vanish."
     if isinstance(setup.shares, Given):
@@ -295,6 +378,8 @@ def row_values(row: Row) -> Values:
         "largest_standard_error": row.prediction.largest,
         "record_epsilon": row.spent,
         "epsilon_at_delta": row.at_delta,
+        "rests_on": row.rests_on,
+        **among_values(row.candidate.among),
         "messages": None if traffic is None else traffic.messages,
         "bits": None if traffic is None else traffic.bits,
         "messages_back": None if traffic is None else traffic.messages_back,
@@ -321,6 +406,7 @@ def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Nee
                 "chosen": one.candidate.chosen,
                 "epsilon": one.epsilon,
                 "respondents": one.respondents,
+                **among_values(one.candidate.among),
                 "plan": _plan(one),
             }
             for one in needed
@@ -330,8 +416,9 @@ def needed_values(setup: Setup, error: float, level: float, needed: Sequence[Nee
 
 def _plan(one: Row | Needed) -> str | None:
     """What a plan says for it, a line for each parameter; None for a variant of a person's own."""
-    assert one.candidate.variant is not None
-    return "\n".join(plan_lines(one.candidate.variant, one.epsilon)) or None
+    variant = one.candidate.variant
+    assert variant is not None
+    return "\n".join(plan_lines(variant, one.epsilon, one.candidate.among)) or None
 
 
 def _parameters(row: Row) -> Values | None:

@@ -13,14 +13,21 @@ from protocol.errors import UsageError
 from protocol.estimators.inference.laws import LEVEL, About
 from protocol.session.variant import Variant
 from protocol.variants import BUILT_IN
+from protocol.variants.sums.tallies import Counted
 from scenarios.cli.numbers import Amount, Count, Epsilons
 from scenarios.cli.options import is_given, json_option, print_statement, refuse, target_option
 from scenarios.cli.paths import READ_FILE, TEXT_WITH_FILE, WRITTEN_FILE
 from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.designing.assumed import Assumption, Given, Shares, Uniform, Worst
 from scenarios.designing.candidates import Wanted, own_candidate
-from scenarios.designing.designing import Designed, Maker, Setup, designed
-from scenarios.designing.needing import Needed, epsilon_needed, respondents_needed, ways_of
+from scenarios.designing.designing import Designed, Maker, Row, Setup, designed
+from scenarios.designing.needing import (
+    Needed,
+    coins_needed,
+    epsilon_needed,
+    respondents_needed,
+    ways_of,
+)
 from scenarios.designing.simulating import RUNS
 from scenarios.designing.targets import target_of
 from scenarios.errors import printable
@@ -32,7 +39,7 @@ from scenarios.statement.designs import Values, row_values, state_designs, state
 from scenarios.surveys.survey_plan import Questions, read_questions
 from scenarios.wording.formatting import count
 
-_OF_RANKING = ("--variant", "--delta", "--runs", "--all", "--plot")
+_OF_RANKING = ("--variant", "--runs", "--all", "--plot")
 """The options that are of the ranking alone."""
 
 
@@ -100,7 +107,8 @@ class DesignOptions:
         type=Amount(min=0, max=1, min_open=True, max_open=True),
         default=1e-6,
         show_default=True,
-        help="The probability with which the epsilon that is shown beside may not hold.",
+        help="The probability with which an epsilon at a delta may not hold: that which is shown "
+        "beside, and that of counts with coins and of sums of reports.",
     )
     own: str | None = option(
         "--variant",
@@ -237,13 +245,13 @@ def _draw(found: Designed, plot: Path) -> None:
     from scenarios.report.pictures.drawing import rendered
     from scenarios.report.pictures.style import COLOURS
 
-    best = [row for row in found.rows if row.best and row.is_bounded]
+    best = [row for row in found.rows if row.best and row.rests_on != "no bound"]
     ranked = sorted(best, key=lambda row: row.prediction.rmse)
-    names = [*dict.fromkeys(row.candidate.family for row in ranked)][: len(COLOURS)]
+    names = [*dict.fromkeys(map(_curve, ranked))][: len(COLOURS)]
     curves = [
         Curve(
             name,
-            [(row.epsilon, row.prediction.rmse) for row in best if row.candidate.family == name],
+            [(row.epsilon, row.prediction.rmse) for row in best if _curve(row) == name],
         )
         for name in names
     ]
@@ -258,6 +266,13 @@ def _draw(found: Designed, plot: Path) -> None:
     write_whole(plot, rendered(picture, plot.suffix))
 
 
+def _curve(row: Row) -> str:
+    """What a curve is called: what rests on honest others is not the same as what does not."""
+    if row.rests_on == "nothing":
+        return row.candidate.family
+    return f"{row.candidate.name} (if enough are honest)"
+
+
 def _need(setup: Setup, error: float, options: DesignOptions) -> None:
     level = options.level
     found = {
@@ -266,7 +281,8 @@ def _need(setup: Setup, error: float, options: DesignOptions) -> None:
     needed = [one for each in found.values() for one in each]
     if not needed:
         raise UsageError(f"no variant with a closed form estimates {setup.target.says} so well")
-    needed.sort(key=lambda one: (one.epsilon, one.respondents))
+    # What holds whoever conspires comes first.
+    needed.sort(key=lambda one: (one.candidate.among is not None, one.epsilon, one.respondents))
     without = [name for name, each in found.items() if not each]
     said = state_needed(setup, error, level, needed, without)
     if options.out is not None:
@@ -287,6 +303,9 @@ def _needed(
     if epsilons is None:
         one = epsilon_needed(setup, ways, error, level)
         return [] if one is None else [one]
+    if issubclass(cls, Counted):
+        coins = (coins_needed(setup, cls, epsilon, error, level) for epsilon in epsilons)
+        return [one for one in coins if one is not None]
     found = []
     for epsilon in epsilons:
         each = [respondents_needed(setup, way, epsilon, error, level) for way in ways(epsilon)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.wording.formatting import NONE
 from tests.scenarios.command import complaint, sottovoce
 
 PLAN = """
@@ -76,13 +77,26 @@ def test_names_and_numbers_as_some_write_them(plan: Path, tmp_path: Path) -> Non
 
 
 def test_the_best_comes_first_and_exact_counts_last(plan: Path) -> None:
+    """What rests on honest others is ranked by itself, and never among what does not."""
     said = sottovoce("design", plan, "--n", "1e4", "--epsilon", "2", "--target", "pairs", "--json")
     designs = said.json["designs"]
-    bounded = [row["rmse"] for row in designs if row["record_epsilon"] is not None]
-    assert bounded == sorted(bounded)
-    assert [row["name"] for row in designs if row["record_epsilon"] is None] == ["pair-counts"]
-    assert designs[-1]["name"] == "pair-counts"
-    assert all(row["record_epsilon"] <= 2 for row in designs if row["record_epsilon"] is not None)
+    rests = [row["rests_on"] for row in designs]
+    assert rests == sorted(rests, key=["nothing", "honest", "no bound"].index)
+    alone, honest, exact = (
+        [row for row in designs if row["rests_on"] == what]
+        for what in ("nothing", "honest", "no bound")
+    )
+    for rows in (alone, honest):
+        errors = [row["rmse"] for row in rows]
+        assert errors == sorted(errors)
+    assert all(row["record_epsilon"] <= 2 and row["honest"] is None for row in alone)
+    assert [row["name"] for row in honest] == ["pair-counts:coins", "pair-rr:summed"]
+    assert all(1.9 < row["epsilon_among_honest"] <= 2 and row["honest"] == 6500 for row in honest)
+    assert [row["record_epsilon"] is None for row in honest] == [True, False]
+    assert honest[0]["rmse"] < 0.2 * alone[0]["rmse"]
+    assert [row["name"] for row in exact] == ["pair-counts"]
+    assert 'noise = "none"' in exact[0]["plan"]
+    assert 'noise = "coins"' in honest[0]["plan"]
     why = {row["variant"]: row["why"] for row in said.json["not_applicable"]}
     assert "does not estimate pairs" in why["spl:grr"]
 
@@ -169,7 +183,6 @@ def test_a_variant_whose_code_fails_is_named_with_the_reason(plan: Path, tmp_pat
         (("--n", "10", "--error", "0.1", "--variant", "own.py:Own"), "--variant: expected no"),
         (("--n", "10", "--error", "0.1", "--runs", "9"), "--runs: expected no --error"),
         (("--n", "10", "--error", "0.1", "--all"), "--all: expected no --error"),
-        (("--n", "10", "--error", "0.1", "--delta", "1e-9"), "--delta: expected no --error"),
         (("--n", "10", "--error", "0.1", "--plot", "a.svg"), "--plot: expected no --error"),
         (("--n", "10", "--epsilon", "1", "--level", "0.9"), "--level: expected --error"),
         (("--n", "10", "--epsilon", "1", "--out", "a.txt"), "ends in .csv"),
@@ -180,6 +193,21 @@ def test_a_variant_whose_code_fails_is_named_with_the_reason(plan: Path, tmp_pat
 )
 def test_bad_input_is_one_line(plan: Path, arguments: tuple[str, ...], says: str) -> None:
     assert says in complaint(sottovoce("design", plan, *arguments))
+
+
+def test_what_rests_on_honest_others_says_so(plan: Path) -> None:
+    said = sottovoce("design", plan, "--n", "1e4", "--epsilon", "1", "--delta", "1e-8")
+    text = " ".join(said.out.split())
+    assert "epsilon 1 at delta 1e-08, if enough of the others are honest" in text
+    assert "epsilon if honest else" in text
+    coins = text[text.index("secure-sum:coins at epsilon 1: ") :]
+    assert (
+        "delta 1e-08) if at most 2,500 of them conspire with the aggregator or any reader of the "
+        "record, so that at least 6,500 are honest and stay; no bound if all others do"
+    ) in coins
+    reports = text[text.index("pair-rr:summed at epsilon 1: ") :]
+    assert "so that at least 6,500 are honest and stay; epsilon " in reports
+    assert f"{NONE}: exact counts, which no epsilon bounds; they are not ranked." in text
 
 
 def test_assumptions_exclude_each_other(plan: Path) -> None:

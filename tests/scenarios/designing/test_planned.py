@@ -35,10 +35,10 @@ def plan_of(survey: Survey, *lines: str) -> str:
 def test_every_candidate_is_read_back(tmp_path: Path, epsilon: float, target: str) -> None:
     survey = survey_of(2, 3, 4)
     path = tmp_path / "plan.toml"
-    found = candidates(Wanted(survey, epsilon, target_of(survey, target), 30, dropout=0.3))
-    for each in found:
+    wanted = Wanted(survey, epsilon, target_of(survey, target), 30, dropout=0.3, delta=1e-6)
+    for each in candidates(wanted):
         if each.variant is not None:
-            lines = plan_lines(each.variant, epsilon)
+            lines = plan_lines(each.variant, epsilon, each.among)
             path.write_text(plan_of(survey, *lines), encoding="utf-8")
             assert read_plan(path).variant == each.variant, lines
             assert max(map(len, lines)) < 200, lines
@@ -51,7 +51,7 @@ def test_what_is_usual_is_not_said() -> None:
     expected = {
         "smp:grr": ('variant = "smp"', "epsilon = 1.0", 'oracle = "grr"'),
         "rr-independent": ('variant = "rr-independent"', "epsilon = 1.0"),
-        "secure-sum": ('variant = "secure-sum"',),
+        "secure-sum": ('variant = "secure-sum"', 'noise = "none"'),
         "rrba": ('variant = "rrba"', "k = 1", "epsilon = 1.0", "block = 250"),
     }
     for name, lines in expected.items():

@@ -1,0 +1,122 @@
+"""What holds of a sum if enough of those in it are honest, and how much may go into it for that."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from protocol.accounting.composition import ExactAccountant
+from protocol.accounting.events import Merged
+from protocol.sharing.graph import COMPLETE
+from protocol.variants.sums.pair_rr import PairRR
+from protocol.variants.sums.tallies import Tallied
+
+# A figure is near enough to what is allowed from this part of it on.
+_NEAR = 0.97
+_AIMED = 0.985
+_TRIES = 12
+_HALVINGS = 60
+
+
+class AmongHonest(NamedTuple):
+    """An epsilon at a delta that rests on others.
+
+    Args:
+        epsilon: a respondent's, in nats.
+        delta: the probability for which it need not hold.
+        honest: how many parties have to be honest and stay, her own included.
+        parties: of how many.
+    """
+
+    epsilon: float
+    delta: float
+    honest: int
+    parties: int
+
+
+def among_values(among: AmongHonest | None) -> dict[str, Any]:
+    """What holds if so many are honest; nothing of what holds whoever conspires."""
+    return {
+        "honest": None if among is None else among.honest,
+        "epsilon_among_honest": None if among is None else among.epsilon,
+        "delta_among_honest": None if among is None else among.delta,
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def told_in_sum(variant: Tallied[Any], parties: int, delta: float) -> AmongHonest:
+    """What one respondent's counts tell in the sum that is promised of so many parties.
+
+    Raises:
+        ValueError: there are too few parties for the bound, or delta is smaller than the chance of
+            a graph that protects somebody too little.
+    """
+    sums = variant.sums
+    honest = sums.promised(parties)
+    spare = 0.0 if parties <= COMPLETE else 2.0**-sums.security
+    event = Merged(variant.contribution_event, honest)
+    found = ExactAccountant(delta - spare).judge([event])
+    return AmongHonest(found.epsilon, delta, honest, parties)
+
+
+def keep_in_sum(
+    make: Callable[[float], PairRR], epsilon: float, parties: int, delta: float
+) -> PairRR:
+    """The reports with about the largest keep probability that cost no more in their sum.
+
+    The losses are nearly normal, so the first guess is near; what is certified decides.
+
+    Args:
+        make: of a keep probability.
+        epsilon: at the delta, among those who are promised to be honest.
+        parties: that there are.
+        delta: the probability for which epsilon need not hold.
+
+    Raises:
+        ValueError: none was found, or as of ``told_in_sum``.
+    """
+    some = make(0.5)
+    honest = some.sums.promised(parties)
+    shift = 2 * sum(randomizer.size for randomizer in some.randomizers) / honest
+    best: PairRR | None = None
+    # Known to be little enough, and too much.
+    low, high = 0.0, 1.0
+    square = (_AIMED * _normal(epsilon, delta)) ** 2
+    # The squared shift of all tables in deviations is shift * p**2 / (1 - p).
+    p = 2 * square / (square + math.sqrt(square**2 + 4 * shift * square))
+    for _ in range(_TRIES):
+        p = float(f"{p:.4g}")
+        made = make(p)
+        found = told_in_sum(made, parties, delta).epsilon
+        if found <= epsilon:
+            low, best = p, made
+            if found >= _NEAR * epsilon:
+                break
+        else:
+            high = p
+        # Of small probabilities it grows with them; of large ones with how little is missing to 1.
+        p = p * _AIMED * epsilon / found if p < 0.5 else 1 - (1 - p) * found / (_AIMED * epsilon)
+        if not low < p < high:
+            p = (low + high) / 2 if p < 0.5 else 1 - math.sqrt((1 - low) * (1 - high))
+    if best is None:
+        raise ValueError(f"no keep probability was found for epsilon {epsilon:g} in the sum")
+    return best
+
+
+def _normal(epsilon: float, delta: float) -> float:
+    """How far apart, in deviations, two normal laws may be for an epsilon at a delta."""
+    from scipy.special import log_ndtr
+
+    def exceeds(apart: float) -> bool:
+        near, far = log_ndtr([apart / 2 - epsilon / apart, -apart / 2 - epsilon / apart])
+        return bool(math.exp(near) - math.exp(min(epsilon + far, near)) > delta)
+
+    low, high = 0.0, 1.0
+    while not exceeds(high):
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    return low
