@@ -8,6 +8,7 @@ from typing import Any
 
 from protocol.estimators.inference.laws import LEVEL
 from scenarios.designing.comparing.comparison import EXACT_RUNS, Comparison, Figure, Measured
+from scenarios.designing.summing import among_values
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import JUDGED
 from scenarios.statement.statement import Grid, Section, Statement
@@ -48,6 +49,7 @@ def state_comparison(done: Comparison) -> Statement:
 def _grids(ran: Sequence[Measured], projection: str) -> Iterator[Grid]:
     """The variants under each epsilon."""
     projected = projection != "none"
+    honest = any(each.among is not None for each in ran)
     for epsilon in dict.fromkeys(each.epsilon for each in ran):
         yield Grid(
             key=f"errors-{epsilon:g}",
@@ -59,14 +61,17 @@ def _grids(ran: Sequence[Measured], projection: str) -> Iterator[Grid]:
                 "#ratio",
                 *((f"#{projection}",) if projected else ()),
                 "#held",
+                *(("#if honest",) if honest else ()),
             ),
             rows=tuple(
-                _cells(each, projected=projected) for each in ran if each.epsilon == epsilon
+                _cells(each, projected=projected, honest=honest)
+                for each in ran
+                if each.epsilon == epsilon
             ),
         )
 
 
-def _cells(each: Measured, *, projected: bool) -> tuple[str, ...]:
+def _cells(each: Measured, *, projected: bool, honest: bool) -> tuple[str, ...]:
     return (
         each.variant,
         _with_error(each.raw) + ("*" if each.differs else " "),
@@ -74,7 +79,15 @@ def _cells(each: Measured, *, projected: bool) -> tuple[str, ...]:
         "" if each.ratio is None else f"{each.ratio:.3f}",
         *((_with_error(each.projected),) if projected else ()),
         NONE if each.held is None else f"{each.held.value:.0%}",
+        *((_honest(each),) if honest else ()),
     )
+
+
+def _honest(each: Measured) -> str:
+    """How many have to be honest; a dash where no epsilon bounds what is told."""
+    if each.among is None:
+        return "any" if each.bounded else NONE
+    return f"{each.among.honest:,} of {each.among.parties:,}"
 
 
 def _with_error(figure: Figure | None) -> str:
@@ -106,6 +119,12 @@ def _notes(done: Comparison) -> tuple[str, ...]:
         "variant's own closed form, for the shares of these records",
         f"held: how many {LEVEL:.0%} intervals held the true share, in {_judged(done)} runs",
     ]
+    if any(each.among is not None for each in done.measured):
+        notes.append(
+            "if honest: the epsilon holds at its delta if so many of the parties are honest and "
+            "stay, and is not to be compared with one that holds whoever conspires (any); of "
+            f"exact counts no epsilon holds ({NONE})"
+        )
     sent = _by_messages(done)
     if sent:
         dealt = "" if setup.dropout else f", dealt by lot to {setup.parties:,} parties"
@@ -157,6 +176,7 @@ def row_values(each: Measured, target: Target) -> dict[str, Any]:
             "variant": each.variant,
             "epsilon": each.epsilon,
             "chosen": each.chosen,
+            **among_values(each.among),
             "target": target.says,
             "simulated": each.simulated,
             "runs": each.runs,

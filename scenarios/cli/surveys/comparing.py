@@ -30,8 +30,8 @@ JSON = "compare.json"
 """The names of the results in the folder of ``--out``."""
 
 FEW_LIVE = 10
-"""Over how many parties answers are dealt where nobody vanishes: what comes of it has one law by
-however many, and more take longer."""
+"""Over how many parties answers are dealt where nobody vanishes: but for what is sized for parties,
+such as coins, what comes of it has one law by however many, and more take longer."""
 
 
 def _names(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,6 +91,14 @@ class CompareOptions:
         default=0.0,
         show_default=True,
         help="The probability with which a party vanishes before it answers.",
+    )
+    delta: float = option(
+        "--delta",
+        type=Amount(min=0, max=1, min_open=True, max_open=True),
+        default=1e-6,
+        show_default=True,
+        help="The probability with which the epsilon of counts with coins, and of sums of reports, "
+        "may not hold.",
     )
     project: Projection = option(
         "--project",
@@ -160,7 +168,8 @@ def compare(options: CompareOptions) -> None:
     what = [
         Compared(epsilon, each)
         for epsilon in options.epsilons
-        for each in chosen(meant, Wanted(survey, epsilon, tables, dealt, dropout), asked.parameters)
+        for wanted in (Wanted(survey, epsilon, tables, dealt, dropout, options.delta),)
+        for each in chosen(meant, wanted, asked.parameters)
     ]
     settings = {
         "plan": survey.digest.hex(),
@@ -170,6 +179,7 @@ def compare(options: CompareOptions) -> None:
         "runs": options.runs,
         "parties": dealt,
         "dropout": dropout,
+        "delta": options.delta,
         "project": options.project,
         "seed": options.seed,
     }

@@ -18,6 +18,7 @@ from protocol.surveys.records import Records
 from scenarios.designing.assumed import Given
 from scenarios.designing.candidates import Candidate
 from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.summing import AmongHonest
 from scenarios.designing.targets import Target
 from scenarios.designing.trying import (
     Missed,
@@ -56,6 +57,8 @@ class Measured(NamedTuple):
         epsilon: what a respondent's reports may cost at most.
         chosen: its parameters, as a person would state them.
         why: why it was not run; empty if it was, and all below says nothing if not.
+        among: what its epsilon rests on; None if it holds whoever conspires.
+        bounded: whether an epsilon bounds it, whoever conspires.
         by_law: whether no messages were sent.
         runs: how many there were.
         failed: how many of them gave no estimate, for too few parties answered.
@@ -70,6 +73,8 @@ class Measured(NamedTuple):
     epsilon: float
     chosen: str
     why: str = ""
+    among: AmongHonest | None = None
+    bounded: bool = True
     by_law: bool = False
     runs: int = 0
     failed: int = 0
@@ -230,9 +235,10 @@ def _case_of(variant: Variant, cases: Sequence[_Case]) -> _Case | None:
 def _planned(
     variant: Variant, records: Records, target: Target, setup: Setup, runs: int, stream: Stream
 ) -> _Case:
-    answered = max(1, round(len(records) * (1 - setup.dropout)))
+    stays = 1 - setup.dropout
+    answered, staying = (max(1, round(stays * each)) for each in (len(records), setup.parties))
     try:
-        prediction = predicted(variant, answered, target, Given(records))
+        prediction = predicted(variant, answered, target, Given(records), parties=staying)
     except NotEstimatedError as error:
         return _Case(variant=variant, why=str(error))
     expected = None if prediction is None else prediction.rmse
@@ -249,7 +255,9 @@ def _planned(
 
 def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
     candidate = compared.candidate
-    said = Measured(candidate.name, compared.epsilon, candidate.chosen, candidate.why)
+    said = Measured(
+        candidate.name, compared.epsilon, candidate.chosen, candidate.why, candidate.among
+    )
     case = None if candidate.variant is None else _case_of(candidate.variant, cases)
     if case is None or case.why:
         return said if case is None else said._replace(why=case.why)
@@ -258,6 +266,7 @@ def _measured(compared: Compared, cases: Sequence[_Case]) -> Measured:
     known = [run for run in done if run.known]
     cells = sum(run.cells for run in done)
     return said._replace(
+        bounded=math.isfinite(case.variant.most()),
         by_law=case.by_law,
         runs=len(case.missed),
         failed=len(case.missed) - len(done),

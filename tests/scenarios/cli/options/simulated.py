@@ -104,6 +104,11 @@ COMPARE = (
         {"--parties": ("3", values("rows"))},
     ),
     Call(
+        "compare {plan} --records {table} --variant secure-sum:coins --epsilon 1 --runs 2 --seed 7 "
+        "--json",
+        {"--delta": ("0.1", values("rows"))},
+    ),
+    Call(
         "compare {plan} --records {table} --variant rr-independent --epsilon 1 --runs 2 --seed 7",
         {"--json": (None, out)},
     ),

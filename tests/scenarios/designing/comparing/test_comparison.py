@@ -19,6 +19,7 @@ from scenarios.designing.comparing.comparison import Compared, Comparison, Figur
 from scenarios.designing.targets import target_of
 from scenarios.designing.trying import Missed, Setup, missed_in, pieces_of
 from scenarios.statement.comparisons import state_comparison
+from scenarios.wording.formatting import NONE
 from tests.tiers import thinned
 
 SURVEY = Survey(
@@ -38,11 +39,17 @@ def records_of(n: int) -> Records:
 
 
 def compared(
-    names: str, records: Records, *, target: str = "margins", epsilon: float = 1.0, **given: object
+    names: str,
+    records: Records,
+    *,
+    target: str = "margins",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    **given: object,
 ) -> Comparison:
     found = target_of(SURVEY, target)
     settings: dict[str, Any] = {"runs": 40, "seed": 11, "parties": 10, "dropout": 0.0, **given}
-    wanted = Wanted(SURVEY, epsilon, found, settings["parties"], settings["dropout"])
+    wanted = Wanted(SURVEY, epsilon, found, settings["parties"], settings["dropout"], delta)
     meant = [named(name) for name in names.split(",")]
     what = [Compared(epsilon, each) for each in chosen(meant, wanted, {})]
     return compare(what, records, found, **settings)
@@ -75,16 +82,19 @@ def test_measured_is_what_the_formula_says() -> None:
             ("rr-joint,rr-ind-joint", "pairs", 400, {}),
             ("grr,oue", "margins", 400, {"dropout": 0.3, "parties": 40}),
             ("pair-rr", "a,b", 60, {"runs": 12, "parties": 3}),
+            ("secure-sum:coins", "margins", 60, {"runs": 25, "parties": 10, "dropout": 0.05}),
         ],
-        2,
+        3,
     ),
 )
 def test_measured_agrees_with_predicted(
     names: str, target: str, n: int, given: dict[str, object]
 ) -> None:
-    done = compared(names, records_of(n), target=target, epsilon=2.0, **given)
+    delta = 1e-6 if "coins" in names else None
+    done = compared(names, records_of(n), target=target, epsilon=2.0, delta=delta, **given)
     for found in done.measured:
-        assert found.by_law == (found.variant != "pair-rr")
+        assert found.by_law == (found.variant not in ("pair-rr", "secure-sum:coins"))
+        assert (found.among is None) == (found.variant != "secure-sum:coins")
         assert found.apart is not None
         assert abs(found.apart) < 4
         assert found.raw is not None
@@ -105,6 +115,24 @@ def test_exact_sums_have_no_error_about_those_who_answered() -> None:
     assert any(
         "each of 10 parties vanishes" in note for note in state_comparison(done).values["notes"]
     )
+
+
+def test_what_rests_on_honest_others_is_told() -> None:
+    done = compared("secure-sum,rr-independent", records_of(60), runs=2, delta=1e-6)
+    said = state_comparison(done)
+    [grid] = said.sections[0].grids
+    assert grid.columns[-1] == "#if honest"
+    found = {row[0]: row[-1] for row in grid.rows}
+    assert found == {"secure-sum:coins": "6 of 10", "secure-sum": NONE, "rr-independent": "any"}
+    coins, exact, local = said.values["rows"]
+    assert (coins["honest"], coins["delta_among_honest"]) == (6, 1e-6)
+    assert 0.9 < coins["epsilon_among_honest"] <= 1
+    assert exact["honest"] is local["honest"] is None
+    assert any(note.startswith("if honest: ") for note in said.values["notes"])
+    # Nothing of it where nothing rests on others.
+    alone = state_comparison(compared("rr-independent", records_of(60), runs=2))
+    assert "#if honest" not in alone.sections[0].grids[0].columns
+    assert not any(note.startswith("if honest: ") for note in alone.values["notes"])
 
 
 @pytest.mark.parametrize(("names", "dropout"), [("rr-joint", 0.5), ("pair-rr", 0.2)])
