@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from protocol.errors import UsageError
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
@@ -29,8 +30,10 @@ from protocol.variants import (
 )
 from protocol.variants.clusters.stability import Stability
 from protocol.variants.reports.reports import Report
+from protocol.variants.sums.tallies import Counted as TrueCounts
 from protocol.variants.sums.tallies import Tallied
 from scenarios.data.adult import adult
+from scenarios.designing.summing import rests_on
 from scenarios.running.parameters import (
     Positive,
     Spread,
@@ -57,8 +60,8 @@ Counted = Literal["attributes", "pairs", "randomized-pairs"]
 """The variants ``secure-sum``, ``pair-counts`` and ``pair-rr``."""
 
 MAKERS: Mapping[Counted, Callable[..., Tallied[Any]]] = {
-    "attributes": SecureSumVariant,
-    "pairs": PairCounts,
+    "attributes": SecureSumVariant.with_noise,
+    "pairs": PairCounts.with_noise,
     "randomized-pairs": PairRR.with_keep,
 }
 """What counts what."""
@@ -102,12 +105,18 @@ class Counting(OnAdult, frozen=True, kw_only=True):
 
     Args:
         counted: attributes, pairs or randomized-pairs.
+        noise: of true answers, coins or none.
+        epsilon: of a record, if enough parties are honest; with coins.
+        delta: with which probability that need not hold.
         p: of keeping a pair, if pairs are randomized.
         parties: over how many the records are spread.
         drop: share of parties that vanish before they contribute.
     """
 
     counted: Counted = "attributes"
+    noise: Literal["coins", "none"] = "coins"
+    epsilon: Epsilon = 1.0
+    delta: Annotated[float, Meta(gt=0, lt=1)] = 1e-6
     p: Probability = DEFAULT_P
     parties: Positive = 100
 
@@ -260,17 +269,23 @@ def _queries(estimate: Estimate, records: Records, seed: int) -> dict[str, dict[
 def run_counts(parameters: Counting, context: Context) -> Finished:
     """Sum the tables of all parties."""
     records = adult_records(context, parameters)
-    sums = made(SecureSum, parameters)
+    sums = made(SecureSum, parameters, noise=None)
     with parameters_checked():
         degree = sums.degree(parameters.parties)
     variant = made(MAKERS[parameters.counted], parameters, survey=records.survey, sums=sums)
     outcome = context.simulate(variant, records, parties=parameters.parties, drop=parameters.drop)
+    rests = (
+        (rests_on(variant, parameters.parties, parameters.delta),)
+        if isinstance(variant, TrueCounts)
+        else ()
+    )
     return Finished(
         outcome=outcome,
         projection=parameters.project,
         notes=(
             f"{variant.layout.cells:,} cells; every party has {degree.neighbours} neighbours, of "
             f"whom {degree.threshold} are needed to unmask.",
+            *rests,
         ),
     )
 
@@ -278,7 +293,7 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
 OF_SUMS = ("profile", "corrupt", "dropped", "security", "opening")
 NEGOTIATED = ("tv", "td", "dependence", *OF_SUMS, "measure")
-SUMMED = ("counted", "p", "everyone", *OF_SUMS, "parties")
+SUMMED = ("counted", "noise", "epsilon", "delta", "p", "everyone", *OF_SUMS, "parties")
 
 SCENARIOS = (
     _reports(
@@ -313,7 +328,8 @@ SCENARIOS = (
     ),
     Scenario(
         name="adult-counts",
-        summary="Adult, secure sums: exact counts of attributes or pairs, or of randomized pairs.",
+        summary="Adult, secure sums: counts of attributes or pairs, with coins or exact, or of "
+        "randomized pairs.",
         parameters=settable(
             Counting, Tallied, SecureSum, names=(*SUMMED, "records", "drop", "project")
         ),

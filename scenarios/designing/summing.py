@@ -11,7 +11,11 @@ from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Merged
 from protocol.sharing.graph import COMPLETE
 from protocol.variants.sums.pair_rr import PairRR
-from protocol.variants.sums.tallies import Tallied
+from protocol.variants.sums.tallies import Counted, Tallied
+from scenarios.wording.formatting import epsilon as figure
+
+EXACT = "No epsilon bounds what exact sums tell of a respondent."
+"""What is said of counts without coins."""
 
 # A figure is near enough to what is allowed from this part of it on.
 _NEAR = 0.97
@@ -59,6 +63,22 @@ def told_in_sum(variant: Tallied[Any], parties: int, delta: float) -> AmongHones
     event = Merged(variant.contribution_event, honest)
     found = ExactAccountant(delta - spare).judge([event])
     return AmongHonest(found.epsilon, delta, honest, parties)
+
+
+def rests_on(variant: Counted, parties: int, delta: float) -> str:
+    """A sentence on what bounds a respondent's counts in such a sum, and what that rests on.
+
+    Raises:
+        ValueError: as ``told_in_sum``.
+    """
+    if variant.sums.noise is None:
+        return EXACT
+    among = told_in_sum(variant, parties, delta)
+    return (
+        f"Of a respondent the sum tells epsilon {figure(among.epsilon)} at delta {delta:g} if at "
+        f"least {among.honest:,} of the {parties:,} parties are honest and stay; no bound if all "
+        "others conspire."
+    )
 
 
 def keep_in_sum(

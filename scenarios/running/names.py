@@ -20,7 +20,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "Adult, RR-Ind-Joint: attributes randomized apart, any joint table estimated."
         ),
         "adult-counts": (
-            "Adult, secure sums: exact counts of attributes or pairs, or of randomized pairs."
+            "Adult, secure sums: counts of attributes or pairs, with coins or exact, or of "
+            "randomized pairs."
         ),
     },
     "scenarios.rrba": {

@@ -145,15 +145,39 @@ def test_tables_apart_have_nothing_to_draw_from(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("counted", thinned(["attributes", "pairs"], 1))
 def test_exact_counts_of_adult(counted: str) -> None:
-    result = run("adult-counts", f"counted={counted}", "parties=12", "records=300")
+    result = run("adult-counts", f"counted={counted}", "noise=none", "parties=12", "records=300")
     truth = adult(None).take(300).distribution(["sex"])
     assert list(result["estimate"]["marginals"]["sex"].values()) == pytest.approx(truth.tolist())
     assert result["privacy"]["record_epsilon"] is None
 
 
+@pytest.mark.parametrize("counted", thinned(["pairs", "attributes"], 1))
+def test_counts_of_adult_have_coins_unless_none_are_asked_for(counted: str) -> None:
+    given = ("adult-counts", f"counted={counted}", "parties=12", "records=300")
+    several = [run(*given, f"epsilon={epsilon}") for epsilon in (1, 4)]
+    truth = adult(None).take(300).distribution(["sex"])
+    off = [abs(result["estimate"]["marginals"]["sex"]["Male"] - truth[1]) for result in several]
+    assert min(off) > 0
+    errors = [result["estimate"]["standard_errors"]["sex"]["Male"] for result in several]
+    assert 2 < errors[0] / errors[1] < 4
+
+
+@pytest.mark.parametrize("counted", thinned(["attributes", "pairs"], 1))
+def test_what_coins_of_adult_rest_on_is_said(counted: str) -> None:
+    given = ("run", "adult-counts", "--set", f"counted={counted}", "--set", "records=60")
+    given = (*given, "--set", "parties=12")
+    said = " ".join(sottovoce(*given, "--set", "epsilon=2").out.split())
+    told = float(said.split("the sum tells epsilon ")[1].split(" ")[0])
+    assert 1.9 < told <= 2
+    assert "if at least 7 of the 12 parties are honest and stay; no bound" in said
+    exact = " ".join(sottovoce(*given, "--set", "noise=none").out.split())
+    assert "No epsilon bounds what exact sums tell of a respondent." in exact
+    assert "are honest and stay" not in exact
+
+
 @pytest.mark.slow
 def test_parties_that_vanish_leave_the_exact_total_of_the_others() -> None:
-    result = run("adult-counts", "parties=40", "records=400", "drop=0.1")
+    result = run("adult-counts", "noise=none", "parties=40", "records=400", "drop=0.1")
     assert result["trouble"]
     assert result["estimate"]["respondents"] < 400
     said = sottovoce(
