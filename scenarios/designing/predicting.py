@@ -117,7 +117,7 @@ def _of_case(
         if counted is not None:
             squares = _variances(counted, names, "respondents")
             if squares is not None and about == "population":
-                squares = squares + sampling_variances(names, n, shares)
+                squares = squares.reshape(-1) + sampling_variances(names, n, shares).reshape(-1)
         else:
             if estimate is None or not is_of_all(variant):
                 estimate = _estimate(variant, names, shares)

@@ -43,6 +43,11 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "movielens": "Who rated which movies of MovieLens, and how, by PrivKV or PrivKVM.",
         "clothing": "Who rated which clothes of RentTheRunway, and how, by PrivKV or PrivKVM.",
     },
+    "scenarios.noisy_sums": {
+        "noisy-sums": (
+            "A town's tables in sums, exact and with noise, and by the best local protocol."
+        ),
+    },
     "scenarios.town_means": {
         "town-means": (
             "Mean age and income of a town, made here: one bit, or the piecewise mechanism."
@@ -173,6 +178,7 @@ SURVEYS: Mapping[str, str] = {
     "scenarios.rrba": "RRBA on samples of three Bayesian networks",
     "scenarios.marginals": "Marginal release on taxi trips",
     "scenarios.keyvalue": "PrivKV and PrivKVM on keys with values",
+    "scenarios.noisy_sums": "A town's tables in sums with noise, and without",
     "scenarios.town_means": "Ages and incomes of a made-up town, on grids",
 }
 """Modules of scenarios, and what those are about."""
