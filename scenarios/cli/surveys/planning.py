@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
+from protocol.surveys.survey import Survey
+from protocol.variants import PairCounts, SecureSumVariant
+from protocol.variants.sums.tallies import Counted
+from scenarios.cli.numbers import Amount, Count
+from scenarios.cli.options import refuse
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
-from scenarios.data.own_tables.plan_text import plan_text
+from scenarios.data.own_tables.plan_text import USUAL, Terms, plan_text
 from scenarios.data.own_tables.proposing import BINS, MOST, RARE, propose
+from scenarios.designing.summing import EXACT, rests_on
 from scenarios.errors import printable
+from scenarios.running.parameters import parameters_checked
+from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.streams import lossless
 from scenarios.wording.formatting import count
+
+COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVariant, PairCounts)}
+"""The variants that count true answers."""
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -24,6 +36,41 @@ from scenarios.wording.formatting import count
     type=READ_FILE,
     help="A table of answers: a CSV file, whose delimiter and encoding are found, or a Parquet "
     "file.  [required]",
+)
+@click.option(
+    "--variant",
+    type=click.Choice((USUAL.variant, *COUNTING)),
+    default=USUAL.variant,
+    show_default=True,
+    help="The protocol: randomized answers, or secure sums of single attributes or of all pairs. "
+    "'sottovoce design' ranks all that apply.",
+)
+@click.option(
+    "--epsilon",
+    type=Amount(min=0, min_open=True),
+    default=USUAL.epsilon,
+    show_default=True,
+    help="What a respondent's answers may cost, in nats.",
+)
+@click.option(
+    "--noise",
+    type=click.Choice(("coins", "none")),
+    default="coins",
+    show_default=True,
+    help="What is added to secure sums: coins, so that an epsilon holds if enough parties are "
+    "honest, or none, so that no epsilon bounds what they tell.",
+)
+@click.option(
+    "--delta",
+    type=Amount(min=0, max=1, min_open=True, max_open=True),
+    default=USUAL.delta,
+    show_default=True,
+    help="With coins: with which probability the epsilon need not hold.",
+)
+@click.option(
+    "--parties",
+    type=Count(MAX_PEOPLE),
+    help="With coins: how many parties will take part, for whom they are sized.",
 )
 @click.option("--out", type=WRITTEN_FILE, help="The TOML file for the plan.  [default: print it]")
 @click.option("--title", help="Of the survey.  [default: the name of the file]")
@@ -64,6 +111,11 @@ from scenarios.wording.formatting import count
 def plan(
     context: click.Context,
     data: Path | None,
+    variant: str,
+    epsilon: float,
+    noise: str,
+    delta: float,
+    parties: int | None,
     out: Path | None,
     title: str | None,
     bins: int,
@@ -88,15 +140,45 @@ def plan(
     proposal = propose(
         data, bins=bins, most=most, rare=rare, ignore_case=ignore_case, header=header
     )
-    text = plan_text(proposal, printable(title or data.stem))
+    title = printable(title or data.stem)
+    asked = [each.question for each in proposal.columns if each.question is not None]
+    if variant in COUNTING:
+        survey = Survey(title, tuple(question.attribute() for question in asked))
+        terms, rests = _counting(variant, survey, epsilon, noise, delta, parties)
+        click.echo(rests, err=True)
+    else:
+        refuse(("--noise", "--delta", "--parties"), f": expected --variant {' or '.join(COUNTING)}")
+        terms = USUAL._replace(epsilon=epsilon)
+    text = plan_text(proposal, title, terms)
     if out is None:
         click.echo(lossless(text), nl=False)
         return
     write_whole(out, text)
     left = [each.column for each in proposal.columns if each.question is None]
-    asked = count(len(proposal.columns) - len(left), "attribute")
     without = f", without {', '.join(left)}" if left else ""
-    click.echo(printable(f"{count(proposal.rows, 'row')}, {asked}{without}"), err=True)
+    found = f"{count(proposal.rows, 'row')}, {count(len(asked), 'attribute')}{without}"
+    click.echo(printable(found), err=True)
     click.echo(f"written: {out}")
     tried = shlex.join(("sottovoce", "run", str(out), "--records", str(data)))
     click.echo(f"once you have read it, try it: {tried}")
+
+
+def _counting(
+    variant: str, survey: Survey, epsilon: float, noise: str, delta: float, parties: int | None
+) -> tuple[Terms, str]:
+    """The terms of secure sums, and what bounds what they tell.
+
+    Raises:
+        UsageError: options without effect, or coins for nobody knows how many, or for too few.
+    """
+    if noise == "none":
+        refuse(("--epsilon", "--delta", "--parties"), ": no epsilon bounds sums with --noise none")
+        return Terms(variant, None, noise), EXACT
+    if parties is None:
+        raise UsageError(
+            "expected --parties, how many will take part, for whom coins are sized; or --noise "
+            "none, for exact sums, which no epsilon bounds"
+        )
+    with parameters_checked():
+        made = COUNTING[variant].with_noise(survey, epsilon=epsilon, delta=delta, parties=parties)
+        return Terms(variant, epsilon, noise, delta, parties), rests_on(made, parties, delta)

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from protocol.surveys.dataframes import number_text
 from protocol.surveys.limits import MAX_RECORDS
@@ -14,20 +15,42 @@ from scenarios.data.own_tables.question import Question
 from scenarios.errors import printable
 
 _WIDTH = 100
-_EPSILON = 2.0
+EPSILON, DELTA = 2.0, 1e-6
 
 
-def plan_text(proposal: Proposal, title: str) -> str:
+class Terms(NamedTuple):
+    """On what terms people are asked.
+
+    Args:
+        variant: its name.
+        epsilon: what a respondent's answers may cost, in nats; None if nothing bounds that.
+        noise: what is added to counts, ``coins`` or ``none``; None if it does not count.
+        delta: of coins, the probability for which epsilon need not hold.
+        parties: how many take part, for whom coins are sized; 0 where it does not matter.
+    """
+
+    variant: str = "rr-independent"
+    epsilon: float | None = EPSILON
+    noise: str | None = None
+    delta: float = DELTA
+    parties: int = 0
+
+
+USUAL = Terms()
+
+
+def plan_text(proposal: Proposal, title: str, terms: Terms = USUAL) -> str:
     """The text of a plan, a TOML file, with what was found in comments.
 
     Args:
         proposal: what is asked.
         title: of the survey.
+        terms: on which it is asked.
     """
-    return "\n".join(_lines(proposal, title)) + "\n"
+    return "\n".join(_lines(proposal, title, terms)) + "\n"
 
 
-def _lines(proposal: Proposal, title: str) -> Iterator[str]:
+def _lines(proposal: Proposal, title: str, terms: Terms) -> Iterator[str]:
     written = proposal.format
     asked = sum(each.question is not None for each in proposal.columns)
     yield from _comment(
@@ -41,8 +64,7 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
     )
     yield ""
     yield f"title = {toml_text(title)}"
-    yield 'variant = "rr-independent"    # the protocol'
-    yield f"epsilon = {_EPSILON}                 # what a respondent's answers may cost, in nats"
+    yield from _terms(terms)
     yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
     yield ""
     yield "[records]                     # how tables of answers are written"
@@ -65,6 +87,24 @@ def _lines(proposal: Proposal, title: str) -> Iterator[str]:
         for note in each.notes:
             yield from _comment(note)
         yield from _question(each.question)
+
+
+def _terms(terms: Terms) -> Iterator[str]:
+    """What is asked by, and what that may cost, each line with what it means."""
+    yield _said(f"variant = {toml_text(terms.variant)}", "the protocol")
+    if terms.noise == "none":
+        yield _said('noise = "none"', "exact sums: no epsilon bounds what they tell")
+    elif terms.noise is not None:
+        yield _said(f"noise = {toml_text(terms.noise)}", 'in every cell; "none" sums exactly')
+        yield _said(f"epsilon = {terms.epsilon}", "of a respondent, if enough parties are honest")
+        yield _said(f"delta = {terms.delta}", "with which probability that need not hold")
+        yield _said(f"parties = {terms.parties}", "how many take part, for whom coins are sized")
+    else:
+        yield _said(f"epsilon = {terms.epsilon}", "what a respondent's answers may cost, in nats")
+
+
+def _said(line: str, means: str) -> str:
+    return f"{line:<28}  # {means}"
 
 
 def _question(question: Question) -> Iterator[str]:

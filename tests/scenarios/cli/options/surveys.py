@@ -42,6 +42,16 @@ PLAN = (
         },
     ),
     Call("plan --from {bare}", {"--header": (None, code)}),
+    Call(
+        "plan --from {numbers} --variant secure-sum --parties 20",
+        {
+            "--variant": ("pair-counts", out),
+            "--epsilon": ("1", out),
+            "--delta": ("1e-8", out),
+            "--parties": ("30", err),
+        },
+    ),
+    Call("plan --from {numbers} --variant secure-sum", {"--noise": ("none", code)}),
 )
 
 PARTIES: dict[str, Case] = {"--count": ("2", names), "--names": ("{ids}", names)}
