@@ -202,7 +202,7 @@ def on_privacy(
     noised = None
     if alone is not None and _has_coins(ledger):
         # Imported late: few surveys have any.
-        from scenarios.statement.noised import most_open, noised_by, said_of
+        from scenarios.statement.audits.noised import most_open, noised_by, said_of
 
         noised = noised_by(ledger, promised)
     by_loss = level_of(told.record)

@@ -1,9 +1,8 @@
-"""A run as it goes on: a line on a terminal and, if it is watched, how it stands at each step."""
+"""A run as it goes on: a line on a terminal, and if it is watched, how it stands below."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
@@ -11,28 +10,18 @@ from protocol.estimators.inference.intervals import USUAL, Intervals
 from protocol.messages import AGGREGATOR
 from protocol.session.charter import Charter
 from protocol.transcript.entries import Delivered, Entry
-from scenarios.errors import printable
 from scenarios.running.simulation import Watch
 from scenarios.surveys.watching.bars import Ongoing, ongoing, terminal
-from scenarios.surveys.watching.standings import Line, Standing, StandingWriter
 from scenarios.surveys.watching.tally import Tally
-from scenarios.surveys.watching.words import about, basis, event, figure, lost, sentence, spent
-from scenarios.wording.formatting import count, cut
+from scenarios.wording.formatting import count
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import RenderableType
 
-LEAST, MOST = 12, 60
-"""How many columns the scale of an estimate takes, by the width of the terminal."""
-
-_BESIDE = 64
-"""How many columns are for the names and figures beside it."""
+    from scenarios.surveys.watching.standings import Standing
 
 _TOLD = 200
 """How often a run tells how far it is, about."""
-
-_ABOVE = 8
-"""How many lines of the terminal are for what stands above the estimates, and for the prompt."""
 
 
 @contextlib.contextmanager
@@ -52,9 +41,15 @@ def following(
         silent: show no line of progress; what is watched is shown.
         intervals: of the estimates.
     """
-    if (silent and not watched) or terminal() is None:
-        lines = _Lines(intervals)
-        yield (lines.watch if watched else None), Ongoing()
+    if not watched and (silent or terminal() is None):
+        yield None, Ongoing()
+        return
+    if watched:  # Imported late: few runs are.
+        from scenarios.surveys.watching.standings import StandingWriter
+        from scenarios.surveys.watching.steps import Drawing, Lines
+    if terminal() is None:
+        lines = Lines(intervals)
+        yield lines.watch, Ongoing()
         lines.end()
         return
     newest: list[Standing] = []
@@ -79,49 +74,6 @@ def following(
             return runs.watch(steps.tally, take)
 
         yield watch, runs.done
-
-
-class _Lines:
-    """Writes a line for each step of runs, one run after the other, while it can be written.
-
-    Args:
-        intervals: of the estimates.
-    """
-
-    def __init__(self, intervals: Intervals) -> None:
-        self._intervals = intervals
-        self._steps: StandingWriter | None = None
-        self._begun = self._failed = False
-
-    def watch(self, charter: Charter) -> Callable[[Entry], object]:
-        """Follow the next run."""
-        self.end()
-        if not self._failed:
-            self._steps = StandingWriter(charter, self._intervals)
-            if not self._begun:
-                self._begun = True
-                self._write(about(self._intervals))
-
-        def add(entry: Entry) -> None:
-            standing = None if self._steps is None else self._steps.take(entry)
-            if standing is not None:
-                self._write(sentence(standing))
-
-        return add
-
-    def end(self) -> None:
-        """The run is over: write how it stands in the end."""
-        if self._steps is not None:
-            self._write(sentence(self._steps.standings()[-1]))
-        self._steps = None
-
-    def _write(self, said: str) -> None:
-        try:
-            sys.stderr.write(printable(said) + "\n")
-            sys.stderr.flush()
-        except OSError:
-            # Nobody reads it any more, or there is no room: the run goes on.
-            self._steps, self._failed = None, True
 
 
 class _Runs:
@@ -159,52 +111,3 @@ class _Runs:
                 self._bar.share((self._done + now / (2 * parties)) / self._total, of + said)
 
         return add
-
-
-class Drawing:
-    """A standing as a terminal shows it: what has happened, what was spent, points and whiskers."""
-
-    def __init__(self, standing: Standing, intervals: Intervals = USUAL) -> None:
-        self._standing = standing
-        self._intervals = intervals
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.table import Table
-
-        from scenarios.wording.plain import plain
-
-        standing = self._standing
-        yield plain(f"round {standing.round:,}: {event(standing)}; {lost(standing)}")
-        yield plain(f"{spent(standing)}; {basis(standing)}")
-        yield plain(about(self._intervals))
-        table = Table.grid(padding=(0, 1))
-        for width in (16, 16, None, None):
-            table.add_column(max_width=width, no_wrap=True, overflow="ellipsis")
-        room = max(1, console.size.height - _ABOVE)
-        wide = min(max(LEAST, options.max_width - _BESIDE), MOST)
-        before = ""
-        for line in standing.lines[:room]:
-            of, before = "" if line.of == before else cut(line.of), line.of
-            points = whiskers(line, wide, options.ascii_only)
-            table.add_row(*map(plain, (of, cut(line.name), points, figure(line))))
-        yield table
-
-
-def whiskers(line: Line, wide: int, ascii_only: bool = False) -> str:
-    """A point on its interval, on a scale of so many columns; blank where it is unknown."""
-    if line.value is None or line.scale is None:
-        return ""
-    least, most = line.scale
-    dash, dot = ("-", "o") if ascii_only else ("─", "●")
-
-    def place(value: float) -> int:
-        share = (min(max(value, least), most) - least) / (most - least)
-        return round(share * (wide - 1))
-
-    columns = [" "] * wide
-    if line.low is not None and line.high is not None:
-        first, last = place(line.low), place(line.high)
-        columns[first : last + 1] = dash * (last + 1 - first)
-    if least <= line.value <= most:
-        columns[place(line.value)] = dot
-    return "".join(columns).rstrip()
