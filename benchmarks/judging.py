@@ -20,6 +20,7 @@ from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
 from protocol.messages import (
     AGGREGATOR,
     NO_ROUND,
+    NONCE_BYTES,
     RECORD,
     Envelope,
     Message,
@@ -30,8 +31,10 @@ from protocol.session.charter import Charter
 from protocol.session.closings import closings_of
 from protocol.session.roster import KEY_BYTES, Identity, Roster, Signed, are_signatures
 from protocol.sharing.graph import neighbourhoods, order_of
+from protocol.sharing.masks import DIGEST_BYTES
 from protocol.sharing.messages import (
     REVEALED,
+    SECRET_BYTES,
     SHARED,
     Begin,
     Deal,
@@ -80,7 +83,6 @@ class _Record:
         self.k = self.variant.sums.degree(parties).neighbours
         self.hoods = neighbourhoods(order_of(COIN, parties), self.k)
         self.stays = np.random.default_rng(1).random(parties) >= GONE
-        self.mask_keys = np.random.default_rng(2).integers(0, 256, (parties, HASH_BYTES), np.uint8)
         self._spent = 0.0
 
     def beyond(self, action: Callable[[], object]) -> float:
@@ -108,7 +110,9 @@ class _Record:
         for place in everybody:
             yield from self._passes(AGGREGATOR, self.names[place], begin)
         for place in everybody:
-            yield from self._passes(self.names[place], AGGREGATOR, Join(1, self.mask_keys[place]))
+            yield from self._passes(
+                self.names[place], AGGREGATOR, Join(1, self._bytes(NONCE_BYTES))
+            )
         for place in everybody:
             yield from self._passes(AGGREGATOR, self.names[place], self._graph(place))
         for place in everybody:
@@ -163,7 +167,6 @@ class _Record:
             # What paths of so many have in common is sent once.
             proof=self._bytes(k * depth // 2, HASH_BYTES),
             there=np.ones(k, np.uint8),
-            mask_keys=self.mask_keys[self.hoods[place]],
         )
 
     def _deal(self) -> Deal:
@@ -172,6 +175,8 @@ class _Record:
             self._bytes(HASH_BYTES),
             self._bytes(self.k, SHARED + SEAL_BYTES),
             self._bytes(self.k, 2, 16),
+            self._bytes(self.k, SECRET_BYTES),
+            self._bytes(self.k, DIGEST_BYTES),
         )
 
     def _dealt(self) -> Dealt:

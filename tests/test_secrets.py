@@ -188,7 +188,6 @@ def hood() -> Hood:
         places=np.array([1]),
         there=np.array([True]),
         keys=OCTETS[0],
-        mask_keys=OCTETS[0],
         joined=2,
         respondents=2,
         context=b"context",

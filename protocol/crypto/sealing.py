@@ -93,6 +93,15 @@ class Edge:
                 f"the {kind} of {self._peer.decode()} does not open", field="box"
             ) from None
 
+    def secret(self, purpose: str) -> bytes:
+        """32 bytes that these two know and nobody else, the same at both ends.
+
+        Args:
+            purpose: what they are for; no kind of box.
+        """
+        one, other = sorted(self.ends)
+        return self._derive(purpose, one, other, b"")[:_KEY]
+
     def tag(self, content: bytes) -> bytes:
         """This member's word that it holds ``content``; only the other can check it."""
         return self._derive("tag", self._me, self._peer, content)[:TAG_BYTES]

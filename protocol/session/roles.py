@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from protocol.accounting.events import PrivacyEvent
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
 from protocol.errors import LocalProtocolError, RemoteProtocolError, WithheldError
 from protocol.messages import AGGREGATOR, BOX_BYTES, NO_ROUND, RECORD, Message, PartyId
@@ -304,17 +303,6 @@ class Me:
         if self._codec is None:
             raise LocalProtocolError("it seals or opens boxes: it needs its survey's codec")
         return self._codec
-
-    def fresh_key(self, secret: bytes) -> AgreementKey:
-        """An X25519 key of this member's for this session, beside its identity key.
-
-        Args:
-            secret: 32 bytes.
-
-        Raises:
-            LocalProtocolError: this member runs without its identity key.
-        """
-        return self._own_identity().fresh_key(secret)
 
     def afford(self, event: PrivacyEvent) -> None:
         """Make sure that what is to be told later is within this party's budget.

@@ -32,7 +32,7 @@ class Received(NamedTuple):
     """What a party was dealt. Shares and salts never show.
 
     Args:
-        dealt: which neighbours have dealt.
+        dealt: which neighbours have dealt; this party has a mask with each of them.
         good: whose box opened and holds what was committed to; the others are to blame.
         shares: (k, parts, bytes), zeros where there is none.
         salts: (k, parts, 16): with them the commitments open.
@@ -57,21 +57,20 @@ def _salts(hidden: Sequence[bytes], parts: int) -> Octets:
     return known.reshape(len(hidden), HIDDEN_BYTES // SALT_BYTES, SALT_BYTES)[:, :parts]
 
 
-async def deal(me: Me, hood: Hood, shares: Octets, *, own_key: bytes, whole: bytes) -> None:
+async def deal(
+    me: Me, hood: Hood, shares: Octets, *, whole: bytes, seeds: Octets, digests: Octets
+) -> None:
     """Seal every neighbour's shares, commit to them, and hand all to the aggregator.
 
     Args:
         shares: (k, parts, bytes), those of row c for neighbour c.
-        own_key: this party's mask key; the box vouches for it.
-        whole: commits to what the shares are shares of, 32 bytes.
+        whole: commits to the seed of this party's own mask, 32 bytes.
+        seeds, digests: of its masks with the neighbours, as ``Deal`` has them.
     """
     k, parts, length = shares.shape
     size = parts * length
-    contents, mask_keys = rows_of(shares.reshape(k, size)), rows_of(hood.mask_keys)
-    vouched = hood.context + own_key
-    letters = [
-        (edge, contents[row], vouched + mask_keys[row]) for row, edge in hood.edges().items()
-    ]
+    contents = rows_of(shares.reshape(k, size))
+    letters = [(edge, contents[row], b"") for row, edge in hood.edges().items()]
     salt, sealed, hidden = seal(me.stream, "Deal", letters)
     boxes = np.zeros((k, size + SEAL_BYTES), np.uint8)
     salts = np.zeros((k, parts, SALT_BYTES), np.uint8)
@@ -88,11 +87,18 @@ async def deal(me: Me, hood: Hood, shares: Octets, *, own_key: bytes, whole: byt
     commitments[~hood.there] = 0
     await me.send(
         AGGREGATOR,
-        Deal(np.frombuffer(salt, np.uint8), np.frombuffer(whole, np.uint8), boxes, commitments),
+        Deal(
+            np.frombuffer(salt, np.uint8),
+            np.frombuffer(whole, np.uint8),
+            boxes,
+            commitments,
+            seeds,
+            digests,
+        ),
     )
 
 
-async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received:
+async def receive(me: Me, hood: Hood, *, parts: int) -> Received:
     """Hear what the neighbours have dealt, open it and check it against the commitments.
 
     Raises:
@@ -105,14 +111,13 @@ async def receive(me: Me, hood: Hood, *, own_key: bytes, parts: int) -> Received
     dealt = message.dealt.astype(np.bool_)
     if (dealt & ~hood.there).any():
         raise RemoteProtocolError("shares from a party that has not joined", field="Dealt.dealt")
-    edges, mask_keys = hood.edges(), rows_of(hood.mask_keys)
+    edges = hood.edges()
     boxes, given = rows_of(message.boxes), rows_of(message.salts)
     good = np.zeros(k, np.bool_)
     contents, hidden = [], []
     for row in np.flatnonzero(dealt).tolist():
-        bound = hood.context + mask_keys[row] + own_key
         try:
-            opened = edges[row].open("Deal", boxes[row], salt=given[row], bound=bound)
+            opened = edges[row].open("Deal", boxes[row], salt=given[row])
         except RemoteProtocolError:
             continue
         good[row] = True
@@ -138,13 +143,20 @@ class Delivered(NamedTuple):
 
     Args:
         dealt: who has dealt, by place.
+        masked: (parties, k) with which neighbours each of them has a mask: both have dealt, and
+            their digests are equal.
         commitments: (parties, k, parts, 16), by dealer and its row.
-        wholes: by dealer, what commits to the whole of its shares.
+        wholes: by dealer, what commits to the seed of its own mask.
+        seeds: (parties, k, 32) of each dealer's masks with its neighbours, encrypted.
+        digests: (parties, k, 16) of these seeds.
     """
 
     dealt: NDArray[np.bool_]
+    masked: NDArray[np.bool_]
     commitments: Octets
     wholes: Mapping[PartyId, bytes]
+    seeds: Octets
+    digests: Octets
 
 
 async def deliver(me: Me, meeting: Meeting, deals: dict[PartyId, Deal]) -> Delivered:
@@ -157,6 +169,8 @@ async def deliver(me: Me, meeting: Meeting, deals: dict[PartyId, Deal]) -> Deliv
     first = next(iter(deals.values()))
     boxes = np.zeros((n, *first.boxes.shape), np.uint8)
     commitments = np.zeros((n, *first.commitments.shape), np.uint8)
+    seeds = np.zeros((n, *first.seeds.shape), np.uint8)
+    digests = np.zeros((n, *first.digests.shape), np.uint8)
     salts = np.zeros((n, SALT_BYTES), np.uint8)
     dealt = np.zeros(n, np.bool_)
     wholes = {}
@@ -164,19 +178,21 @@ async def deliver(me: Me, meeting: Meeting, deals: dict[PartyId, Deal]) -> Deliv
         message = deals.pop(name)
         place = places[name]
         boxes[place], commitments[place], dealt[place] = message.boxes, message.commitments, True
-        salts[place] = message.salt
+        salts[place], seeds[place], digests[place] = message.salt, message.seeds, message.digests
         wholes[name] = message.whole.tobytes()
     columns = mirror(np.arange(k), k)
+    masked = np.zeros((n, k), np.bool_)
     for place in np.flatnonzero(dealt).tolist():
         hood = meeting.hoods[place]
-        there = dealt[hood]
+        masked[place] = dealt[hood] & (digests[hood, columns] == digests[place]).all(axis=1)
+        given = masked[place][:, None]
         await me.send(
             meeting.names[place],
             Dealt(
-                there.astype(np.uint8),
-                salts[hood],
-                boxes[hood, columns],
-                commitments[hood, columns],
+                masked[place].astype(np.uint8),
+                salts[hood] * given,
+                boxes[hood, columns] * given,
+                commitments[hood, columns] * given[:, None],
             ),
         )
-    return Delivered(dealt, commitments, wholes)
+    return Delivered(dealt, masked, commitments, wholes, seeds, digests)

@@ -179,9 +179,9 @@ def degree_of(parties: int, bound: Bound) -> Degree:
 
     - ``n P[Hypergeometric(n - 1, C, k) >= 2t - k] <= 2**-security``. Both secrets of a party can be
       had only with ``2t - k`` corrupt neighbours: t shares of each, one from every honest neighbour
-      and two from every corrupt one, are ``2t <= k + c``. Without it, a party whose mask key is
-      opened has at most ``k - t + c`` neighbours that confirm it, fewer than t, and reveals
-      nothing.
+      and two from every corrupt one, are ``2t <= k + c``. Without it, a party whose masks with
+      others are opened has at most ``k - t + c`` neighbours that confirm it, fewer than t, and
+      reveals nothing.
     - two disjoint runs of k/2 places, each with at least ``t - k/2`` corrupt ones, are there with
       probability at most ``2**-security``. Two sums are learned only over two disjoint sets of
       honest parties, each of whose members has at least t neighbours that are of its set or

@@ -15,12 +15,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.crypto.merkle import HASH_BYTES
 from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing.dealing import deal, deliver, receive
 from protocol.sharing.masks import sum_modulo, zero_shares
-from protocol.sharing.meeting import NO_KEY, join, meet
+from protocol.sharing.meeting import join, meet
 from protocol.sharing.messages import Deal, Join, Partial, Partials
 from protocol.sharing.sparse import Sum, Summed
 from protocol.wire.arrays import smallest_dtype
@@ -55,7 +56,7 @@ async def contribute(
             this party's broadcast was changed; it says who.
     """
     parties = len(me.roster) - 1
-    hood = await join(me, respondents=respondents, mask_key=NO_KEY, neighbours=parties - 1)
+    hood = await join(me, respondents=respondents, neighbours=parties - 1)
     if not hood.there.all():
         raise RemoteProtocolError(
             "a party has not joined: the literal profile needs all of them", field="Graph"
@@ -71,14 +72,17 @@ async def contribute(
     held = values.astype(dtype)
     shares = zero_shares(len(held), parties=parties, modulus=modulus, stream=stream)
     kept, dealt = shares[-1], shares[:-1].astype(dtype)
+    # What hides the values are the shares; there are no masks.
+    none = np.zeros((parties - 1, 0), np.uint8)
     await deal(
         me,
         hood,
         dealt.view(np.uint8).reshape(parties - 1, 1, -1),
-        own_key=NO_KEY,
-        whole=NO_KEY,
+        whole=bytes(HASH_BYTES),
+        seeds=none,
+        digests=none,
     )
-    received = await receive(me, hood, own_key=NO_KEY, parts=1)
+    received = await receive(me, hood, parts=1)
     if not received.good.all():
         bad = [hood.names[row] for row in np.flatnonzero(~received.good).tolist()]
         raise RemoteProtocolError(f"invalid shares from {', '.join(bad[:5])}", field="Dealt.boxes")

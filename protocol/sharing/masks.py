@@ -8,15 +8,16 @@ Response, section 4.2).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.key_agreement import AgreementKey
-from protocol.crypto.randomness import Stream, expand
-from protocol.errors import RemoteProtocolError
+from protocol.crypto.octets import Octets
+from protocol.crypto.randomness import Stream
+from protocol.crypto.sealing import Edge
 from protocol.messages import PartyId
 from protocol.wire.arrays import smallest_dtype
 
@@ -26,6 +27,13 @@ Bits: TypeAlias = Literal[16, 32]
 Mask: TypeAlias = NDArray[np.uint16] | NDArray[np.uint32]
 
 _CELLS: Mapping[int, np.dtype[Any]] = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
+
+DIGEST_BYTES = 16
+"""The size of the digest of a seed: SHA-256 is cut to this, for a party sends one per neighbour.
+
+What is asked for is that a party whose seeds are opened opens those that it has given the digests
+of: a second preimage, of which 128 bits are left.
+"""
 
 MAX_MODULUS = 2**32
 """Rows of residues that are added up as 64-bit words do not overflow."""
@@ -62,27 +70,34 @@ def expand_mask(seed: bytes, cells: int, *, bits: Bits) -> Mask:
     return mask
 
 
-def mask_seed(
-    own: AgreementKey, key: bytes, context: bytes, neighbours: Iterable[PartyId]
-) -> bytes:
-    """The seed that two neighbours share, 32 bytes: from either's key and the other's public one.
+def mask_seed(edge: Edge) -> bytes:
+    """The seed of the mask that two neighbours share, 32 bytes, the same at both ends."""
+    return edge.secret("mask")
+
+
+def seed_digest(seed: bytes, context: bytes, neighbours: Iterable[PartyId]) -> bytes:
+    """What two neighbours say in public of the seed that they share, ``DIGEST_BYTES``.
 
     Args:
         context: what the masks are for, the same on both sides.
         neighbours: the names of both.
+    """
+    names = "\0".join(sorted(neighbours)).encode()
+    return hashlib.sha256(context + b"mask\0" + names + b"\0" + seed).digest()[:DIGEST_BYTES]
+
+
+def encrypt_seeds(key: bytes, seeds: Octets) -> Octets:
+    """Seeds under the keystream of a key, which takes it off again.
+
+    Args:
+        key: 32 bytes that are used for these seeds only.
+        seeds: (k, 32).
 
     Raises:
-        RemoteProtocolError: the other's key is of low order.
+        ValueError: the key has not 32 bytes.
     """
-    # With the names in it, who copies another's key does not get the same mask to cancel it with.
-    names = "\0".join(sorted(neighbours)).encode()
-    try:
-        shared = own.agree(key)
-    except ValueError:
-        raise RemoteProtocolError(
-            "a neighbour's mask key is of low order", field="Graph.mask_keys"
-        ) from None
-    return expand(shared, context + b"mask\0" + names)
+    keystream = np.frombuffer(Stream(key).bytes(seeds.size), np.uint8)
+    return seeds ^ keystream.reshape(seeds.shape)
 
 
 def pair_mask(seed: bytes, cells: int, *, place: int, other: int, bits: Bits) -> Mask:

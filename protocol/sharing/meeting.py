@@ -1,9 +1,9 @@
-"""How parties meet before they share: they commit to keys, then a public coin draws the graph.
+"""How parties meet before they share: they say nonces, then a public coin draws the graph.
 
 A party learns its neighbours' keys with a proof that they are on the roster, and needs neither the
 roster nor anything else that grows with the number of parties. The coin follows from what all who
-joined have committed to, so nobody who commits knows it. (Bell et al. 2020, section 3; the graph
-is a Harary graph on a permutation.)
+joined have said, so nobody who says it knows the coin. (Bell et al. 2020, section 3; the graph is a
+Harary graph on a permutation.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.merkle import (
     HASH_BYTES,
     is_included,
@@ -30,18 +29,13 @@ from protocol.crypto.octets import Octets, rows_of, stacked
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, PartyId
+from protocol.messages import AGGREGATOR, NONCE_BYTES, PartyId
 from protocol.session.roles import Me
 from protocol.session.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
 from protocol.sharing.messages import Graph, Join
 
-NO_KEY = bytes(KEY_BYTES)
-"""What a party that has no mask with anybody commits to in the place of a mask key."""
-
 _MANY = 2**32
-# Any secret will do: a key of low order is one for all of them.
-_PROBE = AgreementKey(b"\1" * KEY_BYTES)
 
 
 def _context(me: Me, root: bytes, joined: int, respondents: int) -> bytes:
@@ -67,7 +61,6 @@ class Hood:
         names, places: of the neighbours.
         there: (k,) which of them take part, as far as is known.
         keys: (k, 32) what this party shares with each of them (``edge_key``).
-        mask_keys: (k, 32) their public keys for masks, as the aggregator gave them.
         joined: how many parties take part, as far as is known, this one among them.
         respondents: of all who joined.
         context: what every key and every signature among these neighbours is for; it holds the
@@ -82,7 +75,6 @@ class Hood:
     places: NDArray[np.int64]
     there: NDArray[np.bool_]
     keys: Octets
-    mask_keys: Octets
     joined: int
     respondents: int
     context: bytes
@@ -102,18 +94,19 @@ class Hood:
         return {row: Edge(self.me, self.names[row], keys[row]) for row in self.rows()}
 
 
-async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) -> Hood:
-    """A party's side: commit to a key, hear who the neighbours are, check it all.
+async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
+    """A party's side: say a nonce, hear who the neighbours are, check it all.
 
     Args:
         respondents: for how many this party speaks.
-        mask_key: this party's public key for masks, 32 bytes; ``NO_KEY`` if it needs none.
         neighbours: how many everybody has.
 
     Raises:
         RemoteProtocolError: the neighbours are not those that the coin gives, or not on the roster.
     """
-    await me.send(AGGREGATOR, Join(respondents, np.frombuffer(mask_key, np.uint8)))
+    # Of this session alone, whatever the stream is of: no seed of a mask is ever used twice.
+    nonce = me.stream.derive(f"nonce {me.session.hex()}").bytes(NONCE_BYTES)
+    await me.send(AGGREGATOR, Join(respondents, np.frombuffer(nonce, np.uint8)))
     graph = await me.receive(Graph, AGGREGATOR)
     parties = len(me.roster) - 1
     # Every other party speaks for one respondent at least.
@@ -124,7 +117,7 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
             f"parties, with at least {least} and at most {_MANY} respondents",
             field="Graph.respondents",
         )
-    leaf, path = _leaf(me.id, mask_key, respondents), rows_of(graph.path)
+    leaf, path = _leaf(me.id, nonce, respondents), rows_of(graph.path)
     if not is_included(leaf, index=graph.index, count=graph.joined, path=path, root=graph.root):
         raise RemoteProtocolError("this party is not among those who joined", field="Graph.path")
     place = me.roster.position[me.id] - 1
@@ -157,8 +150,6 @@ async def join(me: Me, *, respondents: int, mask_key: bytes, neighbours: int) ->
         places=places,
         there=graph.there.astype(np.bool_),
         keys=stacked(shared, KEY_BYTES),
-        # A copy, for the message is large.
-        mask_keys=graph.mask_keys.copy(),
         joined=graph.joined,
         respondents=graph.respondents,
         context=context,
@@ -189,7 +180,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
     places = {name: place for place, name in enumerate(names)}
     tree = levels_of(
         [
-            leaf_hash(_leaf(name, join_.key.tobytes(), join_.respondents))
+            leaf_hash(_leaf(name, join_.nonce.tobytes(), join_.respondents))
             for name, join_ in joins.items()
         ]
     )
@@ -201,10 +192,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
     keys = np.frombuffer(b"".join(key for _, key in me.roster.members[1:]), np.uint8)
     keys = keys.reshape(-1, KEY_BYTES)
     there = np.zeros(len(names), np.uint8)
-    mask_keys = np.zeros_like(keys)
-    for name, join_ in joins.items():
-        there[places[name]] = 1
-        mask_keys[places[name]] = join_.key
+    there[[places[name] for name in joins]] = 1
     for index, name in enumerate(joins):
         hood = hoods[places[name]]
         beside = hood.tolist()
@@ -220,23 +208,13 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
                 keys=keys[hood],
                 proof=stacked(joint_path(roster, [place + 1 for place in beside]), HASH_BYTES),
                 there=there[hood],
-                mask_keys=mask_keys[hood],
             ),
         )
     return Meeting(names, joins, hoods, _context(me, root, len(joins), respondents))
 
 
-def is_mask_key(key: bytes) -> bool:
-    """False for a key of low order, with which agreement gives everybody the same secret."""
-    try:
-        _PROBE.agree(key)
-    except ValueError:
-        return False
-    return True
-
-
-def _leaf(name: PartyId, mask_key: bytes, respondents: int) -> bytes:
-    return respondents.to_bytes(8, "big") + name.encode() + b"\0" + mask_key
+def _leaf(name: PartyId, nonce: bytes, respondents: int) -> bytes:
+    return respondents.to_bytes(8, "big") + name.encode() + b"\0" + nonce
 
 
 def _coin(me: Me, root: bytes) -> bytes:

@@ -11,10 +11,10 @@ from typing import Annotated, TypeAlias
 from protocol.crypto.commitments import COMMITMENT_BYTES
 from protocol.crypto.merkle import HASH_BYTES
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, TAG_BYTES
-from protocol.messages import Message
+from protocol.messages import NONCE_BYTES, Message
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
-from protocol.sharing.masks import modulus_bits
+from protocol.sharing.masks import DIGEST_BYTES, modulus_bits
 from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -22,10 +22,10 @@ SECRET_BYTES = 32
 """The size of a secret that is shared in the sparse profile."""
 
 SHARED = 2 * SECRET_BYTES
-"""What a party shares there: the seed of its own mask and the secret of its mask key."""
+"""What a party shares there: the seed of its own mask, and the key to the seeds of the others."""
 
 OWN, PAIRWISE = 0, 1
-"""The two parts of a dealt share: of the dealer's own mask seed, and of its mask key."""
+"""The two parts of a dealt share: of the dealer's own mask seed, and of the key to its seeds."""
 
 REVEALED = SECRET_BYTES + SALT_BYTES
 """The bytes that a party reveals for one neighbour: a share of one secret, and its salt."""
@@ -56,12 +56,16 @@ class Begin(Message, frozen=True):
 
 
 class Join(Message, frozen=True):
-    """A party takes part, for so many respondents, and commits to the key of its masks."""
+    """A party takes part, for so many respondents.
+
+    Args:
+        nonce: drawn for this session: no other graph has the context that follows from it.
+    """
 
     scalar_bytes = 64
 
     respondents: int
-    key: Annotated[Array, _octets(KEY_BYTES)]
+    nonce: Annotated[Array, _octets(NONCE_BYTES)]
 
 
 class Graph(Message, frozen=True):
@@ -75,7 +79,6 @@ class Graph(Message, frozen=True):
         names, keys: the neighbours and their identity keys, (k, 32).
         proof: that these are on the roster.
         there: which of them have joined.
-        mask_keys: (k, 32), zeros where there is none.
     """
 
     scalar_bytes = "graph bytes"
@@ -89,7 +92,6 @@ class Graph(Message, frozen=True):
     keys: _Keys
     proof: Annotated[Array, _octets(Bounds(0, "roster path"), HASH_BYTES)]
     there: _Flags
-    mask_keys: _Keys
 
 
 class Deal(Message, frozen=True):
@@ -97,7 +99,9 @@ class Deal(Message, frozen=True):
 
     Args:
         salt: of these boxes alone.
-        whole: commits to what the shares are shares of.
+        whole: commits to the seed of its own mask.
+        seeds: of its masks with the neighbours, encrypted with a key that it shares.
+        digests: of these seeds. Both neighbours give the same, or they have no mask.
     """
 
     scalar_bytes = 64
@@ -106,10 +110,16 @@ class Deal(Message, frozen=True):
     whole: Annotated[Array, _octets(HASH_BYTES)]
     boxes: _Boxes
     commitments: _Commitments
+    seeds: Annotated[Array, _octets("k", "seed")]
+    digests: Annotated[Array, _octets("k", "digest")]
 
 
 class Dealt(Message, frozen=True):
-    """What a party's neighbours have dealt it."""
+    """What a party's neighbours have dealt it.
+
+    Args:
+        dealt: which of them have, and gave the same digest of a seed as this party.
+    """
 
     scalar_bytes = 64
 
@@ -153,8 +163,8 @@ class Opening(Message, frozen=True):
         round: the part of the opening. It has a row for each of the ``OPENED`` parties from place
             ``round * OPENED`` of the roster on; rows without a party are zeros.
         opened: the parties of which enough shares were valid.
-        secrets: the seed of the own mask of a party that uploaded, and of any other the secret of
-            its mask key. All are zeros if the sum cannot be unmasked.
+        secrets: the seed of the own mask of a party that uploaded, and of any other the key to the
+            seeds of its masks with others. All are zeros if the sum cannot be unmasked.
         accused: the parties whose box or share was invalid, by the aggregator's word.
     """
 
@@ -234,6 +244,8 @@ def kinds_of(
         "k": neighbours,
         "parts": 1 if literal else 2,
         "box": dealt + SEAL_BYTES,
+        "seed": 0 if literal else SECRET_BYTES,
+        "digest": 0 if literal else DIGEST_BYTES,
         "part": min(parties, OPENED),
         "survivor bytes": 64 + parties // 8,
         "unmask bytes": 256 + neighbours * REVEALED,

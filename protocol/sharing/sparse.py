@@ -2,8 +2,10 @@
 
 Every party uploads its values once, under a mask of its own and one mask per neighbour; those of
 two neighbours cancel. Both kinds of secret are shared among the neighbours by Shamir's scheme. Of
-a party that has uploaded they reveal the shares of its own mask, of one that has not those of its
-mask key, and never both. (Bonawitz et al. 2017, with the graph of Bell et al. 2020.)
+a party that has uploaded they reveal the shares of its own mask, of one that has not those of the
+key to its masks with others, and never both. (Bonawitz et al. 2017, with the graph of Bell et al.
+2020. There the masks of two neighbours are from fresh keys; here they are from the identity keys,
+by which the two have agreed on a key for this graph anyway.)
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.crypto.key_agreement import AgreementKey
-from protocol.crypto.octets import rows_of
+from protocol.crypto.octets import Octets, rows_of, stacked
 from protocol.crypto.sealing import Edge, edge_key, seal
 from protocol.crypto.shamir import share
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
@@ -25,9 +26,17 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing import opening
 from protocol.sharing.agreement import SURVIVORS, agree, carry
-from protocol.sharing.dealing import deal, deliver, receive
+from protocol.sharing.dealing import Delivered, deal, deliver, receive
 from protocol.sharing.graph import Degree
-from protocol.sharing.masks import Bits, expand_mask, mask_seed, pair_mask
+from protocol.sharing.masks import (
+    DIGEST_BYTES,
+    Bits,
+    encrypt_seeds,
+    expand_mask,
+    mask_seed,
+    pair_mask,
+    seed_digest,
+)
 from protocol.sharing.meeting import Hood, Meeting, join, meet
 from protocol.sharing.messages import (
     OWN,
@@ -124,24 +133,23 @@ async def contribute(
         PrivacyError: more parties are missing than agreed.
         RemoteProtocolError: others broke the rules so far that this party's values are at risk.
     """
-    # Of this session alone, whatever the stream is of: a mask key is never used twice.
-    secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
-    own_key = me.fresh_key(secret)
     k = degree.neighbours
-    hood = await join(me, respondents=respondents, mask_key=own_key.public, neighbours=k)
+    hood = await join(me, respondents=respondents, neighbours=k)
     stream, context = hood.stream, hood.context
-    own_seed = stream.bytes(SECRET_BYTES)
-    content = np.frombuffer(own_seed + secret, np.uint8)
+    own_seed, seed_key = stream.bytes(SECRET_BYTES), stream.bytes(SECRET_BYTES)
+    seeds, digests = _seeds_of(hood)
+    content = np.frombuffer(own_seed + seed_key, np.uint8)
     shares = share(content, shares=k, threshold=degree.threshold, stream=stream)
     await deal(
         me,
         hood,
         shares.reshape(k, 2, SECRET_BYTES),
-        own_key=own_key.public,
         whole=hashlib.sha256(context + own_seed).digest(),
+        seeds=encrypt_seeds(seed_key, seeds),
+        digests=digests,
     )
     del shares
-    received = await receive(me, hood, own_key=own_key.public, parts=2)
+    received = await receive(me, hood, parts=2)
     _check_dealt(received.dealt, received.good, hood, degree)
     parties = len(me.roster) - 1
     # Whoever has joined may still come; of the neighbours, only those whose box is good.
@@ -149,25 +157,26 @@ async def contribute(
     _check_missing(parties - hood.joined + lost, parties - least)
     masked = values.astype(f"<u{bits // 8}")
     masked += expand_mask(own_seed, len(values), bits=bits)
-    keys, places = rows_of(hood.mask_keys), hood.places.tolist()
+    places = hood.places.tolist()
     for row in np.flatnonzero(received.dealt).tolist():
-        seed = mask_seed(own_key, keys[row], context, (me.id, hood.names[row]))
+        seed = seeds[row].tobytes()
         masked += pair_mask(seed, len(values), place=hood.place, other=places[row], bits=bits)
+    del seeds
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
     survivors = await me.receive(Survivors, AGGREGATOR)
     among = survivors_among(survivors.uploaded, parties=parties)
     uploaded, survived = among[hood.places], int(among.sum())
-    if not among[hood.place] or (uploaded & ~received.dealt).any():
+    if not among[hood.place] or (uploaded & ~hood.there).any():
         raise RemoteProtocolError(
-            "the survivors leave out this party, or include a neighbour that has not dealt",
+            "the survivors leave out this party, or include a neighbour that has not joined",
             field="Survivors.uploaded",
         )
     if survived > hood.joined:
         raise RemoteProtocolError(
             f"{survived} survivors of {hood.joined} who joined", field="Survivors.uploaded"
         )
-    # Masks that a neighbour does not vouch for hide nothing, so it does not count.
+    # Whoever has no mask with this party, or dealt it no valid share, does not count.
     vouched = int((uploaded & received.good).sum())
     lost = int((uploaded & ~received.good).sum())
     _check_missing(parties - survived + lost, parties - least)
@@ -190,6 +199,24 @@ async def contribute(
     salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
     await me.send(AGGREGATOR, Unmask(me.sign(signed_by_party(context, digest)), salt, boxes[0]))
     return hood
+
+
+def _seeds_of(hood: Hood) -> tuple[Octets, Octets]:
+    """The seeds of a party's masks with its neighbours, (k, 32), and their digests, (k, 16).
+
+    Zeros where nobody takes part.
+    """
+    seeds = np.zeros((len(hood.names), SECRET_BYTES), np.uint8)
+    digests = np.zeros((len(hood.names), DIGEST_BYTES), np.uint8)
+    edges = hood.edges()
+    own = [mask_seed(edge) for edge in edges.values()]
+    seeds[hood.there] = stacked(own, SECRET_BYTES)
+    said = [
+        seed_digest(seed, hood.context, (hood.me, hood.names[row]))
+        for seed, row in zip(own, edges, strict=True)
+    ]
+    digests[hood.there] = stacked(said, DIGEST_BYTES)
+    return seeds, digests
 
 
 def _check_missing(missing: int, most: int) -> None:
@@ -250,10 +277,11 @@ async def collect(
     await me.broadcast(survivors, told)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
-    rejected = np.zeros(meeting.hoods.shape, np.bool_)
+    # Two neighbours that differ about their mask were not handed each other's boxes.
+    rejected = delivered.dealt[:, None] & delivered.dealt[meeting.hoods] & ~delivered.masked
     for name, upload in uploads.items():
         place = places[name]
-        rejected[place] = upload.rejected.astype(np.bool_) & delivered.dealt[meeting.hoods[place]]
+        rejected[place] |= upload.rejected.astype(np.bool_) & delivered.masked[place]
     signed = {
         places[name]: unmask
         for name, unmask in unmasks.items()
@@ -280,7 +308,7 @@ async def collect(
     for place in np.flatnonzero(delivered.dealt).tolist():
         name, secret = meeting.names[place], found.secrets[place].tobytes()
         if not uploaded[place]:
-            _cancel(total, place, secret, meeting, uploaded, context=context, bits=bits)
+            _cancel(total, place, secret, meeting, delivered, uploaded, bits=bits)
         elif hashlib.sha256(context + secret).digest() == delivered.wholes[name]:
             total -= expand_mask(secret, cells, bits=bits)
         else:
@@ -299,22 +327,23 @@ def _cancel(
     place: int,
     secret: bytes,
     meeting: Meeting,
+    delivered: Delivered,
     uploaded: NDArray[np.bool_],
     *,
-    context: bytes,
     bits: Bits,
 ) -> None:
     """Take out the masks that survivors share with one who has dealt and not uploaded."""
-    name = meeting.names[place]
-    own_key = AgreementKey(secret)
-    if own_key.public != meeting.joins[name].key.tobytes():
-        raise _foreign_secret(name)
-    for other in meeting.hoods[place].tolist():
+    name, hood = meeting.names[place], meeting.hoods[place].tolist()
+    seeds = rows_of(encrypt_seeds(secret, delivered.seeds[place]))
+    digests = rows_of(delivered.digests[place])
+    for row in np.flatnonzero(delivered.masked[place]).tolist():
+        other = hood[row]
+        ends = (name, meeting.names[other])
+        if seed_digest(seeds[row], meeting.context, ends) != digests[row]:
+            raise _foreign_secret(name)
         if uploaded[other]:
-            beside = meeting.names[other]
-            seed = mask_seed(own_key, meeting.joins[beside].key.tobytes(), context, (name, beside))
             # The survivor has added the negative.
-            total += pair_mask(seed, len(total), place=place, other=other, bits=bits)
+            total += pair_mask(seeds[row], len(total), place=place, other=other, bits=bits)
 
 
 def _foreign_secret(name: PartyId) -> ProtocolError:

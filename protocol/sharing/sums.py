@@ -37,7 +37,7 @@ from protocol.sharing.agreement import TOTALS
 from protocol.sharing.coins import Noise
 from protocol.sharing.graph import COMPLETE, Bound, Degree, Withstood, degree_of, withstood
 from protocol.sharing.masks import modulus_bits
-from protocol.sharing.meeting import Hood, Meeting, is_mask_key
+from protocol.sharing.meeting import Hood, Meeting
 from protocol.sharing.messages import (
     Begin,
     Deal,
@@ -263,9 +263,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             RemoteProtocolError: the neighbours are not those that the coin gives.
         """
         neighbours = self.degree(len(me.roster) - 1).neighbours
-        return await meeting.join(
-            me, respondents=respondents, mask_key=meeting.NO_KEY, neighbours=neighbours
-        )
+        return await meeting.join(me, respondents=respondents, neighbours=neighbours)
 
     async def meet(
         self, me: Me, *, survey: bytes, max_records: int, within: float | None, quorum: int
@@ -276,7 +274,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             QuorumError: too few answered; it says who is missing.
         """
         fit, _ = await self._joined(
-            me, survey, max_records=max_records, within=within, quorum=quorum, keyed=False
+            me, survey, max_records=max_records, within=within, quorum=quorum
         )
         neighbours = self.degree(len(me.roster.parties)).neighbours
         return await meeting.meet(me, fit, neighbours=neighbours)
@@ -388,7 +386,6 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             max_records=max_records,
             within=within,
             quorum=quorum,
-            keyed=self.profile == "sparse",
         )
         if self.profile == "literal":
             coins = self.coins(len(parties))
@@ -516,12 +513,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         max_records: int,
         within: float | None,
         quorum: int,
-        keyed: bool,
     ) -> tuple[dict[PartyId, Join], tuple[PartyId, ...]]:
         """Begin; who joins as they should, and who otherwise.
-
-        Args:
-            keyed: whether each brings a key for masks.
 
         Raises:
             QuorumError: too few answered; it says who is missing.
@@ -531,16 +524,10 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         await me.broadcast(parties, Begin(survey))
         needed = self.needed(len(parties), quorum)
         joins = await me.gather(Join, parties, within=within, at_least=needed)
-        fit = {
-            name: join
-            for name, join in joins.items()
-            if 1 <= join.respondents <= max_records
-            and (not keyed or is_mask_key(join.key.tobytes()))
-        }
+        fit = {name: join for name, join in joins.items() if 1 <= join.respondents <= max_records}
         unfit = tuple(name for name in joins if name not in fit)
         if len(fit) < needed:
-            what = "number of respondents" + (" or mask key" if keyed else "")
-            raise ProtocolError(f"invalid {what} from {', '.join(unfit[:5])}")
+            raise ProtocolError(f"invalid number of respondents from {', '.join(unfit[:5])}")
         return fit, unfit
 
 

@@ -5,14 +5,13 @@ It does by cryptography what the judge of coalitions says can be done, and knows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from protocol.audit.coalition.coalition import Coalition
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Streams
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
@@ -21,7 +20,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyI
 from protocol.session.charter import Charter
 from protocol.session.roles import Me
 from protocol.session.roster import Identity
-from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, zero_shares
+from protocol.sharing.masks import encrypt_seeds, expand_mask, mask_seed, modulus_bits, zero_shares
 from protocol.sharing.messages import (
     OWN,
     PAIRWISE,
@@ -52,7 +51,6 @@ class Eavesdropper:
     Args:
         identities: of the coalition and of those whose keys it has; no others are looked at.
         streams: of everybody; only those of the same are used.
-        planted: secrets of mask keys that the aggregator gave parties for others'.
     """
 
     def __init__(
@@ -62,13 +60,11 @@ class Eavesdropper:
         coalition: Coalition,
         identities: Mapping[PartyId, Identity],
         streams: Streams,
-        planted: Sequence[AgreementKey] = (),
     ) -> None:
         self.charter = charter
         self.coalition = coalition
         self.keys = {name: identities[name] for name in coalition.insiders if name in identities}
         self.streams = streams
-        self.planted = {key.public: key for key in planted}
         self.public: dict[tuple[PartyId, type[Message]], Any] = {}
         """What the protocol lets everybody know of each party: keys, neighbours, who has come."""
         self.seen: dict[tuple[PartyId, type[Message]], Any] = {}
@@ -90,7 +86,7 @@ class Eavesdropper:
                 item = decode_envelope(entry.envelope)
                 party = item.recipient if item.sender == AGGREGATOR else item.sender
                 message = self.charter.codec.decode(item.kind, item.body)
-                if isinstance(message, Graph | Join | Dealt | Survivors):
+                if isinstance(message, Graph | Join | Deal | Dealt | Survivors):
                     self.public[party, type(message)] = message
                 if self._overhears(item):
                     self.seen[party, type(message)] = message
@@ -121,28 +117,26 @@ class Eavesdropper:
         return self.charter.roster.position[party]
 
     def _secrets(self, party: PartyId) -> tuple[bytes, bytes, Any]:
-        """What a party of the coalition has drawn: mask secret, own seed, and the stream after."""
+        """What a party of the coalition has drawn: key to seeds, own seed, and the stream anew."""
         stream = self.streams.stream(party, ROLE_STREAM)
         me = Me(party, self.charter.roster, stream, session=self.charter.session)
-        secret = stream.derive(f"mask key {me.session.hex()}").bytes(SECRET_BYTES)
         drawn = me.stream_for(self.public[party, Graph]).derive(f"session {me.session.hex()}")
         again = me.stream_for(self.public[party, Graph]).derive(f"session {me.session.hex()}")
-        return secret, drawn.bytes(SECRET_BYTES), again
+        own = drawn.bytes(SECRET_BYTES)
+        return drawn.bytes(SECRET_BYTES), own, again
 
     def _open(self, dealer: PartyId, to: PartyId, box: bytes, *, salt: bytes) -> bytes | None:
         """What one party has dealt another; either's key derives that of the box."""
-        reader, peer = (to, dealer) if to in self.keys else (dealer, to)
-        secret = self.keys[reader].agree(self.charter.roster.key(peer))
-        edge = Edge(to, dealer, edge_key(secret, context=self.context))
-        bound = self.context + self._mask_key(dealer) + self._mask_key(to)
         try:
-            return edge.open("Deal", box, salt=salt, bound=bound)[0]
+            return self._edge(to, dealer).open("Deal", box, salt=salt)[0]
         except RemoteProtocolError:
             return None
 
-    def _mask_key(self, party: PartyId) -> bytes:
-        key: bytes = self.public[party, Join].key.tobytes()
-        return key
+    def _edge(self, party: PartyId, other: PartyId) -> Edge:
+        """What two share, of whom the key of one is known."""
+        mine, peer = (party, other) if party in self.keys else (other, party)
+        secret = self.keys[mine].agree(self.charter.roster.key(peer))
+        return Edge(party, other, edge_key(secret, context=self.context))
 
     def boxes(self) -> Iterator[tuple[PartyId, PartyId, bytes]]:
         """All that is dealt and can be opened: dealer, neighbour, content."""
@@ -162,7 +156,7 @@ class Eavesdropper:
                     yield dealer, to, content
 
     def secrets(self, threshold: int) -> tuple[dict[PartyId, bytes], dict[PartyId, bytes]]:
-        """Own masks' seeds and mask secrets: drawn, or put together from enough shares."""
+        """Own masks' seeds and keys to seeds: drawn, or put together from enough shares."""
         shares: Shares = {}
         for dealer, to, content in self.boxes():
             row = self.hood(dealer).index(to)
@@ -232,36 +226,30 @@ class Eavesdropper:
     ) -> tuple[NDArray[np.int64], int]:
         variant: Any = self.charter.variant
         bits = modulus_bits(len(self.charter.roster.parties) * variant.max_records)
-        own, mask_secrets = self.secrets(threshold)
+        own, seed_keys = self.secrets(threshold)
         total = np.sum(summed, axis=0)
         for party in parties:
             if party in own:
                 total = total - expand_mask(own[party], len(total), bits=bits)
             for row in self.rows_of(party):
                 other = self.hood(party)[row]
-                found = self._from(party, other, self._given(party, row), mask_secrets)
-                if found is None:
+                seed = self._seed(party, other, seed_keys)
+                if seed is None:
                     continue
-                secret, key = found
-                seed = mask_seed(secret, key, self.context, (party, other))
                 mask = expand_mask(seed, len(total), bits=bits).astype(np.int64)
                 total = total - mask if self.place(party) < self.place(other) else total + mask
         return total % 2**bits, 2**bits
 
-    def _given(self, party: PartyId, row: int) -> bytes:
-        key: bytes = self.public[party, Graph].mask_keys[row].tobytes()
-        return key
-
-    def _from(
-        self, party: PartyId, other: PartyId, given: bytes, secrets: Mapping[PartyId, bytes]
-    ) -> tuple[AgreementKey, bytes] | None:
-        """A secret and a key that a party's mask follows from, if they are known."""
-        if given in self.planted:
-            return self.planted[given], self._mask_key(party)
-        if party in secrets:
-            return AgreementKey(secrets[party]), given
-        if other in secrets and given == self._mask_key(other):
-            return AgreementKey(secrets[other]), self._mask_key(party)
+    def _seed(
+        self, party: PartyId, other: PartyId, seed_keys: Mapping[PartyId, bytes]
+    ) -> bytes | None:
+        """The seed of the mask of two, from a key of theirs or from what either has dealt."""
+        if {party, other} & self.keys.keys():
+            return mask_seed(self._edge(party, other))
+        for one, beside in ((party, other), (other, party)):
+            if one in seed_keys and (one, Deal) in self.public:
+                seeds = encrypt_seeds(seed_keys[one], self.public[one, Deal].seeds)
+                return seeds[self.hood(one).index(beside)].tobytes()
         return None
 
     def _without_shares(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations
 
 import numpy as np
 from hypothesis import strategies as st
@@ -37,8 +36,6 @@ class World:
     uploads_seen: Set
     unmasked_seen: Set
     total_seen: bool
-    foreign: frozenset[tuple[int, int]] = frozenset()
-    rejected: frozenset[tuple[int, int]] = frozenset()
     recounted: tuple[Set, ...] = ()
     opened: Set = frozenset()
 
@@ -51,8 +48,6 @@ class World:
             record.joined[i, : len(hood)] = True
             record.dealt[i, : len(hood)] = [j in self.dealers[i] for j in hood]
             record.survivors[i, : len(hood)] = [j in self.survivors[i] for j in hood]
-            record.foreign[i, : len(hood)] = [(i, j) in self.foreign for j in hood]
-            record.rejected[i, : len(hood)] = [(i, j) in self.rejected for j in hood]
         for name, members in (
             ("contributed", self.uploaded),
             ("opened", self.opened),
@@ -82,7 +77,7 @@ class World:
             if i not in own:
                 row["own", i] = 1
             for j in self.dealers[i]:
-                if i in keys or j in keys or (not self.literal and self._doubted(i, j)):
+                if i in keys or j in keys:
                     continue
                 if self.literal:
                     row["share", j, i] = 1
@@ -95,12 +90,8 @@ class World:
                 rows.append({("x", i): 1 for i in counted & self.uploaded - members})
         return rows
 
-    def _doubted(self, i: int, j: int) -> bool:
-        """Whether somebody else may know the mask of two parties."""
-        return bool({(i, j), (j, i)} & (self.foreign | self.rejected))
-
     def _opened(self, insiders: Set, *, unmasks: bool) -> tuple[set[int], set[int]]:
-        """Whose own mask, and whose mask key, follow from shares."""
+        """Whose own mask, and whose masks with others, follow from shares."""
         totals = [counted & self.uploaded for counted in (self.counted, *self.recounted)]
         own = set(insiders | (self.opened & frozenset.union(*totals)))
         keys = set(insiders | (self.opened - frozenset.intersection(*totals)))
@@ -191,8 +182,6 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
     }
     uploaded = draw(subsets(everybody))
     unmasked = draw(subsets(uploaded))
-    wrong = st.frozensets(st.sampled_from([(i, j) for i, j in permutations(range(parties), 2)]))
-    few: st.SearchStrategy[frozenset[tuple[int, int]]] = st.one_of(st.just(frozenset()), wrong)
     seen = {
         name: draw(subsets(of))
         for name, of in (
@@ -212,8 +201,6 @@ def worlds(draw: st.DrawFn, parties: int) -> World:
         uploaded=uploaded,
         counted=draw(st.one_of(subsets(uploaded), subsets(everybody))),
         recounted=tuple(draw(st.lists(subsets(everybody), max_size=1))),
-        foreign=draw(wrong),
-        rejected=draw(few),
         total_seen=draw(st.booleans()),
         opened=draw(st.one_of(st.just(frozenset()), subsets(dealt))),
         **seen,

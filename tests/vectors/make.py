@@ -13,7 +13,7 @@ import hmac
 import itertools
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
@@ -1214,15 +1214,18 @@ def mask_of(seed: bytes, cells: int, bits: int) -> list[int]:
     return [int.from_bytes(octets[i : i + step], "little") for i in range(0, len(octets), step)]
 
 
-def mask_seed(secret: bytes, public: bytes, context: bytes, names: Sequence[str]) -> bytes:
-    shared = X25519PrivateKey.from_private_bytes(secret).exchange(
-        X25519PublicKey.from_public_bytes(public)
-    )
-    return expanded(shared, context + b"mask\0" + "\0".join(sorted(names)).encode())
+def mask_seed(edge: bytes, names: Sequence[str]) -> bytes:
+    return box_keys(edge, "mask", *sorted(names), b"")[:32]
 
 
-def public_of(secret: bytes) -> bytes:
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+def seed_digest(seed: bytes, context: bytes, names: Sequence[str]) -> bytes:
+    return sha256(context + b"mask\0" + "\0".join(sorted(names)).encode() + b"\0" + seed)[:16]
+
+
+def encrypted(key: bytes, seeds: Sequence[bytes]) -> list[bytes]:
+    covered = b"".join(seeds)
+    octets = bytes(a ^ b for a, b in zip(keystream(key, len(covered)), covered, strict=True))
+    return [octets[i : i + 32] for i in range(0, len(octets), 32)]
 
 
 def masks() -> Iterator[Case]:
@@ -1245,30 +1248,26 @@ def masks() -> Iterator[Case]:
     yield bad("8 bits", "mask", "out of range", seed="00" * 32, cells=1, bits=8)
     yield bad("a short seed", "mask", "length", seed="00" * 31, cells=1, bits=16)
     names = ["party-1", "party-2", "party-3", "party-4"]
-    secrets = [some(f"mask key {name}", 32) for name in names]
-    keys = [public_of(secret) for secret in secrets]
     context = some("context", 72)
-    for i, j in ((0, 1), (1, 0), (2, 3)):
-        given = {
-            "secret": secrets[i],
-            "key": keys[j],
-            "context": context,
-            "neighbours": [names[i], names[j]],
-        }
-        seed = mask_seed(secrets[i], keys[j], context, (names[i], names[j]))
-        yield good(f"{names[i]} with {names[j]}", "pair seed", {"seed": seed}, **given)
-    copied = {
-        "secret": secrets[0],
-        "key": keys[1],
-        "context": context,
-        "neighbours": [names[0], names[2]],
+    edges = {
+        pair: some(f"edge {pair[0]} {pair[1]}", 32) for pair in itertools.combinations(range(4), 2)
     }
-    seed = mask_seed(secrets[0], keys[1], context, (names[0], names[2]))
-    yield good("a copied key under another name", "pair seed", {"seed": seed}, **copied)
-    for low in (bytes(32), (1).to_bytes(32, "little")):
-        given = {**copied, "key": low}
-        yield bad(f"a key of low order, {low[0]}", "pair seed", "low order", **given)
-    yield from sums(names, secrets, keys, context)
+    for i, j in ((0, 1), (1, 0), (2, 3)):
+        ends = [names[i], names[j]]
+        seed = mask_seed(edges[min(i, j), max(i, j)], ends)
+        yield good(
+            f"{names[i]} with {names[j]}",
+            "pair seed",
+            {"seed": seed, "digest": seed_digest(seed, context, ends)},
+            edge=edges[min(i, j), max(i, j)],
+            context=context,
+            neighbours=ends,
+        )
+    for k in (0, 1, 3):
+        key, seeds = some("seed key", 32), [some(f"seed {row}", 32) for row in range(k)]
+        yield good(f"{k} seeds", "seeds", encrypted(key, seeds), key=key, seeds=seeds)
+    yield bad("a short key", "seeds", "length", key="00" * 31, seeds=["00" * 32])
+    yield from sums(names, edges)
     for parties, cells, modulus in (
         (1, 2, 7),
         (3, 4, 7),
@@ -1304,9 +1303,7 @@ def masks() -> Iterator[Case]:
     )
 
 
-def sums(
-    names: Sequence[str], secrets: Sequence[bytes], keys: Sequence[bytes], context: bytes
-) -> Iterator[Case]:
+def sums(names: Sequence[str], edges: Mapping[tuple[int, int], bytes]) -> Iterator[Case]:
     """Whole sums among parties that are all neighbours; the last may vanish before it uploads."""
     values = [[1, 0, 3], [0, 0, 4], [2, 2, 0], [1, 1, 1]]
     own = [some(f"own {name}", 32) for name in names]
@@ -1316,7 +1313,7 @@ def sums(
 
         def pair(i: int, j: int, bits: int = bits) -> list[int]:
             """What i adds for j: the mask if i is first, else what takes it out."""
-            seed = mask_seed(secrets[i], keys[j], context, (names[i], names[j]))
+            seed = mask_seed(edges[min(i, j), max(i, j)], (names[i], names[j]))
             return [(1 if i < j else -1) * cell for cell in mask_of(seed, 3, bits)]
 
         uploads = []
@@ -1328,11 +1325,10 @@ def sums(
         yield good(
             f"a sum of four in cells of {bits} bits{gone}",
             "masked sum",
-            {"mask_keys": keys, "uploads": uploads, "total": total},
+            {"uploads": uploads, "total": total},
             names=names,
-            mask_secrets=secrets,
+            edges=[[*pair, key] for pair, key in edges.items()],
             own_seeds=own,
-            context=context,
             bits=bits,
             values=values,
             uploading=uploading,
@@ -1593,8 +1589,10 @@ FILES: dict[str, tuple[str, dict[str, Any], Callable[[], Iterable[Case]]]] = {
         "Masks that cancel in a sum, and additive shares of zero.",
         {
             "mask": "AES-256-CTR of the seed from block 0, cells little-endian",
-            "pair seed": "HKDF-Expand-SHA256 of the X25519 secret, info context 'mask' 00 names, "
-            "sorted and joined by 00",
+            "pair seed": "HKDF-Expand-SHA512 of the pair's edge, its first 32 bytes, info 'mask' "
+            "00 names 00, sorted and joined by 00; digest: SHA-256(context 'mask' 00 names 00 "
+            "seed), its first 16 bytes",
+            "seeds": "one after the other, XOR the AES-256-CTR keystream of the key from block 0",
             "masked sum": "modulo 2**bits: values, the own mask, and for each neighbour the pair's "
             "mask, added by the first on the roster and subtracted by the second. The total: "
             "uploads, less own masks, and for who vanished plus what it would have added",

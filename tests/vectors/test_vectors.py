@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from protocol.crypto import merkle, shamir
 from protocol.crypto.commitments import commit, opens
-from protocol.crypto.key_agreement import AgreementKey
+from protocol.crypto.octets import rows_of
 from protocol.crypto.randomness import Stream, Streams, expand, nonce_of, secret_of
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.sealing import seal as seal_letters
@@ -33,10 +33,12 @@ from protocol.randomizers.keyvalue import SYMBOLS
 from protocol.session.roles import Me
 from protocol.session.roster import Identity, Roster, agreement_key, check_keys
 from protocol.sharing.masks import (
+    encrypt_seeds,
     expand_mask,
     mask_seed,
     modulus_bits,
     pair_mask,
+    seed_digest,
     sum_modulo,
     zero_shares,
 )
@@ -402,27 +404,29 @@ def reconstruct(given: Given) -> Any:
 # --- masks
 
 
-def x25519(secret: str) -> AgreementKey:
-    return AgreementKey(bytes.fromhex(secret))
-
-
 def pair_seed(given: Given) -> Any:
-    key, context = raw(given, "key", "context")
-    return {"seed": mask_seed(x25519(given["secret"]), key, context, given["neighbours"]).hex()}
+    key, context = raw(given, "edge", "context")
+    one, other = given["neighbours"]
+    seed = mask_seed(Edge(one, other, key))
+    return {"seed": seed.hex(), "digest": seed_digest(seed, context, (one, other)).hex()}
+
+
+def seeds_of(given: Given) -> Any:
+    (key,) = raw(given, "key")
+    seeds = np.array([list(bytes.fromhex(seed)) for seed in given["seeds"]], np.uint8)
+    return hexes(rows_of(encrypt_seeds(key, seeds.reshape(-1, 32))))
 
 
 def masked_sum(given: Given) -> Any:
     bits, names, n = given["bits"], given["names"], len(given["names"])
-    (context,) = raw(given, "context")
-    secrets = [x25519(secret) for secret in given["mask_secrets"]]
-    keys = [secret.public for secret in secrets]
+    keys = {frozenset((i, j)): bytes.fromhex(key) for i, j, key in given["edges"]}
     cells = len(given["values"][0])
     dtype = f"u{bits // 8}"
 
     def added(i: int, others: Sequence[int]) -> NDArray[Any]:
         total = np.zeros(cells, dtype)
         for j in others:
-            seed = mask_seed(secrets[i], keys[j], context, (names[i], names[j]))
+            seed = mask_seed(Edge(names[i], names[j], keys[frozenset((i, j))]))
             total += pair_mask(seed, cells, place=i, other=j, bits=bits)
         return total
 
@@ -440,7 +444,6 @@ def masked_sum(given: Given) -> Any:
     for gone in range(given["uploading"], n):
         total += added(gone, there)
     return {
-        "mask_keys": hexes(keys),
         "uploads": [upload.tolist() for upload in uploads],
         "total": total.tolist(),
     }
@@ -567,6 +570,7 @@ FUNCTIONS: dict[str, dict[str, Callable[[Given], Any]]] = {
         "cell": lambda g: {"bits": modulus_bits(g["respondents"])},
         "mask": lambda g: expand_mask(*raw(g, "seed"), g["cells"], bits=g["bits"]).tolist(),
         "pair seed": pair_seed,
+        "seeds": seeds_of,
         "masked sum": masked_sum,
         "zero shares": lambda g: zero_shares(
             g["cells"], parties=g["parties"], modulus=g["modulus"], stream=Stream(*raw(g, "key"))

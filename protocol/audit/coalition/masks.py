@@ -6,8 +6,8 @@ two parties' shares for each other act like such a mask: their difference is in 
 one, and with the opposite sign in that of the other. So a contribution is a row over a value and
 the masks that the coalition does not know, and elimination tells which sums follow.
 
-A mask is from a party's secret and the key that the aggregator gave it for its neighbour's. Whoever
-put another key there knows the mask, and no record says who that was.
+A mask between two is from their identity keys, which the roster says: whoever has neither key and
+neither's shares does not know it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ class SumRecord:
     Attributes:
         hoods: (n, k) everybody's neighbours, ``NOBODY`` where the record does not say.
         joined: (n, k) which of them had joined.
-        dealt: (n, k) which of them had dealt by what the party was told: it has a mask with those.
+        dealt: (n, k) which of them had dealt by what the party was told: it was handed their
+            shares, and has a mask with each.
         survivors: (n, k) which of them had uploaded by what the party was told.
-        foreign: (n, k) which of them it was given another mask key for than they joined with.
-        rejected: (n, k) which of them dealt it what it could not open, by its own account.
         contributed: (n,) who has uploaded or broadcast.
         opened: (n,) of whom one secret was published: of those in the total the seed of the own
-            mask, of others the secret of the mask key.
+            mask, of others the key to the seeds of their masks.
         garbled: (n,) whose contribution cannot be read.
         deals, unmasked: (n,) who has said what deals shares, and what opens them.
         counted: (n,) whose values are in the total, by the record.
@@ -70,8 +69,6 @@ class SumRecord:
         self.joined: Flags = np.zeros((n, k), np.bool_)
         self.dealt: Flags = np.zeros((n, k), np.bool_)
         self.survivors: Flags = np.zeros((n, k), np.bool_)
-        self.foreign: Flags = np.zeros((n, k), np.bool_)
-        self.rejected: Flags = np.zeros((n, k), np.bool_)
         self.deals: Flags = np.zeros(n, np.bool_)
         self.unmasked: Flags = np.zeros(n, np.bool_)
         self.contributed: Flags = np.zeros(n, np.bool_)
@@ -137,20 +134,6 @@ class SumRecord:
         there = self.contributed | self.garbled
         found = [counted & there for counted in (self.counted, *self.recounted)]
         return list({flags.tobytes(): flags for flags in found}.values())
-
-    @functools.cached_property
-    def doubted(self) -> Flags:
-        """(n, k) masks with a neighbour that hide nothing: somebody else may know them.
-
-        Those between two of whom either was given a key that is not the other's, or could not open
-        what the other dealt. A box is bound to both keys, so it does not open where one is not what
-        its owner joined with; it may be damaged for other reasons, and a record that was altered
-        may show the right keys.
-        """
-        if self.profile == "literal":  # Its boxes are sealed with identity keys alone.
-            return np.zeros(self.hoods.shape, np.bool_)
-        flags = (self.foreign | self.rejected) & (self.hoods >= 0)
-        return flags | self.theirs(flags) if flags.any() else flags
 
     @functools.cached_property
     def back(self) -> NDArray[np.int32]:
@@ -219,9 +202,9 @@ class Known(NamedTuple):
         seen: (n,) honest parties whose contribution it sees.
         total_at: the number of the first entry that tells it the total; None if none does.
         totals: (n,) honest parties in the total, for each that it may be; none if it is not known.
-        opened: (n,) honest parties whose mask key and own mask follow from shares.
-        mask_keys: (n,) whose masks with everybody are known.
-        key_shares: (n, k) whose shares of each party's mask key are known, by row.
+        opened: (n,) honest parties whose masks follow from shares, all of them.
+        keys: (n,) whose masks with everybody are known.
+        key_shares: (n, k) whose shares of the key to each party's seeds are known, by row.
         unknown: (n, k) the unknown masks of those that are seen, by row.
         under_own: (n,) who is seen and has an own mask that is not known.
         covered: (n,) who is seen and has an unknown mask that no other contribution takes off.
@@ -234,7 +217,7 @@ class Known(NamedTuple):
     total_at: int | None
     totals: tuple[Flags, ...]
     opened: Flags
-    mask_keys: Flags
+    keys: Flags
     key_shares: Flags
     unknown: Flags
     under_own: Flags
@@ -276,7 +259,7 @@ def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Know
     seen = sight.contributions & ~members
     under_own = seen & ~own
     # The masks in what is seen: with all that had dealt by what the party was told.
-    hiding = record.dealt & (record.hoods >= 0) & ~record.doubted
+    hiding = record.dealt & (record.hoods >= 0)
     hiding &= record.hoods != np.arange(n)[:, None]
     unknown = hiding & (seen & ~keys)[:, None] & ~keys[record.hoods]
     here, there = _entries_of(record, unknown, under_own)
@@ -290,7 +273,7 @@ def known_of(record: SumRecord, sight: Seen, eyes: Eyes, threshold: int) -> Know
         total_at=sight.total_at,
         totals=tuple(total & ~members for total in record.totals if sight.total_at is not None),
         opened=own & keys & ~insiders,
-        mask_keys=keys,
+        keys=keys,
         key_shares=key_shares,
         unknown=unknown,
         under_own=under_own,
@@ -327,7 +310,7 @@ def _shares_of(
         unmasks: whether what is sealed for the aggregator can be opened.
 
     Returns:
-        Those of the own mask's seed, and those of the mask key.
+        Those of the own mask's seed, and those of the key to its seeds.
     """
     their_dealt = record.theirs(record.dealt)
     theirs = insiders[record.hoods] & (record.hoods >= 0)

@@ -260,11 +260,11 @@ def _cutting(task: _Search) -> Choice | None:
 
 
 def _no_key_opens(task: _Search, record: SumRecord, known: Known) -> bool:
-    """Whether so few parties cannot put together anybody's mask key."""
+    """Whether so few parties cannot put together the key to anybody's seeds."""
     if record.profile == "literal":
         return True
     missing = task.threshold - known.key_shares.sum(axis=1)
-    return bool((missing[record.deals & ~known.mask_keys] > task.size).all())
+    return bool((missing[record.deals & ~known.keys] > task.size).all())
 
 
 def _circle(record: SumRecord) -> Places | None:

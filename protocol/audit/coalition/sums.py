@@ -18,7 +18,6 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, KERNEL_KINDS, RECORD, Closed, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.session.closings import Closings
-from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.messages import (
     OPENED,
@@ -63,7 +62,7 @@ _Row = tuple[NDArray[Any], ...]
 """What one instruction says to a party, in the order of ``_NOTED``."""
 
 _NOTED: dict[type[Message], tuple[str, ...]] = {
-    Graph: ("hoods", "joined", "foreign"),
+    Graph: ("hoods", "joined"),
     Dealt: ("dealt",),
     Survivors: ("survivors",),
 }
@@ -118,7 +117,6 @@ class SumReader:
         names = set(charter.codec.names)
         self._kinds = {kind.kind() for kind in _READ if kind.kind() in names}
         self._latest = np.full(len(self._places), NOBODY, np.int64)
-        self._mask_keys = np.zeros((len(self._places), KEY_BYTES), np.uint8)
         # By the number of the entry.
         self._under_way: dict[int | None, _UnderWay] = {}
         # How far instructions have come, by place.
@@ -236,7 +234,6 @@ class SumReader:
     ) -> SumRecord | None:
         if isinstance(message, Join):
             self._latest[place] += 1
-            self._mask_keys[place] = message.key
             return None
         record = self._record(place, message)
         contributes = isinstance(message, Upload | Partial)
@@ -272,8 +269,6 @@ class SumReader:
             case Graph() | Dealt() | Survivors():
                 self._note_instruction(record, message, envelope, place, number)
             case Upload() | Partial():
-                if isinstance(message, Upload) and message.rejected.any():
-                    self._note_rejected(record, message, place, number)
                 if record.contributed[place]:
                     self._remark(
                         f"{envelope.sender} contributed twice under the same masks (entries "
@@ -318,40 +313,19 @@ class SumReader:
                 f"{envelope.recipient} was sent a second {envelope.kind!r} that says something "
                 f"else (entry {number}): what was delivered to it first counts"
             )
-        if isinstance(message, Graph):
-            foreign = row[-1] & message.there.astype(np.bool_)
-            if foreign.any():
-                self._remark(
-                    f"{envelope.recipient} was sent other mask keys than those that "
-                    f"{self._names(row[0][foreign])} joined with (entry {number}): whoever has put "
-                    "them there knows its masks with them, so they are counted as known"
-                )
 
     def _row_of(self, record: SumRecord, message: Message, place: int) -> _Row | None:
         """What an instruction says, as it is noted; None if it does not fit the sum."""
         match message:
             case Graph() if len(message.names) == record.neighbours:
                 named = [self._places.get(PartyId(name), NOBODY) for name in message.names]
-                hood = np.array(named, np.int32)
-                # A key that nobody has joined with is not a neighbour's either.
-                theirs = (message.mask_keys == self._mask_keys[hood]).all(axis=1)
-                joined = (hood >= 0) & (self._latest[hood] >= 0)
-                return hood, message.there.astype(np.bool_), ~(theirs & joined)
+                return np.array(named, np.int32), message.there.astype(np.bool_)
             case Dealt():
                 return (message.dealt.astype(np.bool_),)
             case Survivors():
                 return (_survivors_among(record.hoods[place], message, parties=record.parties),)
             case _:
                 return None
-
-    def _note_rejected(self, record: SumRecord, upload: Upload, place: int, number: int) -> None:
-        rejected = upload.rejected.astype(np.bool_)
-        record.rejected[place] |= rejected
-        dealers = self._names(record.hoods[place][rejected])
-        self._remark(
-            f"{self._names([place])} could not open what {dealers} dealt it (entry {number}): its "
-            "masks with them may be under keys that are not theirs, so they are counted as known"
-        )
 
     def _names(self, places: Iterable[int]) -> str:
         names = [self._charter.roster.parties[place] for place in places if place >= 0]

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.randomness import Stream
 from protocol.crypto.sealing import SALT_BYTES, SEAL_BYTES, Edge, edge_key, seal
 from protocol.crypto.shamir import share
 from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, PartyId
 from protocol.session.roles import Me
-from protocol.sharing.masks import mask_seed
+from protocol.sharing.masks import mask_seed, seed_digest
 from protocol.sharing.messages import Graph
 from protocol.sharing.sums import SecureSum
 from protocol.variants.sums.secure_sum import SecureSumVariant
@@ -122,13 +121,25 @@ def test_an_edge_shows_no_key() -> None:
     assert not hasattr(mine, "__dict__")
 
 
-def test_who_copies_a_mask_key_cannot_cancel_a_mask() -> None:
-    mine, other = (AgreementKey(bytes([i] * 32)) for i in (1, 2))
-    copied = other.public
-    seed = mask_seed(mine, copied, CONTEXT, (ONE, TWO))
-    back = mask_seed(other, mine.public, CONTEXT, (TWO, ONE))
-    assert seed == back
-    assert seed != mask_seed(mine, copied, CONTEXT, (ONE, THREE))
+def test_two_have_one_seed_and_other_two_another() -> None:
+    mine, yours = edges()
+    seed = mask_seed(mine)
+    assert seed == mask_seed(yours)
+    assert seed != mask_seed(edges(ONE, THREE)[0])
+    assert seed != mask_seed(edges(key=bytes(32))[0])
+    # It is not what a box or a tag is from.
+    assert seed not in {mine.secret("another"), mine._derive("tag", *sorted(mine.ends), b"")[:32]}
+
+
+def test_a_digest_is_of_one_seed_for_one_pair_in_one_graph() -> None:
+    digest = seed_digest(KEY, CONTEXT, (ONE, TWO))
+    assert digest == seed_digest(KEY, CONTEXT, (TWO, ONE))
+    others = {
+        seed_digest(bytes(32), CONTEXT, (ONE, TWO)),
+        seed_digest(KEY, b"another sum", (ONE, TWO)),
+        seed_digest(KEY, CONTEXT, (ONE, THREE)),
+    }
+    assert len(others - {digest}) == 3
 
 
 class Secrets:
@@ -147,30 +158,29 @@ class Secrets:
         ]
         assert isinstance(graph, Graph)
         self.context = context_of(trial.charter.session, graph)
-        self.mask_secret = me.stream.derive(f"mask key {me.session.hex()}").bytes(32)
         drawn = me.stream_for(graph).derive(f"session {me.session.hex()}")
-        self.own_seed = drawn.bytes(32)
-        content = np.frombuffer(self.own_seed + self.mask_secret, np.uint8)
+        self.own_seed, self.seed_key = drawn.bytes(32), drawn.bytes(32)
+        content = np.frombuffer(self.own_seed + self.seed_key, np.uint8)
         shares = share(
             content, shares=degree.neighbours, threshold=degree.threshold, stream=drawn
         ).reshape(-1, 32)
         self.shares = [row.tobytes() for row in shares]
         identity = identities_of(trial.charter)[name]
-        others = [other for other, _ in trial.charter.roster.members if other != name]
-        self.edges = [
-            edge_key(identity.agree(trial.charter.roster.key(other)), context=self.context)
-            for other in others
-        ]
-        mask = AgreementKey(self.mask_secret)
-        self.public = mask.public
-        self.masks = [
-            mask_seed(mask, graph.mask_keys[row].tobytes(), self.context, (name, PartyId(other)))
-            for row, other in enumerate(graph.names)
-            if graph.there[row]
+        edges = {
+            other: edge_key(identity.agree(trial.charter.roster.key(other)), context=self.context)
+            for other, _ in trial.charter.roster.members
+            if other != name
+        }
+        self.edges = list(edges.values())
+        self.masks = {
+            other: mask_seed(Edge(name, other, edges[other])) for other in map(PartyId, graph.names)
+        }
+        self.digests = [
+            seed_digest(seed, self.context, (name, other)) for other, seed in self.masks.items()
         ]
 
     def all(self) -> list[bytes]:
-        return [self.own_seed, self.mask_secret, *self.shares, *self.edges, *self.masks]
+        return [self.own_seed, self.seed_key, *self.shares, *self.edges, *self.masks.values()]
 
 
 @pytest.mark.parametrize("opening", ["published", "withheld"])
@@ -197,9 +207,9 @@ def test_no_secret_is_said_or_shown(
     for name in charter.roster.parties:
         secrets = Secrets(trial, name)
         # What is derived here is what the party has used.
-        assert secrets.public in record
+        assert all(digest in record for digest in secrets.digests)
         assert hashlib.sha256(secrets.context + secrets.own_seed).digest() in record
-        opens = secrets.mask_secret if gone.get(name) == "Upload" else secrets.own_seed
+        opens = secrets.seed_key if gone.get(name) == "Upload" else secrets.own_seed
         for secret in secrets.all():
             published = opening == "published" and secret == opens
             assert (secret in record) == published

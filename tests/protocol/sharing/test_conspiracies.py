@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
 from protocol.errors import QuorumError
@@ -17,13 +16,13 @@ from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.sharing import sparse
 from protocol.sharing.graph import Degree
-from protocol.sharing.masks import expand_mask, mask_seed, modulus_bits, pair_mask
+from protocol.sharing.masks import encrypt_seeds, expand_mask, modulus_bits, pair_mask
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import (
     REVEALED,
     SECRET_BYTES,
+    Deal,
     Graph,
-    Join,
     Survivors,
     Tagged,
     Tags,
@@ -78,7 +77,7 @@ class Conspiracy:
             for camp in ((HERE, GONE) if name in self.corrupt else (HERE,))
         }
         self.graphs: dict[PartyId, Graph] = {}
-        self.joins: dict[PartyId, Join] = {}
+        self.deals: dict[PartyId, Deal] = {}
         self.uploads: dict[PartyId, Upload] = {}
         self._seq = 10_000
         self._upload()
@@ -110,8 +109,8 @@ class Conspiracy:
                     if camp == GONE:
                         continue
                     aggregator.receive(item, 0.0)
-                    if item.kind == Join.kind():
-                        self.joins[item.sender] = self._opened(item)
+                    if item.kind == Deal.kind():
+                        self.deals[item.sender] = self._opened(item)
                     elif item.kind == Upload.kind():
                         self.uploads[item.sender] = self._opened(item)
             under_way = list(aggregator.take())
@@ -186,13 +185,12 @@ class Conspiracy:
         values: NDArray[np.unsignedinteger] = self.uploads[self.victim].values.copy()
         bits = modulus_bits(len(self.holdings) * self.charter.variant.max_records)
         values -= expand_mask(own, len(values), bits=bits)
-        key, graph = AgreementKey(pairwise), self.graphs[self.victim]
+        seeds = encrypt_seeds(pairwise, self.deals[self.victim].seeds)
         places = {name: place for place, name in enumerate(self.holdings)}
-        for name in map(PartyId, graph.names):
-            theirs, ends = self.joins[name].key.tobytes(), (self.victim, name)
-            seed = mask_seed(key, theirs, self._context(self.victim), ends)
+        for row, name in enumerate(map(PartyId, self.graphs[self.victim].names)):
+            seed, other = seeds[row].tobytes(), places[name]
             values -= pair_mask(
-                seed, len(values), place=places[self.victim], other=places[name], bits=bits
+                seed, len(values), place=places[self.victim], other=other, bits=bits
             )
         return [int(value) for value in values]
 

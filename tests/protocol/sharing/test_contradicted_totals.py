@@ -251,14 +251,12 @@ def dealing(charter: Charter, offset: NDArray[np.int64]) -> Rewrite:
             seen.update(context=context_of(item.session, message), row=message.names.index(TWO))
         if not isinstance(message, Deal) or item.sender != THREE:
             return None
-        row, salt, bound = seen["row"], message.salt.tobytes(), seen["context"] + bytes(64)
-        content, _ = edge(TWO, THREE).open(
-            "Deal", message.boxes[row].tobytes(), salt=salt, bound=bound
-        )
+        row, salt = seen["row"], message.salt.tobytes()
+        content, _ = edge(TWO, THREE).open("Deal", message.boxes[row].tobytes(), salt=salt)
         dtype = smallest_dtype(9)
         shares = (np.frombuffer(content, dtype).astype(np.int64) + offset) % 9
         box, hidden = edge(THREE, TWO)._seal(
-            "Deal", shares.astype(dtype).tobytes(), salt=salt, bound=bound
+            "Deal", shares.astype(dtype).tobytes(), salt=salt, bound=b""
         )
         boxes, commitments = message.boxes.copy(), message.commitments.copy()
         boxes[row] = np.frombuffer(box, np.uint8)

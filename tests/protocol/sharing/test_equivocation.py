@@ -14,7 +14,6 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_flow
 
 from protocol.crypto.commitments import opens
-from protocol.crypto.key_agreement import AgreementKey
 from protocol.crypto.sealing import TAG_BYTES, Edge, edge_key
 from protocol.crypto.shamir import reconstruct
 from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
@@ -23,7 +22,7 @@ from protocol.session.roles import Me
 from protocol.sharing import sparse
 from protocol.sharing.dealing import commitment_context
 from protocol.sharing.graph import Degree
-from protocol.sharing.masks import expand_mask, mask_seed
+from protocol.sharing.masks import encrypt_seeds, expand_mask
 from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import (
     REVEALED,
@@ -31,7 +30,6 @@ from protocol.sharing.messages import (
     Deal,
     Dealt,
     Graph,
-    Join,
     Survivors,
     Tagged,
     Tags,
@@ -113,7 +111,7 @@ class Overheard:
         return msgspec.structs.replace(message, box=box)
 
     def shares_of(self, party: PartyId) -> tuple[set[PartyId], set[PartyId]]:
-        """Who has revealed a share of a party's own mask, and who of its mask key."""
+        """Who has revealed a share of a party's own mask, and who of the key to its seeds."""
         found: tuple[set[PartyId], set[PartyId]] = (set(), set())
         for other, rows in self.revealed.items():
             if other == party:
@@ -265,13 +263,13 @@ class Equivocation:
         codec, victim = self.charter.codec, self.victim
         me = identities_of(self.charter)[AGGREGATOR]
         context = self.context
-        uploads, joins, rows = {}, {}, {}
+        uploads, seeds, rows = {}, {}, {}
         for item in trial.said():
             message, name = codec.decode(item.kind, item.body), item.sender
             if isinstance(message, Upload):
                 uploads[name] = message.values
-            elif isinstance(message, Join):
-                joins[name] = message.key.tobytes()
+            elif isinstance(message, Deal):
+                seeds[name] = message.seeds
             elif isinstance(message, Unmask):
                 secret = edge_key(me.agree(self.charter.roster.key(name)), context=context)
                 content, _ = Edge(AGGREGATOR, name, secret).open(
@@ -298,8 +296,8 @@ class Equivocation:
             key = secret_of(name, [o for o in self.hoods[name] if name in self.lies[o]])
             if key is None:
                 return None
-            pair = AgreementKey(key)
-            seed = mask_seed(pair, joins[victim], context, (name, victim))
+            pairs = encrypt_seeds(key, seeds[name])
+            seed = pairs[self.hoods[name].index(victim)].tobytes()
             mask = expand_mask(seed, len(values), bits=16)
             values = values - mask if names.index(victim) < names.index(name) else values + mask
         counts: list[int] = values.tolist()

@@ -12,7 +12,7 @@ import pytest
 from protocol.crypto.randomness import Stream
 from protocol.messages import PartyId
 from protocol.sharing.graph import neighbourhoods, order_of
-from protocol.sharing.meeting import Hood, is_mask_key
+from protocol.sharing.meeting import Hood
 from protocol.sharing.messages import Graph, Join
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
@@ -55,13 +55,13 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
     joins = {
         e.sender: trial.messages("Join", e.sender)[0] for e in trial.said() if e.kind == "Join"
     }
-    leaves, mask_keys = [], {}
+    leaves = []
     for name in names:
         if name not in gone:
             join = joins[name]
             assert isinstance(join, Join)
-            mask_keys[name] = join.key.tobytes()
-            leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + mask_keys[name])
+            nonce = join.nonce.tobytes()
+            leaves.append((1).to_bytes(8, "big") + name.encode() + b"\0" + nonce)
     root = tree_hash(leaves)
     coin = hashlib.sha256(b"coin\0" + CONTEXT + trial.charter.session + root).digest()
     hoods = neighbourhoods(order_of(coin, parties), sums.degree(parties).neighbours)
@@ -75,14 +75,11 @@ def test_neighbours_are_those_that_the_public_coin_gives(parties: int, sums: Sec
             trial.charter.roster.key(n) for n in beside
         ]
         assert graph.there.tolist() == [int(n not in gone) for n in beside]
-        assert [k.tobytes() for k in graph.mask_keys] == [
-            mask_keys.get(n, bytes(32)) for n in beside
-        ]
 
 
 @pytest.mark.slow
-def test_another_key_makes_another_graph() -> None:
-    """Whoever commits does not know the coin: it changes with every commitment."""
+def test_another_nonce_makes_another_graph() -> None:
+    """Whoever joins does not know the coin: it changes with every nonce."""
     first = graphs(met(26)[0])
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=SPARSE), 26).again(2)
     second = graphs(rehearsed(charter, holdings_of(charter, answers(SURVEY, 26))))
@@ -108,8 +105,7 @@ def test_another_key_makes_another_graph() -> None:
         ({"names": lambda old: (old[1], old[0], *old[2:])}, "the neighbours are not on the roster"),
         ({"names": lambda old: old[1:]}, "the neighbours are not on the roster"),
         ({"proof": flipped()}, "the neighbours are not on the roster"),
-        ({"mask_keys": lambda old: old * 0 + 1}, "invalid shares from"),
-        ({"there": lambda old: old * 0}, "shares from a party that has not joined"),
+        ({"there": lambda old: old * 0}, "0 neighbours dealt valid shares, at least 5 needed"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -121,14 +117,25 @@ def test_a_party_checks_whom_it_is_to_share_with(fields: dict[str, Any], says: s
         exact(trial, holdings, [name for name in PARTIES if name != TWO])
 
 
+def test_shares_of_who_has_not_joined_are_refused() -> None:
+    by = change("Dealt", None, TWO, dealt=lambda old: old * 0 + 1)
+    trial, _ = attacked(by, gone={PARTIES[0]: "Join"}, everyone=False)
+    assert "shares from a party that has not joined" in trial.refusals()[TWO]
+    assert trial.messages("Upload", TWO) == []
+
+
 def test_boxes_of_another_graph_do_not_open() -> None:
     """An aggregator that shows one party another tree of those who joined gains nothing by it."""
 
+    nonces = {}
+
     def rewrite(item: Any, message: Any) -> Any:
-        # The root over another set, in which this party is alone; nobody has a mask key.
+        if isinstance(message, Join):
+            nonces[item.sender] = message.nonce.tobytes()
+        # The root over another set, in which this party is alone.
         if not isinstance(message, Graph) or item.recipient != TWO:
             return None
-        leaf = (1).to_bytes(8, "big") + TWO.encode() + b"\0" + bytes(32)
+        leaf = (1).to_bytes(8, "big") + TWO.encode() + b"\0" + nonces[TWO]
         root = tree_hash([leaf])
         return change("Graph", root=root, index=0, joined=1, path=message.path[:0])(item, message)
 
@@ -140,26 +147,6 @@ def test_boxes_of_another_graph_do_not_open() -> None:
     assert trial.messages("Partial") == []
 
 
-@pytest.mark.parametrize(
-    ("key", "good"),
-    [
-        (bytes(32), False),
-        ((1).to_bytes(32, "little"), False),
-        ((2**255 - 20).to_bytes(32, "little"), False),
-        ((2**255 - 19).to_bytes(32, "little"), False),
-        (bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"), False),
-        (bytes.fromhex("5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157"), False),
-        ((9).to_bytes(32, "little"), True),
-        (b"", False),
-        (bytes(31), False),
-    ],
-    ids=str,
-)
-def test_keys_of_low_order_are_no_mask_keys(key: bytes, good: bool) -> None:
-    """The points of low order on the curve and on its twist (RFC 7748, section 6.1)."""
-    assert is_mask_key(key) == good
-
-
 def test_a_hood_shows_no_keys() -> None:
     shared = np.full((1, 32), 7, np.uint8)
     hood = Hood(
@@ -169,7 +156,6 @@ def test_a_hood_shows_no_keys() -> None:
         places=np.zeros(1, np.int64),
         there=np.ones(1, np.bool_),
         keys=shared,
-        mask_keys=shared,
         joined=2,
         respondents=2,
         context=CONTEXT,

@@ -290,7 +290,7 @@ def test_a_refusal_for_want_of_others_does_not_depend_on_records(rewrite: Rewrit
     assert [e for e in said[0] if e.kind != "Upload"] == [e for e in said[1] if e.kind != "Upload"]
 
 
-def test_who_is_told_of_another_number_that_joined_opens_no_box() -> None:
+def test_who_is_told_of_another_number_that_joined_has_no_mask() -> None:
     """Under one root another number can be proven; but it is part of every key."""
     first: list[PartyId] = []
 
@@ -301,5 +301,5 @@ def test_who_is_told_of_another_number_that_joined_opens_no_box() -> None:
         return msgspec.structs.replace(message, joined=7)
 
     trial, _ = attacked(rewrite)
-    assert "invalid shares from " in trial.refusals()[first[0]]
+    assert "0 neighbours dealt valid shares" in trial.refusals()[first[0]]
     assert trial.messages("Upload", first[0]) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import trio
 
@@ -19,7 +20,7 @@ from protocol.crypto.sealing import seal
 from protocol.messages import AGGREGATOR, Closed, Envelope, Message, PartyId
 from protocol.session.machine import Machine
 from protocol.sharing import messages, sparse
-from protocol.sharing.messages import Opening
+from protocol.sharing.messages import Dealt, Graph, Opening
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.transcript.entries import Entry, Sent
@@ -44,7 +45,7 @@ from tests.tiers import paired, thinned
 
 ONE, TWO, THREE, FOUR = PARTIES[:4]
 GONE = {ONE: "Upload", FOUR: "Unmask"}
-"""One party leaves a secret of its mask key to be opened, and one is silent at the end."""
+"""One party leaves the key to its seeds to be opened, and one is silent at the end."""
 
 COUNTS = SecureSumVariant(survey=SURVEY, sums=WARY)
 CLUSTERS = RRClusters(survey=SURVEY, p=0.6, tv=6, td=0.1, dependence="pair-rr", sums=WARY)
@@ -167,8 +168,8 @@ FORGERIES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"secrets": flipped(place=32 * 1 + 5)},
         NOT_COMMITTED.format(TWO),
     ),
-    "one bit of a mask key": (
-        {"secrets": flipped(place=32 * 0 + 5, mask=8)},
+    "one bit of the key to seeds": (
+        {"secrets": flipped(place=32 * 0 + 5)},
         NOT_COMMITTED.format(ONE),
     ),
     "another's secret": ({"secrets": swapped}, NOT_COMMITTED.format(TWO)),
@@ -205,6 +206,36 @@ def test_an_opening_that_is_false_is_found(what: str, keyed: bool) -> None:
     says = "the record has another 'Opening'" if keyed else why
     assert str(finding).startswith("the result does not follow: ")
     assert says in str(finding)
+
+
+@pytest.mark.parametrize("gone", [{}, {TWO: "Upload"}, {ONE: "Upload"}], ids=["all", "one", "its"])
+def test_a_sum_without_the_mask_of_two_who_differ_follows(gone: dict[PartyId, str]) -> None:
+    run = run_of(gone=gone, rewrite=change("Deal", TWO, digests=flipped()))
+    assert TWO in run.names(run.published.accused)
+    for keyed in (False, True):
+        found = audited(run, run.content, keyed=keyed)
+        assert (found.verdict, found.findings) == ("sound", ())
+
+
+def test_an_aggregator_that_says_falsely_that_two_differ_is_found() -> None:
+    """Both are told so, and the sum comes out: what shows it are their digests."""
+    hoods: dict[PartyId, tuple[str, ...]] = {}
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if isinstance(message, Graph):
+            hoods[item.recipient] = message.names
+        if not isinstance(message, Dealt) or item.recipient not in (ONE, TWO):
+            return None
+        other = TWO if item.recipient == ONE else ONE
+        dealt = message.dealt * np.array([name != other for name in hoods[item.recipient]])
+        return msgspec.structs.replace(message, dealt=dealt)
+
+    run = run_of(gone={}, rewrite=rewrite)
+    assert run.failure is None
+    found = audited(run, run.content)
+    assert found.verdict == "broken"
+    [finding] = found.findings
+    assert "the record has another 'Dealt', which does not follow" in str(finding)
 
 
 @pytest.mark.parametrize("field", ["opened", "secrets"])

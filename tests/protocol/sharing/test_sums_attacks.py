@@ -21,7 +21,7 @@ from protocol.transcript.verification import verify
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.wire.codec import Codec
 from tests.protocol.sessions import SURVEY, answers, charter_of, holdings_of, rehearsed
-from tests.protocol.sharing.test_sums import LITERAL, exact
+from tests.protocol.sharing.test_sums import LITERAL, exact, vanishing
 from tests.recorded.runs import Run
 from tests.tiers import thinned
 
@@ -60,13 +60,23 @@ def rewriting(codec: Codec, rewrite: Rewrite) -> type[Exchange]:
 
 
 def attacked(
-    rewrite: Rewrite, sums: SecureSum = WARY, *, parties: int = 8, **terms: Any
+    rewrite: Rewrite,
+    sums: SecureSum = WARY,
+    *,
+    parties: int = 8,
+    gone: dict[PartyId, str] | None = None,
+    **terms: Any,
 ) -> tuple[Run, dict[PartyId, Records]]:
-    """A session in which messages are rewritten on their way, or by who sends them."""
+    """A session in which messages are rewritten on their way, or by who sends them.
+
+    Args:
+        gone: who vanishes before it says what.
+    """
     variant = SecureSumVariant(survey=SURVEY, sums=sums, **{"everyone": True, **terms})
     charter = charter_of(variant, parties)
     holdings = holdings_of(charter, answers(SURVEY, parties))
-    return rehearsed(charter, holdings, exchange=rewriting(charter.codec, rewrite)), holdings
+    fate, exchange = vanishing(gone or {}), rewriting(charter.codec, rewrite)
+    return rehearsed(charter, holdings, fate=fate, exchange=exchange), holdings
 
 
 def change(
@@ -101,7 +111,8 @@ def flipped(place: int = 0, mask: int = 1) -> Callable[[Any], Any]:
         if isinstance(old, int):
             return old ^ mask
         array = old.view(np.uint8).reshape(-1)
-        array[place % array.size] ^= mask
+        if array.size:
+            array[place % array.size] ^= mask
         return old
 
     return flip
@@ -135,9 +146,9 @@ def named(trial: Run, field: str = "accused") -> list[PartyId]:
 
 
 FIELDS = {
-    "Join": "key",
-    "Graph": "root path index joined respondents keys proof there mask_keys",
-    "Deal": "salt whole boxes commitments",
+    "Join": "nonce",
+    "Graph": "root path index joined respondents keys proof there",
+    "Deal": "salt whole boxes commitments seeds digests",
     "Dealt": "dealt salts boxes commitments",
     "Upload": "values rejected",
     "Survivors": "uploaded",
@@ -192,12 +203,70 @@ def test_who_breaks_the_rules_is_accused_and_the_sum_is_exact(what: str) -> None
     assert named(trial) == [culprit] or (what == "a box on its way" and len(named(trial)) == 1)
 
 
-@pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31)], ids=["zero", "one"])
-def test_a_mask_key_of_low_order_is_left_out(key: bytes) -> None:
-    trial, holdings = attacked(change("Join", TWO, key=np.frombuffer(key, np.uint8)))
-    exact(trial, holdings, [name for name in PARTIES if name != TWO])
-    assert named(trial) == [TWO]
-    assert TWO not in trial.refusals()
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("gone", [None, TWO], ids=["all", "one end"])
+def test_neighbours_that_differ_about_their_mask_have_none(rows: int, gone: PartyId | None) -> None:
+    """One of them lies, or the aggregator: of both nobody knows more, so both are accused."""
+    beside: list[PartyId] = []
+
+    def rewrite(item: Envelope, message: Message) -> Message | None:
+        if isinstance(message, Graph) and item.recipient == TWO:
+            beside[:] = [PartyId(name) for name in message.names[:rows]]
+        return change("Deal", TWO, digests=differing(rows))(item, message)
+
+    trial, holdings = attacked(rewrite, gone={} if gone is None else {gone: "Upload"})
+    there = [name for name in PARTIES if name != gone]
+    exact(trial, holdings, there)
+    assert named(trial) == [name for name in PARTIES if name == TWO or name in beside]
+    assert not any(message.rejected.any() for message in trial.messages("Upload"))
+    # Whoever has no mask with it gets no share from it either.
+    for message in trial.messages("Dealt"):
+        assert not message.boxes[message.dealt == 0].any()
+
+
+def differing(rows: int) -> Callable[[Any], Any]:
+    """Other bytes in the first rows of an array."""
+
+    def differ(old: Any) -> Any:
+        old[:rows] ^= 1
+        return old
+
+    return differ
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        change("Deal", TWO, digests=differing(7)),
+        change("Deal", TWO, digests=differing(3)),
+        change("Dealt", None, TWO, dealt=lambda old: old * 0),
+    ],
+    ids=["digests", "three digests", "flags"],
+)
+def test_who_has_too_few_masks_does_not_upload(by: Rewrite) -> None:
+    trial, _ = attacked(by)
+    assert "neighbours dealt valid shares, at least 5 needed" in trial.refusals()[TWO]
+    assert trial.messages("Upload", TWO) == []
+
+
+def test_an_aggregator_that_says_that_neighbours_differ_spoils_the_sum_alone() -> None:
+    """One end has the mask and the other has not, so it does not cancel."""
+    trial, _ = attacked(change("Dealt", None, TWO, dealt=row(0, 0)))
+    assert "the totals are not counts" in str(trial.failure)
+    assert trial.messages("Tally") == []
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_seeds_of_other_masks_than_agreed_on_give_no_sum(gone: bool) -> None:
+    """They are looked at where a party is gone, and say by themselves whose they are."""
+    by = change("Deal", TWO, seeds=flipped())
+    trial, holdings = attacked(by, gone={TWO: "Upload"} if gone else {})
+    if gone:
+        says = "the secret that opens party-2's masks is not what it committed to"
+        assert says in str(trial.failure)
+    else:
+        exact(trial, holdings, PARTIES)
+        assert named(trial) == []
 
 
 @pytest.mark.parametrize("respondents", thinned([0, -1, 2, 2**40], 3))
@@ -216,7 +285,7 @@ def test_shares_of_another_secret_than_committed_to_give_no_sum() -> None:
 
 
 def test_too_many_boxes_that_do_not_open_are_refused() -> None:
-    """Two of seven may be corrupt. With a third a party no longer knows whom its masks are with."""
+    """Two of seven may be missing. With a third a party no longer knows who is there at all."""
 
     def rewrite(item: Envelope, message: Message) -> Message | None:
         corrupt = item.sender in PARTIES[:3]
@@ -231,9 +300,8 @@ def test_too_many_boxes_that_do_not_open_are_refused() -> None:
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at first", "later"])
-def test_neighbours_whose_masks_nobody_vouches_for_do_not_count(later: bool) -> None:
-    """Five good neighbours are needed. Two bad boxes are borne with, but stand for nobody:
-    else an aggregator that swaps mask keys could cut the graph."""
+def test_neighbours_whose_boxes_do_not_open_do_not_count(later: bool) -> None:
+    """Five good neighbours are needed. Two bad boxes are borne with, but stand for nobody."""
 
     def spoilt(old: Any) -> Any:
         old[:2] ^= 1

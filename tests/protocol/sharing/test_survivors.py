@@ -32,10 +32,8 @@ from tests.protocol.sharing.test_sums_attacks import (
     TWO,
     WARY,
     attacked,
-    change,
     named,
     rewriting,
-    row,
     surviving,
 )
 
@@ -184,19 +182,24 @@ def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
     )
     whys = list(trial.refusals().values())
     assert len(whys) == 255
-    beside = [why for why in whys if "include a neighbour that has not dealt" in why]
+    beside = [why for why in whys if "include a neighbour that has not joined" in why]
     others = [why for why in whys if "256 survivors of 255 who joined" in why]
     assert (len(beside), len(others)) == (FEW.degree(256).neighbours, 255 - len(beside))
     assert others
     assert trial.messages("Unmask") == []
 
 
-def test_survivors_that_have_dealt_nothing_are_refused() -> None:
-    by = change("Dealt", None, TWO, dealt=row(0, 0))
-    trial, _ = attacked(by)
-    assert "or include a neighbour that has not dealt" in trial.refusals()[TWO]
-    # The mask of one side is in the sum, and that shows.
-    assert "the totals are not counts of 8 respondents" in str(trial.failure)
+def test_survivors_that_have_not_joined_are_refused() -> None:
+    """There is no mask with them, nor anything that they have dealt."""
+    charter = charter_of(SecureSumVariant(survey=SURVEY, sums=WARY), 8)
+    trial = rehearsed(
+        charter,
+        holdings_of(charter, answers(SURVEY, 8)),
+        fate=vanishing({THREE: "Join"}),
+        exchange=rewriting(charter.codec, telling([TWO], lambda old: surviving([True] * 8))),
+    )
+    assert "or include a neighbour that has not joined" in trial.refusals()[TWO]
+    assert trial.messages("Unmask", TWO) == []
 
 
 def test_a_sum_that_cannot_be_unmasked_names_who_is_accused() -> None:

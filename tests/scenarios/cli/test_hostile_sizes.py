@@ -225,8 +225,8 @@ def test_whoever_joins_again_and_again_begins_few_sums(tmp_path: Path) -> None:
     variant = BUILT_IN["secure-sum"](survey=small_variant().survey)
     head = hostile_header(variant, 20_000)
     codec = Charter(variant=variant, roster=Roster(head.roster)).codec
-    key = np.frombuffer(b"\xab" * 32, np.uint8)
-    joins = [sent(head, "Join", codec.encode(Join(1, key)), i) for i in range(300)]
+    nonce = np.frombuffer(b"\xab" * 16, np.uint8)
+    joins = [sent(head, "Join", codec.encode(Join(1, nonce)), i) for i in range(300)]
     values = np.zeros(2, np.uint16)
     k = variant.sums.degree(20_000).neighbours
     upload = sent(head, "Upload", codec.encode(Upload(values, np.zeros(k, np.uint8))), 300)

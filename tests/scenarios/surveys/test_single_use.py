@@ -104,14 +104,14 @@ def begin(folder: Path, attempt: int = 1) -> Envelope:
     )
 
 
-def mask_key(folder: Path, said: list[Envelope]) -> bytes:
+def nonce(folder: Path, said: list[Envelope]) -> bytes:
     [joined] = said
     message = read_member(folder).charter.codec.decode("Join", joined.body)
     assert isinstance(message, Join)
-    return message.key.tobytes()
+    return message.nonce.tobytes()
 
 
-def test_two_copies_of_a_folder_do_not_share_a_mask_key(
+def test_two_copies_of_a_folder_do_not_share_a_nonce(
     folders: Folders, tmp_path: Path, answer_from: AnswerFrom
 ) -> None:
     """Two machines, whose purses do not know of each other, are asked in one session."""
@@ -123,9 +123,9 @@ def test_two_copies_of_a_folder_do_not_share_a_mask_key(
         _, said = answer_from(folder, records, begin(folder), purse=tmp_path / purse)
         return said
 
-    one, again = (mask_key(party, answer(party, "one")) for _ in range(2))
+    one, again = (nonce(party, answer(party, "one")) for _ in range(2))
     assert one == again
-    assert mask_key(copy, answer(copy, "two")) != one
+    assert nonce(copy, answer(copy, "two")) != one
     third = shutil.copytree(
         party, party.parent / "third", ignore=shutil.ignore_patterns("s*-*", "h*-*")
     )
@@ -140,7 +140,7 @@ def graph(folder: Path, joined: int) -> Envelope:
     path, keys = (np.zeros((rows, 32), np.uint8) for rows in (0, 5))
     names = tuple(f"party-{number}" for number in range(2, 7))
     body = charter.codec.encode(
-        Graph(joined, joined, bytes(32), 0, path, names, keys, path, keys[:, 0], keys)
+        Graph(joined, joined, bytes(32), 0, path, names, keys, path, keys[:, 0])
     )
     return msgspec.structs.replace(begin(folder), seq=1, kind="Graph", body=body)
 
@@ -176,7 +176,7 @@ def test_other_records_do_not_join_with_the_same_key(
 def test_another_program_does_not_join_otherwise(
     folders: Folders, tmp_path: Path, answer_from: AnswerFrom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would draw another mask key in the session: it says nothing instead."""
+    """It would draw other secrets in the session: it says nothing instead."""
     party = folders("secure-sum") / "party-1"
     records = people_table(tmp_path / "r.csv", "ann,no,young")
     _, [said] = answer_from(party, records, begin(party))

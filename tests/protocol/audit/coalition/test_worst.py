@@ -64,10 +64,10 @@ def sums(draw: st.DrawFn) -> tuple[SumRecord, int, int]:
     n = draw(st.integers(k + 2, 11))
     gone = draw(st.frozensets(st.integers(0, n - 1), max_size=n // 3))
     record = finished(n, k, set(gone))
-    # Some were given keys that are nobody's.
+    # Some were told that neighbours have not dealt.
     rows = st.tuples(st.integers(0, n - 1), st.integers(0, k - 1))
     for place, column in draw(st.one_of(st.just([]), st.lists(rows, max_size=n))):
-        record.foreign[place, column] = True
+        record.dealt[place, column] = False
     # The threshold is over half, so that what is revealed opens no secret by itself.
     threshold = draw(st.integers(k // 2 + 1, k))
     return record, threshold, draw(st.integers(0, min(4, n - 1)))
