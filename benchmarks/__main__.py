@@ -60,6 +60,8 @@ BENCHMARKS: Mapping[str, Callable[[], Benchmark]] = MappingProxyType(
         "attack": judging.attacked,
         "attack-draws": judging.drawn,
         "literal-sum": sums.literal,
+        "sum-edges-100": functools.partial(sums.edges, 100),
+        "sum-edges-400": functools.partial(sums.edges, 400),
         "sparse-sum-100": functools.partial(sums.sparse, 100),
         "sparse-sum-1000": functools.partial(sums.sparse, 1000),
         "tabulate": tabulating.sixteen,
