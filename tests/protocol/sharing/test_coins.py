@@ -18,6 +18,7 @@ from protocol.sharing import messages as kinds
 from protocol.sharing.coins import FAIR, Noise
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import SecureSum
+from protocol.testing import check_variant
 from protocol.variants.sums.pair_counts import PairCounts
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.secure_sum import SecureSumVariant
@@ -164,3 +165,8 @@ def test_a_party_compares_the_totals_with_what_it_has_uploaded() -> None:
 
     assert watched(charter, holdings, lambda envelope, message: None).notices == {}
     assert set(watched(charter, holdings, lying).notices) == set(charter.roster.parties)
+
+
+def test_the_contract_holds_of_sums_with_coins() -> None:
+    variant = PairCounts(survey=SURVEY, sums=noisy(9, profile="literal"))
+    assert check_variant(variant, answers(SURVEY, 6), executors={}) == ()
