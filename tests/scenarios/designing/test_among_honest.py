@@ -17,7 +17,7 @@ from protocol.variants.sums.tallies import Counted
 from scenarios.designing.assumed import Given, Uniform
 from scenarios.designing.candidates import Wanted, of_variant
 from scenarios.designing.costs import trust_in
-from scenarios.designing.designing import Setup
+from scenarios.designing.designing import Setup, prediction_of, row_of
 from scenarios.designing.needing import coins_needed, epsilon_needed, half_width, ways_of
 from scenarios.designing.predicting import predicted
 from scenarios.designing.summing import AmongHonest, keep_in_sum, told_in_sum
@@ -169,3 +169,14 @@ def test_an_error_that_coins_do_not_reach() -> None:
     target = target_of(SURVEY, "margins")
     setup = Setup(SURVEY, target, 2, 1, Uniform(SURVEY), delta=DELTA)
     assert coins_needed(setup, SecureSumVariant, 1.0, 0.01, 0.95) is None
+
+
+def test_a_design_predicts_by_the_coins_of_those_who_stay() -> None:
+    """Of few parties with many respondents each, some of which vanish."""
+    target = target_of(SURVEY, "margins")
+    setup = Setup(SURVEY, target, 2000, 20, Uniform(SURVEY), 0.1, delta=DELTA)
+    [coins, _] = of_variant(SecureSumVariant, Wanted(SURVEY, 1.0, target, 20, 0.1, DELTA))
+    assert coins.variant is not None
+    by_hand = predicted(coins.variant, 1800, target, setup.shares, parties=18)
+    assert prediction_of(setup, coins.variant) == by_hand
+    assert row_of(setup, 1.0, coins).prediction == by_hand
