@@ -19,6 +19,10 @@ MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
 
 
+# By so much, relative to epsilon, a figure may be below what is asked for.
+_WASTE = 0.02
+
+
 class Size(NamedTuple):
     """Coins that a party adds to each cell.
 
@@ -40,8 +44,8 @@ class Size(NamedTuple):
 def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
     """The fewest coins whose certified figure among so many honest parties is at most epsilon.
 
-    They are fair where the honest parties are no more than the fair coins that a cell needs; else
-    each adds one coin, of the smallest chance.
+    A party adds as few as are enough if they are fair. Where that is more than a cell needs, as
+    where one coin of each is, they have the smallest chance with which so many are enough.
 
     Args:
         epsilon: in nats.
@@ -70,12 +74,16 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
         return Size(1, _least(lambda chance: excess(1, chance), start, FAIR))
     try:
         most = MOST_COINS // honest
-        return Size(_least(lambda trials: excess(trials, FAIR), 4 * guess / honest, most), FAIR)
+        trials = _least(lambda trials: excess(trials, FAIR), 4 * guess / honest, most)
     except ValueError as error:
         raise ValueError(
             f"epsilon {epsilon} for {tables} tables at delta {delta}: needs more than {MOST_COINS} "
             "coins for each cell"
         ) from error
+    if excess(trials, FAIR) > -_WASTE * epsilon:
+        return Size(trials, FAIR)
+    # A whole number of fair coins is more than it takes: as many of a smaller chance are enough.
+    return Size(trials, _least(lambda chance: excess(trials, chance), FAIR / 2, FAIR))
 
 
 @lru_cache(maxsize=1024)

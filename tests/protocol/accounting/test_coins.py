@@ -38,8 +38,11 @@ def test_fair_coins_that_are_needed(tables: int) -> None:
 def test_few_parties_add_fair_coins(honest: int) -> None:
     alone = sized(1.0, DELTA, tables=6, honest=1).trials
     size = sized(1.0, DELTA, tables=6, honest=honest)
-    assert size == Size(math.ceil(alone / honest), FAIR)
-    assert epsilon_of(*size, tables=6, honest=honest, delta=DELTA) <= 1.0
+    assert size.trials == math.ceil(alone / honest)
+    # Where whole coins are too many, their chance is less: the spread is hardly more than it takes.
+    assert size.chance == FAIR or honest in (70, 857)
+    assert 0.98 <= epsilon_of(*size, tables=6, honest=honest, delta=DELTA) <= 1.0
+    assert size.deviation(honest) == pytest.approx(math.sqrt(alone) / 2, rel=0.02)
 
 
 @pytest.mark.parametrize(
