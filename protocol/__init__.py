@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from protocol.session.so_far import SoFar, Waiting
     from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Drawn, Epsilon, Probability, Variant
+    from protocol.sharing.coins import Noise
     from protocol.sharing.sums import SecureSum
     from protocol.simulation.populations.population import Law, Population, Resampled, TableLaw
     from protocol.surveys.limits import Workload
@@ -161,6 +162,7 @@ __all__ = [
     "Merged",
     "Merging",
     "Message",
+    "Noise",
     "NoisyTables",
     "OneBitMean",
     "OneOf",
@@ -321,6 +323,7 @@ _HOMES = {
     "protocol.session.so_far": ("SoFar", "Waiting"),
     "protocol.session.tabulation": ("Respondents", "Stage"),
     "protocol.session.variant": ("Claim", "Drawn", "Epsilon", "Probability", "Variant"),
+    "protocol.sharing.coins": ("Noise",),
     "protocol.sharing.sums": ("SecureSum",),
     "protocol.surveys.limits": ("Workload",),
     "protocol.surveys.records": ("Records",),

@@ -64,7 +64,8 @@ class Simulation(Generic[V]):
         parties: the number that the records are spread over; by default one per respondent.
         rules: faults to inject (``transports.faults``), decided by the seed.
         budget: the most epsilon that a party spends per respondent, in nats.
-        honest, delta: what it consents to beside that (``Machine``).
+        honest: the number of parties in a sum that it takes to be honest (``Machine``).
+        delta: the most that it spends so.
         path: where to write the transcript, in memory by default. An earlier simulation there is
             replaced, the record of a real survey never.
         watch: called with the charter before the run; what it returns is told every entry as it is

@@ -224,7 +224,6 @@ def on_privacy(
         if by_noise > max(by_loss, by_crowd) or (crowd is None and not told.record):
             why, summed = summed, why if told.record else ""
         reasons += [f"{upper(summed)}."] if summed else []
-        reasons.append("If all others conspire, nothing limits what the sums tell.")
     if conspiring or withstands is not None:
         # Imported late, as most surveys sum nothing and are asked about nobody in particular.
         from scenarios.wording.withstanding import conspiracy_sentences, named, together

@@ -65,6 +65,7 @@ def said_of(noised: Cost, who: str) -> str:
             f"change by {odds(noised.epsilon)} at most, {rarely}"
         )
     return (
-        f"the sum that {who} can learn changes the odds between two answers of a person by "
-        f"{odds(noised.epsilon)} at most, {rarely}, if {honest:,} parties in it are honest"
+        f"if all others conspire no bound holds; if {honest:,} parties in the sum are honest, what "
+        f"{who} can learn of it changes the odds between two answers of a person by "
+        f"{odds(noised.epsilon)} at most, {rarely}"
     )

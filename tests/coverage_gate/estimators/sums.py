@@ -57,7 +57,8 @@ def pairs(point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
         names: kept_together(rng, truth.sum(axis=rest), p)
         for names, rest in zip(all_pairs(survey), (2, 1, 0), strict=True)
     }
-    estimate = PairRR.with_keep(survey, p).estimate_of(tables)
+    everybody = int(truth.sum())
+    estimate = PairRR.with_keep(survey, p).estimate_of(tables, everybody, everybody)
     yield from numbers(estimate, ("a", "b"), truth.sum(axis=2), pair, prefix="pair: ")
     yield from first_cell(estimate, "a", truth.sum(axis=(1, 2)), pair.sum(axis=1))
 
