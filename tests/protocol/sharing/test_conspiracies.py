@@ -15,6 +15,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyI
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.sharing import sparse
+from protocol.sharing.coins import Noise
 from protocol.sharing.graph import Degree
 from protocol.sharing.masks import encrypt_seeds, expand_mask, modulus_bits, pair_mask
 from protocol.sharing.meeting import Hood
@@ -183,7 +184,9 @@ class Conspiracy:
         if own is None or pairwise is None:
             return None
         values: NDArray[np.unsignedinteger] = self.uploads[self.victim].values.copy()
-        bits = modulus_bits(len(self.holdings) * self.charter.variant.max_records)
+        variant, parties = self.charter.variant, len(self.holdings)
+        assert isinstance(variant, SecureSumVariant)
+        bits = modulus_bits(parties * variant.max_records + variant.sums.coins(parties))
         values -= expand_mask(own, len(values), bits=bits)
         seeds = encrypt_seeds(pairwise, self.deals[self.victim].seeds)
         places = {name: place for place, name in enumerate(self.holdings)}
@@ -267,6 +270,28 @@ def test_so_many_colluders_read_nobody_and_one_more_does(n: int, colluding: Coll
     else:
         assert found.missing == 0
         assert found.colluders == n - 2
+
+
+def test_one_colluder_too_many_reads_counts_under_the_victims_own_coins(
+    colluding: Colluding,
+) -> None:
+    """With coins as many are withstood as without; then only her own coins hide her counts."""
+    n, sums = 9, SecureSum(noise=Noise(trials=40))
+    withstood = sums.withstands(n).colluders
+    for colluders in (withstood - 1, withstood):
+        conspiracy = Conspiracy(n, colluders, sums)
+        colluding(conspiracy.corrupt)
+        assert conspiracy.read(n - colluders - 1) is None
+    found = SecureSum(corrupt=0.2, dropped=0.3, noise=Noise(trials=40))
+    conspiracy = Conspiracy(n, found.withstands(n).colluders + 1, found)
+    colluding(conspiracy.corrupt)
+    more = found.withstands(n).colluders + 1
+    read = conspiracy.read(max(0, found.degree(n).threshold - more))
+    assert read is not None
+    coins = np.array(read) - conspiracy.truth
+    assert ((coins >= 0) & (coins <= 40)).all()
+    assert len(set(coins.tolist())) > 1
+    assert conspiracy.failed == []
 
 
 def test_twelve_parties_withstand_nine() -> None:
