@@ -158,6 +158,21 @@ def test_two_sessions_tell_what_one_of_them_lacks() -> None:
         assert judge_coalition(c, e, Coalition((RECORD,))).exposed == ()
 
 
+def test_of_sums_that_overlap_nobody_is_counted_on_to_hide_another() -> None:
+    """What several of them tell together is no sum over the parties of one."""
+    holdings = holdings_of(charter_of(COUNTS, 7), answers(SURVEY, 7))
+    sessions = []
+    for gone in (FOUR, ONE):
+        charter = Charter(variant=COUNTS, roster=roster_of(7))
+        again = rehearsed(charter, holdings, fate=vanishing({gone: "Upload"}))
+        sessions.append((charter, again.entries, {}))
+    finding = judge_sessions(sessions, Coalition((RECORD,)))
+    assert finding.exposed == ()
+    assert {len(parties) for parties in finding.mixed} == {6}
+    told = {charge.event for a in finding.ledger.accounts.values() for charge in a.trail}
+    assert told == {Merged(ExactCounts(SURVEY.names), 1)}
+
+
 def entry_totals(charter: Charter, entries: Sequence[Entry]) -> np.ndarray:
     said = [decode_envelope(entry.envelope) for entry in entries if isinstance(entry, Sent)]
     tally = next(item for item in said if item.kind == "Tally")
