@@ -283,6 +283,10 @@ def test_what_is_hardly_randomized_is_hardly_hidden(size: int) -> None:
 def test_the_smallest_deltas() -> None:
     few, many = (exact_epsilon([coins(1, 10**5, 6)], delta).epsilon for delta in (1e-200, 1e-20))
     assert many < few < math.inf
+
+
+@pytest.mark.slow
+def test_the_smallest_deltas_of_reports() -> None:
     event = Merged(draw(4, 0.3), 10**4)
     few, many = (exact_epsilon([event], delta).epsilon for delta in (1e-100, 1e-20))
     assert many < few < 0.5
