@@ -295,14 +295,14 @@ def _worst(ledger: Ledger, conspiring: Iterable[CoalitionFinding]) -> _Opened | 
 
 
 def _has_coins(ledger: Ledger) -> bool:
-    """Whether somebody contributed counts with coins to a sum."""
+    """True if somebody contributed counts with coins to a sum."""
     accounts = ledger.everybody.values()
     events = {id(c.event): c.event for account in accounts for c in account.trail}.values()
     return any(isinstance(part, Coins) for event in events for part in single_events(event))
 
 
 def holds_counts(event: PrivacyEvent) -> bool:
-    """Whether an event tells counts of true answers, exactly or with coins."""
+    """True if an event tells counts of true answers, exactly or with coins."""
     return any(isinstance(part, ExactCounts | Coins) for part in single_events(event))
 
 

@@ -1,4 +1,4 @@
-"""Which sums a coalition knows of honest parties' contributions, from one session or several."""
+"""The sums that a coalition knows of honest parties' contributions, from one session or several."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Follows:
         return tuple([self.names[place] for place in np.asarray(places, np.int64).tolist()])
 
     def told(self, party: PartyId, event: PrivacyEvent) -> PrivacyEvent:
-        """What is told of a party's contribution: itself, or its sum with others'.
+        """The event that is told of a party's contribution: its own, or that of a sum with others.
 
         Where several sums follow that overlap, or none yet, it is charged as the sum that tells
         most: over this party alone, or over all who contributed.

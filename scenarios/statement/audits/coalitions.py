@@ -110,7 +110,7 @@ def _merged(ledger: Ledger) -> Iterator[str]:
 
 
 def _counted(event: PrivacyEvent) -> str:
-    """What is summed, in a word."""
+    """The summed counts in a word."""
     return "true" if is_exact(event) else "noisy" if is_noised(event) else "randomized"
 
 

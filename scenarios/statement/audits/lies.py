@@ -1,4 +1,4 @@
-"""How far respondents who do not tell the truth can have moved what was published."""
+"""The reach of false answers: how far they can have moved what was published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """What one false report can do at most.
+    """The most that one false report can do.
 
     Args:
         moves: by how much it moves a raw share of answers that were randomized together.
@@ -28,7 +28,7 @@ class Bound(NamedTuple):
 
 
 def _bound(judged: Judged) -> Bound | None:
-    """What bounds it; None if no check looked at that."""
+    """The bound of one false report; None if no check looked at that."""
     estimate = judged.audit.estimate
     source = estimate.source if isinstance(estimate, LinearEstimate) else None
     if not isinstance(source, JointReports):
@@ -46,7 +46,7 @@ def _is_summed(judged: Judged) -> bool:
 
 
 def false_answers(judged: Judged) -> Answer | None:
-    """What bounds that which false answers can do; None if nothing was published."""
+    """The answer on how far false answers reach; None if nothing was published."""
     if judged.audit.estimate is None:
         return None
     if _is_summed(judged):

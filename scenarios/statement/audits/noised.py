@@ -1,4 +1,4 @@
-"""What sums with coins tell of a person: at a delta, and if so many parties are honest."""
+"""Sums with coins in the verdict: what they tell at a delta, and if so many parties are honest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.wording.formatting import odds
 
 
 class Opened(NamedTuple):
-    """What a coalition learns of a sum with coins."""
+    """A coalition, and the cost of what it learns of a sum with coins."""
 
     cost: Cost
     finding: CoalitionFinding
@@ -55,7 +55,7 @@ def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
 
 
 def said_of(noised: Cost, who: str) -> str:
-    """What follows from a sum with coins about one person."""
+    """The sentence on what a sum with coins tells about one person."""
     if math.isinf(noised.epsilon):
         return f"the coins in what {who} can learn are too few to hide anybody"
     [honest], rarely = noised.honest, f"but with a probability of {noised.delta:g}"

@@ -73,7 +73,7 @@ def is_exact(event: PrivacyEvent) -> bool:
 
 
 def is_noised(event: PrivacyEvent) -> bool:
-    """Whether an event tells counts with coins."""
+    """True if an event tells counts with coins."""
     return any(isinstance(part, Coins) for part in single_events(event))
 
 
