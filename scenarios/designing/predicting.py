@@ -174,5 +174,8 @@ def _variances(estimate: Estimate, names: Names, about: About) -> Floats | None:
     alike = np.array_equal(given, sampled, equal_nan=True) and not np.isnan(errors).all()
     if alike and squares.size <= MOST_COVARIANCE_CELLS:
         # Both kinds are those about a population; covariances tell whom they are about.
-        squares = table.covariance(about).diagonal()
+        try:
+            squares = table.covariance(about).diagonal()
+        except ValueError:  # Of reports on so many inputs it may not be known.
+            return None
     return squares
