@@ -44,7 +44,7 @@ class Allowance(NamedTuple):
     delta: float = math.inf
 
     def rest(self, cost: Cost) -> Allowance:
-        """What is left of it once so much was spent."""
+        """The rest of it once so much was spent."""
         return Allowance(rest_of(self.epsilon, cost.epsilon), left_of(self.delta, cost.delta))
 
 
@@ -256,12 +256,12 @@ class Answers:
         return tuple(sorted(self._last))
 
     def spent(self, attempt: int) -> Cost:
-        """What was spent in one attempt, per respondent."""
+        """The cost of one attempt, per respondent."""
         said = self._last.get(attempt)
         return Cost() if said is None else said.cost
 
     def before(self, attempt: int) -> Cost:
-        """What was spent in earlier attempts, per respondent."""
+        """The cost of earlier attempts, per respondent."""
         return together(self.spent(earlier) for earlier in range(1, attempt))
 
     def check(self, attempt: int) -> None:
@@ -277,7 +277,7 @@ class Answers:
             )
 
     def allowed(self, attempt: int, rest: Allowance | None, *, most: float) -> Allowance:
-        """What may be spent in an attempt, per respondent.
+        """The most that may be spent in an attempt, per respondent.
 
         What was allowed when something was said in it holds on, so that the same is said again; if
         less is left by now, that holds.

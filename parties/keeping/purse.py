@@ -102,7 +102,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def cost(self) -> Cost:
-        """What each has paid."""
+        """The cost that each has paid."""
         return Cost(nats_of(self.epsilon), self.delta, self.honest)
 
     def follows(self, heard: bytes) -> bool:
@@ -311,7 +311,7 @@ class Purse:
     def spent(
         self, payers: Payers, counted: Callable[[Release], bool] = lambda release: True
     ) -> Spent:
-        """What each of the payers has spent.
+        """The costs that each of the payers has spent.
 
         What was paid without ids may have been paid for anybody, so it counts for everybody; and
         for all as one counts whatever anybody has paid. Of figures with different assumptions the
@@ -404,7 +404,7 @@ class Purse:
         return payers.allowance.rest(others.most)
 
     def paid_for(self, release: Release, group: int | None) -> Cost | None:
-        """What a group has paid for a release, which may be nothing; None if it was never said."""
+        """The cost that a group has paid for a release, maybe 0; None if it was never said."""
         found = [each.cost for each in self._of(release) if each.group == group]
         return largest(found) if found else None
 

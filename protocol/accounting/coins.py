@@ -8,12 +8,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import SIDES, Coins, Merged
+from protocol.accounting.events import FAIR, SIDES, Coins, Merged
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.accounting.sums import MOST_COINS
-
-FAIR = SIDES // 2
-"""The chance of a fair coin, in units of 2**-16."""
 
 MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
@@ -118,7 +115,7 @@ def _check(delta: float, tables: int, honest: int) -> None:
 
 
 def _least(excess: Callable[[int], float], guess: float, most: int) -> int:
-    """The least number of coins, or chance, from which on there is no excess.
+    """The least number of coins, or chance, that is enough.
 
     Raises:
         ValueError: there is an excess at ``most``.

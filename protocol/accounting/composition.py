@@ -110,7 +110,7 @@ class DominatingPairs(msgspec.Struct, frozen=True):
 
     @property
     def honest(self) -> int:
-        """How many parties of each sum these pairs take to be honest; 0 if they do not."""
+        """The number of parties of each sum that these pairs take to be honest; 0 for none."""
         return min((pair.honest for pair in self._sums()), default=0)
 
     def among_least(self) -> DominatingPairs:
@@ -378,7 +378,7 @@ def _untight(pairs: DominatingPairs) -> str:
 
 
 def _is_sum(pair: Pair) -> TypeGuard[CoinTable | SummedResponse]:
-    """Whether a pair takes others to be honest."""
+    """True if a pair takes others to be honest."""
     return isinstance(pair, CoinTable | SummedResponse) and pair.honest > 1
 
 

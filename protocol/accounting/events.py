@@ -15,6 +15,9 @@ from protocol.randomizers import Randomizer
 SIDES = 2**16
 """The chance of a coin is given in units of 1 of this."""
 
+FAIR = SIDES // 2
+"""The chance of a fair coin, and the largest."""
+
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):
     """What one message tells. Subclasses are the events that accountants may know."""
@@ -60,9 +63,9 @@ class Coins(PrivacyEvent, frozen=True):
     def __post_init__(self) -> None:
         if self.trials < 1:
             raise ValueError(f"{self.trials} coins for each cell: expected at least 1")
-        if not 1 <= self.chance <= SIDES // 2:
+        if not 1 <= self.chance <= FAIR:
             raise ValueError(
-                f"a coin of chance {self.chance} in {SIDES}: expected 1 to {SIDES // 2}, a fair one"
+                f"a coin of chance {self.chance} in {SIDES}: expected 1 to {FAIR}, a fair one"
             )
 
     @property
@@ -204,6 +207,11 @@ def single_events(event: PrivacyEvent) -> Iterator[PrivacyEvent]:
         yield from single_events(event.event)
     else:
         yield event
+
+
+def tells(event: PrivacyEvent, *kinds: type[PrivacyEvent]) -> bool:
+    """True if one of the single events is of one of these classes."""
+    return any(isinstance(part, kinds) for part in single_events(event))
 
 
 def layers(event: PrivacyEvent) -> Iterator[PrivacyEvent]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from protocol.accounting.accountants import NOTHING, Loss, PureAccountant, total
-from protocol.accounting.events import Coins, Masked, Merged, PrivacyEvent, replaced, single_events
+from protocol.accounting.events import Coins, Masked, Merged, PrivacyEvent, replaced, tells
 from protocol.errors import PrivacyError
 
 DELTA = 1e-6
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What was told of one respondent, as a bound on the privacy loss.
+    """A bound on the privacy loss of one respondent.
 
     Args:
         epsilon: in nats; infinite if nothing bounds it.
@@ -85,12 +85,12 @@ def largest(costs: Iterable[Cost]) -> Cost:
 
 
 def is_within(delta: float, allowed: float) -> bool:
-    """Whether a sum of deltas is no more than is allowed, but for rounding."""
+    """True if a sum of deltas is at most what is allowed, up to rounding."""
     return delta <= allowed * (1 + _ROUNDING)
 
 
 def left_of(allowed: float, delta: float) -> float:
-    """What is left of a delta that is allowed, not below 0; what is rounding is nothing."""
+    """The rest of a delta that is allowed, at least 0; a rest that is mere rounding is 0."""
     if math.isinf(allowed):
         return allowed
     left = allowed - delta
@@ -115,7 +115,7 @@ def cost_of(event: PrivacyEvent, *, honest: int, delta: float) -> Cost:
 
 @functools.lru_cache(maxsize=256)
 def _among(event: PrivacyEvent, honest: int, delta: float) -> Cost:
-    if not (delta > 0 and _has_coins(event)):
+    if not (delta > 0 and tells(event, Coins)):
         return Cost(math.inf)
     # Imported late: most parties never have anything to compose.
     from protocol.accounting.composition import exact_epsilon
@@ -127,10 +127,6 @@ def _among(event: PrivacyEvent, honest: int, delta: float) -> Cost:
     if math.isinf(found.epsilon):
         return Cost(math.inf)
     return Cost(found.epsilon, delta, (found.honest,) if found.honest else ())
-
-
-def _has_coins(event: PrivacyEvent) -> bool:
-    return any(isinstance(part, Coins) for part in single_events(event))
 
 
 def _honest(costs: Iterable[Cost]) -> tuple[int, ...]:
@@ -191,7 +187,7 @@ class Spending:
         if loss is NOTHING:
             return self.loss, spent
         cost = Cost(loss.record)
-        if self._honest and math.isinf(loss.record) and _has_coins(event):
+        if self._honest and math.isinf(loss.record) and tells(event, Coins):
             delta = min(DELTA, self._delta)
             if not (delta and is_within(spent.delta + delta, self._delta)):
                 left = left_of(self._delta, spent.delta)

@@ -14,11 +14,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import SIDES
+from protocol.accounting.events import FAIR, SIDES
 from protocol.crypto.randomness import Stream
-
-FAIR = SIDES // 2
-"""The chance of a fair coin."""
 
 MOST_TRIALS = 2**20
 """The most coins of one party for one cell."""
@@ -41,7 +38,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """What a party adds to a cell on average."""
+        """The average of what a party adds to a cell."""
         return self.trials * self.chance / SIDES
 
     def draw(self, stream: Stream, cells: int) -> NDArray[np.uint32]:

@@ -17,7 +17,7 @@ from protocol.accounting.events import (
     PrivacyEvent,
     Public,
     replaced,
-    single_events,
+    tells,
 )
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Ledger
@@ -94,6 +94,7 @@ _UNSEARCHED = 3
 """The fewest parties of an exact sum that is missed where not all combinations were searched."""
 
 _CLAIMS = 3
+_COUNTS = (ExactCounts, Coins)
 _SAME = 1e-9
 
 
@@ -298,12 +299,7 @@ def _has_coins(ledger: Ledger) -> bool:
     """True if somebody contributed counts with coins to a sum."""
     accounts = ledger.everybody.values()
     events = {id(c.event): c.event for account in accounts for c in account.trail}.values()
-    return any(isinstance(part, Coins) for event in events for part in single_events(event))
-
-
-def holds_counts(event: PrivacyEvent) -> bool:
-    """True if an event tells counts of true answers, exactly or with coins."""
-    return any(isinstance(part, ExactCounts | Coins) for part in single_events(event))
+    return any(tells(event, Coins) for event in events)
 
 
 def has_exact_sums(ledger: Ledger) -> bool:
@@ -345,7 +341,9 @@ def _crowd(ledger: Ledger, alone: CoalitionFinding | None) -> int | None:
 def _doubt(ledger: Ledger, alone: CoalitionFinding | None, *conspiring: CoalitionFinding) -> str:
     """Why more may have been told beside exact sums, or by them, than is found; empty if not."""
     accounts = ledger.everybody.values()
-    if alone is None or not any(holds_counts(c.event) for a in accounts for c in a.trail):
+    if alone is None or not any(
+        tells(c.event, ExactCounts, Coins) for a in accounts for c in a.trail
+    ):
         return ""
     if not all(each.whole for each in (alone, *conspiring)):
         return "not all that is on record of sums could be judged"
@@ -382,7 +380,7 @@ def _beside_sums(ledger: Ledger) -> Iterator[Loss]:
     # Parties that did the same share their events; most surveys have a handful of trails.
     known: dict[tuple[int, ...], Loss] = {}
     for name, account in ledger.everybody.items():
-        exact = any(charge.summed and holds_counts(charge.event) for charge in account.trail)
+        exact = any(charge.summed and tells(charge.event, *_COUNTS) for charge in account.trail)
         if not exact or (name in ledger.unsigned and math.isfinite(account.loss.record)):
             yield account.loss
             continue

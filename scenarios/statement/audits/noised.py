@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import Coins, Merged, PrivacyEvent, replaced, single_events
+from protocol.accounting.events import Coins, Merged, PrivacyEvent, replaced, tells
 from protocol.accounting.spending import DELTA, Cost
 from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
@@ -46,7 +46,7 @@ def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
     trails = {
         tuple(replaced(charge.event, among) for charge in account.trail): None
         for account in ledger.everybody.values()
-        if any(isinstance(p, Coins) for c in account.trail for p in single_events(c.event))
+        if any(tells(charge.event, Coins) for charge in account.trail)
     }
     accountant = ExactAccountant(DELTA)
     found = [accountant.judge(trail) for trail in trails]

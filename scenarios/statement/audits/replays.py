@@ -14,7 +14,7 @@ from protocol.accounting.events import (
     OneOf,
     PrivacyEvent,
     Randomized,
-    single_events,
+    tells,
 )
 from protocol.randomizers.vetting import redrawn_of
 
@@ -69,12 +69,12 @@ def _passing(events: Iterable[PrivacyEvent]) -> Iterator[str]:
 
 def is_exact(event: PrivacyEvent) -> bool:
     """Whether an event tells true counts, of one party or of several together."""
-    return any(isinstance(part, ExactCounts) for part in single_events(event))
+    return tells(event, ExactCounts)
 
 
 def is_noised(event: PrivacyEvent) -> bool:
     """True if an event tells counts with coins."""
-    return any(isinstance(part, Coins) for part in single_events(event))
+    return tells(event, Coins)
 
 
 def _unasked(events: Iterable[PrivacyEvent], attributes: Iterable[str]) -> bool:

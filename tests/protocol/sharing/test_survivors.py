@@ -190,7 +190,7 @@ def test_more_survivors_than_have_joined_are_refused_by_all() -> None:
 
 
 def test_survivors_that_have_not_joined_are_refused() -> None:
-    """There is no mask with them, nor anything that they have dealt."""
+    """They have dealt nothing, and nobody has a mask with them."""
     charter = charter_of(SecureSumVariant(survey=SURVEY, sums=WARY), 8)
     trial = rehearsed(
         charter,

@@ -159,7 +159,7 @@ def test_two_sessions_tell_what_one_of_them_lacks() -> None:
 
 
 def test_of_sums_that_overlap_nobody_is_counted_on_to_hide_another() -> None:
-    """What several of them tell together is no sum over the parties of one."""
+    """Two sums over six of seven parties each: every contribution counts as if it stood alone."""
     holdings = holdings_of(charter_of(COUNTS, 7), answers(SURVEY, 7))
     sessions = []
     for gone in (FOUR, ONE):
