@@ -1,9 +1,10 @@
-"""Places that are answered through links: the spare ones, and those that were withdrawn."""
+"""Places that are answered whenever somebody comes: spare ones, and those that were withdrawn."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,8 +19,8 @@ from protocol.session.charter import Charter
 LINK: Final = "link"
 """Word in a charter for keys that came through links."""
 
-SPARES, WITHDRAWALS = "spares.json", "withdrawn.jsonl"
-"""Files in the aggregator's folder. The second grows while answers are collected."""
+SPARES, WITHDRAWALS, HANDED_OUT = "spares.json", "withdrawn.jsonl", "handed-out.jsonl"
+"""Files in the aggregator's folder. The last two grow while answers are taken."""
 
 MOST_REASON = 200
 """The longest reason for a withdrawal, in characters."""
@@ -44,8 +45,21 @@ class Withdrawal(NamedTuple):
     by_another: bool = False
 
 
+class HandedOut(NamedTuple):
+    """A spare place of somebody who came late.
+
+    Args:
+        place: its id.
+        to: who has it, by the name that was invited.
+    """
+
+    place: PartyId
+    to: PartyId
+
+
 _NAMES = msgspec.json.Decoder(tuple[PartyId, ...])
 _LINE = msgspec.json.Decoder(Withdrawal)
+_HANDED = msgspec.json.Decoder(HandedOut)
 
 
 def linked(charter: Charter) -> tuple[PartyId, ...]:
@@ -97,15 +111,62 @@ def _read(path: Path, version: tuple[int, int, int]) -> Sequence[Withdrawal]:
     return tuple(lines_in(path, _LINE, lost=_LOST))
 
 
-def unused_spares(kept: Sequence[PartyId], withdrawn: Sequence[Withdrawal]) -> tuple[PartyId, ...]:
+def unused_spares(folder: Path) -> tuple[PartyId, ...]:
     """Spare places that were not handed out and not withdrawn, in their order.
 
     Args:
-        kept: all of them (``spares``).
-        withdrawn: so far (``withdrawals``).
+        folder: the aggregator's.
+
+    Raises:
+        UsageError: a file about them is malformed.
+        OSError: it cannot be read.
     """
-    used = _used(withdrawn)
-    return tuple(place for place in kept if place not in used)
+    if not (folder / SPARES).exists():
+        return ()
+    used = _used(withdrawals(folder), handed_out(folder))
+    return tuple(place for place in spares(folder) if place not in used)
+
+
+def handed_out(folder: Path) -> Sequence[HandedOut]:
+    """Spare places that were handed out to whoever came late, in that order.
+
+    Args:
+        folder: the aggregator's.
+
+    Raises:
+        UsageError: their file is malformed.
+        OSError: it cannot be read.
+    """
+    return lines_in(folder / HANDED_OUT, _HANDED, lost=_LOST)
+
+
+def hand_out(folder: Path, to: PartyId) -> PartyId | None:
+    """Hand out a spare place to somebody who comes late; it is noted before the call returns.
+
+    Args:
+        folder: the aggregator's.
+        to: who it is. Whoever has one gets the same again.
+
+    Returns:
+        The place; None if none is left.
+
+    Raises:
+        UsageError: a file about them is malformed.
+        OSError: it cannot be written.
+    """
+    with ExitStack() as locked:
+        # The same lock as that of ``withdraw``, which hands out places too.
+        locked.enter_context(open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST))
+        handed = open_lines(folder / HANDED_OUT, _HANDED, None, lost=_LOST)
+        lines = locked.enter_context(handed)
+        for place, holder in lines.values:
+            if holder == to:
+                return place
+        left = unused_spares(folder)
+        if not left:
+            return None
+        lines.add(HandedOut(left[0], to))
+        return left[0]
 
 
 def replaced_by(withdrawal: Withdrawal, withdrawn: Sequence[Withdrawal]) -> list[PartyId]:
@@ -133,22 +194,22 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         withdrawal: the place, and what was handed out for it.
 
     Raises:
-        UsageError: the place has no link or is withdrawn already, what is handed out for it is not
-            an unused spare, or the reason does not fit a line.
+        UsageError: there is no such place or it is withdrawn already, what is handed out for it is
+            not an unused spare, or the reason does not fit a line.
         OSError: it cannot be written.
     """
     place, reason, instead, by_another = withdrawal
     if {"#", "."} & {*place}:
         raise UsageError("expected the id of a place, not its link")
-    if place not in linked(charter):
-        raise UsageError(f"{place!r:.80}: expected a place of this survey that has a link")
+    if place not in charter.roster.parties:
+        raise UsageError(f"{place!r:.80}: expected a place of this survey")
     if len(reason) > MOST_REASON or not reason.isprintable():
         raise UsageError(
             f"the reason: expected at most {MOST_REASON} characters, all of them printable"
         )
     kept = spares(folder)
     with open_lines(folder / WITHDRAWALS, _LINE, None, lost=_LOST) as lines:
-        used = _used(lines.values)
+        used = _used(lines.values, handed_out(folder))
         before = [each.instead for each in lines.values if each.place == place]
         # What was withdrawn without a spare place may get one later.
         if before and not by_another and (instead is None or any(before)):
@@ -160,6 +221,7 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         lines.add(withdrawal)
 
 
-def _used(withdrawn: Sequence[Withdrawal]) -> set[PartyId]:
-    """Places that are withdrawn, or were handed out for one that is."""
-    return {name for each in withdrawn for name in (each.place, each.instead) if name is not None}
+def _used(withdrawn: Sequence[Withdrawal], handed: Sequence[HandedOut]) -> set[PartyId]:
+    """Places that are withdrawn, or were handed out."""
+    gone = {name for each in withdrawn for name in (each.place, each.instead) if name is not None}
+    return gone | {each.place for each in handed}

@@ -58,22 +58,6 @@ def read_member(
     return Member(folder=folder, charter=charter, identity=Identity(name, secret))
 
 
-def closing_of(folder: Path) -> str:
-    """The closing time of a member's survey, as its charter says it.
-
-    Empty if there is none, or no charter.
-
-    Raises:
-        UsageError: the charter is malformed.
-    """
-    path = folder / CHARTER
-    if not path.exists():
-        return ""
-    charter = decoded(_content_of(path), CharterFile, path)
-    linked = any(way == "link" for way, _ in charter.enrolled)
-    return str(charter.survey.get("closes", "")) if linked else ""
-
-
 def decoded(content: bytes, kind: type[S], path: Path) -> S:
     """What a JSON file says.
 

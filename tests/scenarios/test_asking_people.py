@@ -142,7 +142,7 @@ def check_walked(folder: Path) -> None:
     assert len(result["analysis"]["tables"]) == 2
     gone = {each.party: each.reason for each in entries(folder) if isinstance(each, Departed)}
     assert gone.pop("p-17") == "withdrawn: letter came back"
-    spare = "withdrawn: a spare link that was not handed out"
+    spare = "withdrawn: a spare place that was not handed out"
     assert gone.pop("p-22") == f"{spare}; the survey was closed before its time"
     assert set(gone.values()) == {"closed its link"}
     assert (folder / "table.csv").read_text().startswith("place,would leave,")

@@ -17,13 +17,13 @@ from scenarios.cli.surveys.holding import HeldOptions, hold_survey
 from scenarios.cli.values import frozen_options, option, part, takes
 from scenarios.errors import say
 from scenarios.surveys.collecting import (
-    Serving,
     check_answerable,
     check_collected,
     collect_survey,
     is_over,
     serve_receipts,
 )
+from scenarios.surveys.serving import Serving
 from transports.web.gateway import Page
 
 

@@ -17,10 +17,16 @@ from scenarios.cli.values import F
 from scenarios.errors import printable
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
-from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.enrolment.folders import MOST_DAYS, make_keys
 from scenarios.surveys.enrolment.joining import accept as accepted_by
 from scenarios.surveys.enrolment.joining import join as joined_by
-from scenarios.surveys.enrolment.organising import ADMISSIONS, INVITATIONS, SEALED, invite_again
+from scenarios.surveys.enrolment.organising import (
+    ADMISSIONS,
+    INVITATIONS,
+    POOL,
+    SEALED,
+    invite_again,
+)
 from scenarios.surveys.enrolment.organising import admit as admitted_by
 from scenarios.surveys.enrolment.organising import invite as invited_by
 from scenarios.surveys.enrolment.organising import seal as sealed_by
@@ -35,10 +41,9 @@ _LARGEST_LIST = 1 << 24
 _organiser = click.argument("folder", type=READ_FOLDER)
 _days = click.option(
     "--days",
-    type=click.IntRange(1, 3650),
-    default=30,
-    show_default=True,
-    help="Number of days that the certificates are valid, from now on.",
+    type=click.IntRange(1, MOST_DAYS),
+    help="Number of days that the certificates are valid, from now on; by default 30, and until 30 "
+    "days after a survey closes.",
 )
 
 
@@ -162,11 +167,17 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
     """Admit whoever made one of REQUESTS, files or folders of files.
 
     FOLDER is the organiser's. A request whose invitation was used before, with another key, is
-    refused, and a file is written that proves it. Exit 1 if anything was refused.
+    refused, and a file is written that proves it. Once the roster is sealed, whoever asks gets one
+    of its spare places. Exit 1 if anything was refused.
     """
     found = admitted_by(folder, requests)
     for path, why in found.refused:
         click.echo(printable(f"{path}: refused: {why}"))
+    for party, place in found.late:
+        click.echo(
+            f"{party} comes late: hand {place} to it alone; it answers with that folder, whose key "
+            "you have drawn"
+        )
     click.echo(
         f"{found.new:,} admitted, {found.before:,} admitted before, {len(found.refused):,} "
         f"refused; in all {found.total:,} of {found.invited:,} who are invited"
@@ -178,14 +189,29 @@ def admit(folder: Path, requests: tuple[Path, ...]) -> int:
 @_organiser
 @own_variant_option
 @_days
-def seal(folder: Path, variant: str | None, days: int) -> None:
+@click.option(
+    "--spare",
+    type=click.IntRange(0, MOST_PARTIES),
+    default=0,
+    metavar="K",
+    help="Number of places more, for parties that are invited and ask after this: 'admit' hands "
+    "them out. You draw their keys, and can answer in such a place until its party does.",
+)
+def seal(folder: Path, variant: str | None, days: int | None, spare: int) -> None:
     """Fix the roster: all who are admitted take part, and nobody else.
 
     FOLDER is the organiser's. It gets the aggregator's folder and an admission for every party.
     """
-    charter = sealed_by(folder, variant, days=days)
-    parties = counted(len(charter.roster) - 1, "party", "parties")
-    click.echo(f"the roster is sealed, with {parties}; its root is {charter.roster.root.hex()}")
+    charter = sealed_by(folder, variant, days=days, spare=spare)
+    parties = counted(len(charter.roster) - 1 - spare, "party", "parties")
+    root = f"its root is {charter.roster.root.hex()}"
+    more = f" and {counted(spare, 'spare place')}" if spare else ""
+    click.echo(f"the roster is sealed, with {parties}{more}; {root}")
+    if spare:
+        click.echo(
+            f"spare places are in {folder / SEALED / POOL}: 'sottovoce admit' says which to hand "
+            "to whom; you hold their keys"
+        )
     click.echo(f"hand each file in {folder / SEALED / ADMISSIONS} to its party")
     aggregator = shlex.quote(str(folder / SEALED / AGGREGATOR))
     hold = f"sottovoce aggregate {aggregator} --listen 0.0.0.0:7001 --out result"
@@ -238,7 +264,7 @@ def keys(
     count: int | None,
     names: Path | None,
     out: Path,
-    days: int,
+    days: int | None,
 ) -> None:
     """Make everybody's keys for a rehearsal or a trial of the survey that PLAN describes.
 

@@ -58,12 +58,12 @@ from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
-from scenarios.surveys.members import closing_of
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
+from scenarios.surveys.waiting import await_answers, check_open, waits
 from scenarios.surveys.witnessing.asking import WitnessAt, begin, cosign_checkpoint, witness_at
 from scenarios.wording.formatting import nats, some
 from scenarios.wording.withstanding import coins_sentence, sums_sentences
@@ -280,7 +280,8 @@ class AggregateOptions:
         default=60.0,
         show_default=True,
         help="Seconds to wait for all parties to connect before the survey begins without the "
-        "others.",
+        "others. A survey of one question that says when it closes waits for nobody: parties "
+        "answer whenever they come.",
     )
 
 
@@ -294,6 +295,10 @@ def aggregate(options: AggregateOptions) -> None:
     held = options.held
     member = member_in(held.folder, options.variant)
     host, port = address_of(options.listen)
+    if waits(member.charter.variant):
+        check_open(member)
+        hold_survey(held, member, functools.partial(await_answers, parties=(host, port)))
+        return
     hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)
     hold_survey(held, member, hold)
 
@@ -303,22 +308,16 @@ def aggregate(options: AggregateOptions) -> None:
 @click.option(
     "--early",
     is_flag=True,
-    help="Close a survey that 'collect' holds although its closing time has not come. The record "
-    "says so of everybody who has not answered.",
+    help="Close a survey whose answers are taken until a closing time that has not come. The "
+    "record says so of everybody who has not answered.",
 )
 def close(folder: Path, early: bool) -> None:
     """Begin the survey that 'aggregate' holds from FOLDER without those who have not joined yet.
 
-    Of a survey that 'collect' holds: take no more answers, and publish.
+    Of one that is answered whenever somebody comes, until it closes: take no more answers, and
+    publish.
     """
-    closes = closing_of(folder)
-    if closes and not early:
-        raise UsageError(
-            f"{folder}: the survey closes by itself at {closes}, as everybody was told; --early "
-            "closes it now, and its record will say so"
-        )
-    close_joining(folder)
-    if closes:
+    if close_joining(folder, early=early):
         click.echo("the survey is closed: whoever has not answered is counted out")
     else:
         click.echo("the joining ends: whoever is not connected is counted out")

@@ -25,9 +25,9 @@ from scenarios.cli.values import frozen_options, option, shared, takes
 from scenarios.errors import printable, say
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.enrolment.agreed import MOST_PARTIES
+from scenarios.surveys.enrolment.folders import MOST_DAYS, spare_names
 from scenarios.surveys.enrolment.linking import (
     LINKS,
-    MOST_DAYS,
     PAGE,
     PARTIES,
     TABLE,
@@ -36,12 +36,12 @@ from scenarios.surveys.enrolment.linking import (
     make_key,
     make_links,
     numbered,
-    spare_names,
     take,
 )
 from scenarios.surveys.members import CHARTER, ROSTER
 from scenarios.surveys.preflight import Known, what_is_asked
 from scenarios.surveys.survey_plan import read_plan
+from scenarios.surveys.waiting import waits
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
 
@@ -264,7 +264,7 @@ def _public_key(text: str) -> bytes:
 @click.option(
     "--instead",
     metavar="SPARE",
-    help="The spare place whose link you have handed out for this one.",
+    help="The spare place whose link or folder you have handed out for this one.",
 )
 @click.option(
     "--although-answered",
@@ -274,7 +274,7 @@ def _public_key(text: str) -> bytes:
 def withdraw(
     folder: Path, place: str, reason: str, instead: str | None, although_answered: bool
 ) -> None:
-    """Take no answer from PLACE any more, because its link was lost, say.
+    """Take no answer from PLACE any more, because its link or its folder was lost, say.
 
     FOLDER is the aggregator's, whether a survey is held from it or not. An answer that was given
     stays, and nobody answers in its stead then.
@@ -285,9 +285,14 @@ def withdraw(
     if member.identity.name != AGGREGATOR:
         raise UsageError(f"{folder}: is {member.identity.name}'s, not the aggregator's")
     another = None if instead is None else PartyId(instead)
+    if not waits(member.charter.variant):
+        raise UsageError(
+            f"{folder}: nobody is withdrawn from this survey, for it does not wait for answers "
+            "until a closing time"
+        )
     withdrawal = Withdrawal(PartyId(place), reason, another, although_answered)
     withdrawn_by(folder, member.charter, withdrawal)
     click.echo(f"{place} takes no answer any more; one that it has given stays")
     if instead is not None:
-        rest = "" if although_answered else f", unless {place} has answered: 'collect' says so then"
+        rest = "" if although_answered else f", unless {place} has answered: that is said then"
         click.echo(f"{instead} is handed out for it{rest}")

@@ -26,6 +26,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR, PartyId, party_id
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster
+from protocol.surveys.survey import Survey
 from scenarios.surveys.enrolment.agreed import (
     Agreed,
     CharterFile,
@@ -37,6 +38,10 @@ from scenarios.surveys.members import AUTHORITY, CERTIFICATE, CHARTER, KEY, PLAC
 from scenarios.surveys.survey_plan import Plan
 from transports.certificates import Authority, private_pem
 
+MOST_DAYS = 3650
+"""The longest that certificates are valid, in days."""
+
+_AFTERWARDS = 30
 _UNFINISHED = ".new."
 """How the name of a folder begins whose entries have not appeared yet."""
 
@@ -54,6 +59,12 @@ def names_of(parties: Sequence[str]) -> list[PartyId]:
     if len({AGGREGATOR, *names}) != len(names) + 1:
         raise UsageError("parties: expected distinct names, other than the aggregator's")
     return names
+
+
+def spare_names(spare: int) -> list[PartyId]:
+    """Ids of so many spare places beside places with names of their own."""
+    width = len(str(spare))
+    return [PartyId(f"spare-{number:0{width}}") for number in range(1, spare + 1)]
 
 
 def files_of(
@@ -198,6 +209,29 @@ def remove_unfinished(out: Path) -> None:
             shutil.rmtree(entry)
 
 
+def days_of(survey: Survey, days: int | None) -> int:
+    """Number of days that the certificates of a survey are valid.
+
+    Args:
+        days: as given; None for a month, and for a month after the survey closes.
+
+    Raises:
+        UsageError: they end before the survey, or its closing is past or too far away.
+    """
+    if survey.closing is None:
+        return _AFTERWARDS if days is None else days
+    left = survey.closing - datetime.datetime.now(datetime.UTC)
+    if left <= datetime.timedelta(0):
+        raise UsageError(f"closes {survey.closes}: expected a time to come")
+    if left.days + 1 + _AFTERWARDS > MOST_DAYS:
+        raise UsageError(
+            f"closes {survey.closes}: expected within {MOST_DAYS - _AFTERWARDS:,} days from now"
+        )
+    if days is not None and datetime.timedelta(days) < left:
+        raise UsageError(f"--days {days}: the survey closes in {left.days + 1:,} days")
+    return left.days + 1 + _AFTERWARDS if days is None else days
+
+
 def new_authority(days: int) -> Authority:
     """The certificate authority of a survey, with a new key, valid from now on for some days."""
     now = datetime.datetime.now(datetime.UTC)
@@ -205,7 +239,9 @@ def new_authority(days: int) -> Authority:
     return Authority(key, now=now, days=days)
 
 
-def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int) -> Charter:
+def make_keys(
+    plan: Plan, parties: Sequence[str], out: Path | str, *, days: int | None = None
+) -> Charter:
     """Make every member's private folder, keys included, for a rehearsal or a trial.
 
     Whoever runs this holds all private keys until they are handed out.
@@ -229,12 +265,13 @@ def make_keys(plan: Plan, parties: Sequence[str], out: Path | str, *, days: int)
     check_parties(plan.variant, names)
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; keys are never overwritten")
+    authority = new_authority(days_of(plan.variant.survey, days))
     identities = {name: Identity(name, os.urandom(SECRET_BYTES)) for name in (AGGREGATOR, *names)}
     roster = Roster(tuple((name, identity.public) for name, identity in identities.items()))
     charter = CharterFile.of(Agreed.planned(plan), roster, ("folder", len(names)))
     with appearing_in(out) as new:
         for name, files in files_of(
-            charter, roster, new_authority(days), whole_roster=plan.variant.whole_roster
+            charter, roster, authority, whole_roster=plan.variant.whole_roster
         ):
             key = private_pem(identities[name].private_key)
             write_folder(new / name, {KEY: key, **files})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import datetime
 import io
 import os
 import re
@@ -29,6 +28,7 @@ from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, check_partie
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
     as_json,
+    days_of,
     expect_file,
     files_of,
     names_of,
@@ -63,10 +63,6 @@ LINKS, PARTIES = "links", "parties"
 TABLE, PAGE = "links.csv", "links.html"
 """The files of links: to be merged into letters, and to be printed."""
 
-MOST_DAYS = 3650
-"""The longest that certificates are valid, in days."""
-
-_AFTERWARDS = 30
 _LARGEST_FILE = 1 << 25
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _TRIALS = ("localhost", "127.0.0.1")
@@ -108,12 +104,6 @@ def numbered(count: int, spare: int) -> tuple[list[str], list[str]]:
     width = len(str(count + spare))
     names = [f"p-{number:0{width}}" for number in range(1, count + spare + 1)]
     return names[:count], names[count:]
-
-
-def spare_names(spare: int) -> list[str]:
-    """Ids of so many spare places beside places with names of their own."""
-    width = len(str(spare))
-    return [f"spare-{number:0{width}}" for number in range(1, spare + 1)]
 
 
 def address_of_page(url: str) -> str:
@@ -180,7 +170,7 @@ def make_links(
         OSError: a file cannot be written; none is left.
     """
     check_linked(plan.variant, pinned=plan.pin is not None)
-    days = _days(plan.variant.survey, days)
+    days = days_of(plan.variant.survey, days)
     address = address_of_page(url)
     names = names_of([*places.linked, *places.spare, *places.parties])
     kept = {*places.spare}
@@ -317,25 +307,6 @@ def check_linked(variant: Variant, *, pinned: bool = False) -> None:
             f"patience = {variant.patience:g}: expected none, for the survey closes at "
             f"{variant.survey.closes}, and not before"
         )
-
-
-def _days(survey: Survey, days: int | None) -> int:
-    """Number of days that the certificates are valid.
-
-    Raises:
-        UsageError: they end before the survey, or its closing is past or too far away.
-    """
-    assert survey.closing is not None, "a survey with links has a closing time"
-    left = survey.closing - datetime.datetime.now(datetime.UTC)
-    if left <= datetime.timedelta(0):
-        raise UsageError(f"closes {survey.closes}: expected a time to come")
-    if left.days + 1 + _AFTERWARDS > MOST_DAYS:
-        raise UsageError(
-            f"closes {survey.closes}: expected within {MOST_DAYS - _AFTERWARDS:,} days from now"
-        )
-    if days is not None and datetime.timedelta(days) < left:
-        raise UsageError(f"--days {days}: the survey closes in {left.days + 1:,} days")
-    return left.days + 1 + _AFTERWARDS if days is None else days
 
 
 def _link(address: str, place: str, seed: bytes, survey: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from parties.keeping.members import key_secret
+from parties.keeping.places import SPARES, hand_out
 from parties.keeping.writing import (
     PRIVATE_FOLDER,
     GrowingFile,
@@ -25,14 +26,25 @@ from protocol.errors import SurveyError, UsageError
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity, Roster, holder_of
-from scenarios.surveys.enrolment.agreed import Agreed, CharterFile, PublicKey, check_parties
+from protocol.session.variant import Variant
+from scenarios.surveys.enrolment.agreed import (
+    Agreed,
+    CharterFile,
+    PublicKey,
+    RosterFile,
+    Way,
+    check_parties,
+)
 from scenarios.surveys.enrolment.folders import (
     appearing_in,
+    as_json,
+    days_of,
     expect_file,
     files_of,
     names_of,
     new_authority,
     remove_unfinished,
+    spare_names,
     write_folder,
     write_private,
 )
@@ -45,11 +57,12 @@ from scenarios.surveys.enrolment.letters import (
     read_letter,
     written,
 )
-from scenarios.surveys.members import KEY, decoded
+from scenarios.surveys.members import KEY, ROSTER, decoded
 from scenarios.surveys.survey_plan import Plan
+from scenarios.surveys.waiting import waits
 from transports.certificates import private_pem
 
-INVITATIONS, REFUSALS, ADMISSIONS = "invitations", "refusals", "admissions"
+INVITATIONS, REFUSALS, ADMISSIONS, POOL = "invitations", "refusals", "admissions", "spares"
 """The folders of what is handed out, a file for each party."""
 
 SEALED = "sealed"
@@ -134,6 +147,8 @@ class Admitted(NamedTuple):
         refused: file and reason of each other.
         total: how many are admitted now.
         invited: how many are invited.
+        late: whoever asked after the roster was sealed, and the folder of the spare place to hand
+            to each.
     """
 
     new: int
@@ -141,6 +156,7 @@ class Admitted(NamedTuple):
     refused: tuple[tuple[Path, str], ...]
     total: int
     invited: int
+    late: tuple[tuple[PartyId, Path], ...] = ()
 
 
 def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
@@ -149,23 +165,32 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
     If an invitation was used before, with another key, a refusal is written, which the organiser
     hands to whoever asked. It has both requests, which prove the second use.
 
+    Whoever asks after the roster was sealed gets a spare place, as long as one is left. Its key is
+    not the one that was asked with, but one that the organiser has drawn.
+
     Args:
         folder: the organiser's.
         requests: files, or folders of files.
 
     Raises:
-        UsageError: the folder is not an organiser's, or the roster is sealed.
+        UsageError: the folder is not an organiser's, or the roster is sealed and has no spare
+            places.
         OSError: a file cannot be read or written; what was admitted before stays so.
     """
     new = before = 0
     refused: list[tuple[Path, str]] = []
-    with _open(folder) as enrolling:
+    late: dict[PartyId, Path] = {}
+    with _open(folder, late=True) as enrolling:
         agreed = enrolling.agreed.digest()
+        pool = _Pool.of(folder)
         try:
             for path in _files_in(requests):
                 try:
                     request = read_letter(path, Request)
                     first = enrolling.judge(request, agreed)
+                    used = first is not None and first.key != request.key
+                    if pool is not None and not used and request.party not in pool.seated:
+                        late[request.party] = pool.hand_out(request.party)
                 except (UsageError, ValueError) as error:
                     said = str(error).removeprefix(f"{path}: ")
                     refused.append((path, said))
@@ -173,7 +198,7 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
                 if first is None:
                     enrolling.add(request)
                     new += 1
-                elif first.key == request.key:
+                elif not used:
                     before += 1
                 else:
                     answer = _refuse(folder, first, request)
@@ -186,23 +211,60 @@ def admit(folder: Path, requests: Iterable[Path]) -> Admitted:
         finally:
             enrolling.sync()
         total, invited = len(enrolling.admitted), len(enrolling.invited)
-    return Admitted(new, before, tuple(refused), total, invited)
+    return Admitted(new, before, tuple(refused), total, invited, tuple(late.items()))
 
 
-def seal(folder: Path, own: str | None, *, days: int) -> Charter:
+class _Pool(NamedTuple):
+    """The spare places of a sealed roster.
+
+    Args:
+        sealed: the folder.
+        seated: everybody who was admitted before it was sealed.
+    """
+
+    sealed: Path
+    seated: frozenset[PartyId]
+
+    @classmethod
+    def of(cls, folder: Path) -> _Pool | None:
+        """Those of an organiser's folder; None while its roster is not sealed."""
+        sealed = folder / SEALED
+        if not sealed.exists():
+            return None
+        path = sealed / AGGREGATOR / ROSTER
+        expect_file(path, "seal")
+        members = decoded(path.read_bytes(), RosterFile, path).members
+        return cls(sealed, frozenset(name for name, _ in members))
+
+    def hand_out(self, party: PartyId) -> Path:
+        """Hand out a place to a party that comes late; its folder.
+
+        Raises:
+            ValueError: none is left.
+        """
+        place = hand_out(self.sealed / AGGREGATOR, party)
+        if place is None:
+            raise ValueError("the roster is sealed, and no spare place is left")
+        return self.sealed / POOL / place
+
+
+def seal(folder: Path, own: str | None, *, days: int | None = None, spare: int = 0) -> Charter:
     """Fix the roster: the aggregator's folder, and an admission for every party.
 
     Args:
         folder: the organiser's.
         own: ``PATH.py:Class``, where the variant is not a built-in one.
-        days: how long the certificates are valid.
+        days: how long the certificates are valid; by default a month, and a month after a survey
+            closes.
+        spare: how many places more there are for parties that come late. The organiser draws their
+            keys.
 
     Returns:
         The charter.
 
     Raises:
         UsageError: the folder is not an organiser's, or the roster is sealed, or too few parties
-            are admitted for what the survey promises.
+            are admitted for what the survey promises; or nobody can come late to it.
         OSError: a file cannot be written; nothing is sealed then.
     """
     with _open(folder) as enrolling:
@@ -214,25 +276,60 @@ def seal(folder: Path, own: str | None, *, days: int) -> Charter:
         if not admitted:
             raise UsageError(f"{folder}: nobody is admitted")
         check_parties(variant, admitted)
-        organiser, authority = _organiser_of(folder), new_authority(days)
+        pool = _drawn_pool(variant, spare, enrolling.invited)
+        check_parties(variant, [*admitted, *pool])
+        organiser = _organiser_of(folder)
+        authority = new_authority(days_of(variant.survey, days))
         keys = ((name, enrolling.admitted[name].key) for name in admitted)
-        roster = Roster(((AGGREGATOR, organiser.public), *keys))
-        charter = CharterFile.of(enrolling.agreed, roster, ("request", len(admitted)))
+        drawn = ((name, identity.public) for name, identity in pool.items())
+        roster = Roster(((AGGREGATOR, organiser.public), *keys, *drawn))
+        ways: list[tuple[Way, int]] = [("request", len(admitted)), ("folder", spare)]
+        charter = CharterFile.of(enrolling.agreed, roster, *ways)
         whole = variant.whole_roster
         with appearing_in(folder, sync=True) as new:
             sealed = new / SEALED
-            for made in (sealed, sealed / ADMISSIONS):
+            for made in (sealed, sealed / ADMISSIONS, *((sealed / POOL,) if pool else ())):
                 made.mkdir(PRIVATE_FOLDER)
             for name, files in files_of(charter, roster, authority, whole_roster=whole):
                 if name == AGGREGATOR:
-                    key = private_pem(organiser.private_key)
-                    write_folder(sealed / AGGREGATOR, {KEY: key, **files})
+                    own_files = {KEY: private_pem(organiser.private_key)}
+                    if pool:
+                        own_files[SPARES] = as_json(list(pool))
+                    write_folder(sealed / AGGREGATOR, own_files | files)
+                    continue
+                if name in pool:
+                    key = private_pem(pool[name].private_key)
+                    write_folder(sealed / POOL / name, {KEY: key, **files})
                     continue
                 text = {file: content.decode() for file, content in files.items()}
                 claims = tuple(enrolling.claims.get(name, ()))
                 admission = Admission(name, text, claims, bytes(64)).signed(organiser)
                 write_private(sealed / ADMISSIONS / f"{name}.json", written(admission))
     return charter.charter(variant, roster)
+
+
+def _drawn_pool(
+    variant: Variant, spare: int, invited: Collection[PartyId]
+) -> dict[PartyId, Identity]:
+    """Draw the keys of so many spare places.
+
+    Raises:
+        UsageError: nobody can come late to such a survey, or a place has an invited party's name.
+    """
+    if spare and not waits(variant):
+        raise UsageError(
+            f"--spare {spare}: expected a survey of one question with closes in its plan and no "
+            "patience, for nobody can come late to another"
+        )
+    if spare and variant.quorum is None:
+        raise UsageError(
+            f"--spare {spare}: the plan has no quorum: expected how many parties must answer, for "
+            "spare places count as parties"
+        )
+    names = spare_names(spare)
+    if taken := sorted({*names} & {*invited}):
+        raise UsageError(f"--spare {spare}: {taken[0]!r} is the name of an invited party")
+    return {name: Identity(name, os.urandom(SECRET_BYTES)) for name in names}
 
 
 class _Enrolling:
@@ -304,15 +401,20 @@ class _Enrolling:
 
 
 @contextmanager
-def _open(folder: Path) -> Generator[_Enrolling]:
-    """An organiser's folder, locked, while its roster is not sealed."""
+def _open(folder: Path, *, late: bool = False) -> Generator[_Enrolling]:
+    """An organiser's folder, locked, while its roster is not sealed, or while it has spare places.
+
+    Args:
+        late: whether spare places will do.
+    """
     path, file = folder / _ENROLMENT, folder / _REQUESTS
     for each in (path, file):
         expect_file(each, "invite")
     busy = f"{folder}: another program is enrolling"
     with locked_growing(file, busy, whole=whole_lines) as (content, growing):
         # Under the lock: another program may have sealed it until then.
-        if (folder / SEALED).exists():
+        spare = late and (folder / SEALED / POOL).exists()
+        if (folder / SEALED).exists() and not spare:
             raise UsageError(
                 f"{folder / SEALED}: the roster is sealed; nobody is admitted any more"
             )

@@ -19,13 +19,20 @@ from transports.background import running
 JOINING = "joining"
 """The file's name. The aggregator has it locked."""
 
+_LONGEST = 100
+
 EVERY = 0.25
 """The seconds between two looks at it."""
 
 
 @asynccontextmanager
-async def joining_file(folder: Path, end: Callable[[], object]) -> AsyncGenerator[None]:
+async def joining_file(
+    folder: Path, end: Callable[[], object], *, closes: str = ""
+) -> AsyncGenerator[None]:
     """Have the file in the folder while the block runs, and call ``end`` when it is deleted.
+
+    Args:
+        closes: when the wait ends by itself, as everybody was told; it is what the file says.
 
     Raises:
         OSError: it cannot be made.
@@ -43,6 +50,7 @@ async def joining_file(folder: Path, end: Callable[[], object]) -> AsyncGenerato
 
     try:
         lock(descriptor, path, f"{path}: another program uses it")
+        os.write(descriptor, closes.encode())
         async with running(look):
             yield
     finally:
@@ -51,11 +59,17 @@ async def joining_file(folder: Path, end: Callable[[], object]) -> AsyncGenerato
         os.close(descriptor)
 
 
-def close_joining(folder: Path) -> None:
+def close_joining(folder: Path, *, early: bool = False) -> str:
     """End the joining, or the collecting, of the survey that is held from this folder.
 
+    Args:
+        early: whether to end it before its time, if everybody was told one.
+
+    Returns:
+        When it would have ended by itself, as everybody was told; empty if nobody was.
+
     Raises:
-        UsageError: none waits.
+        UsageError: none waits, or the time has not come.
         OSError: the file cannot be opened or deleted.
     """
     path = folder / JOINING
@@ -65,8 +79,14 @@ def close_joining(folder: Path) -> None:
         raise UsageError(f"{folder}: no survey waits for anybody here") from error
     try:
         if _is_locked(descriptor, path):
+            closes = os.read(descriptor, _LONGEST).decode()
+            if closes and not early:
+                raise UsageError(
+                    f"{folder}: the survey closes by itself at {closes}, as everybody was told; "
+                    "--early closes it now, and its record will say so"
+                )
             path.unlink(missing_ok=True)
-            return
+            return closes
         # Its program was killed.
         path.unlink(missing_ok=True)
         raise UsageError(f"{folder}: no survey waits for anybody here")

@@ -117,12 +117,16 @@ class Operation:
             yield
 
     @asynccontextmanager
-    async def closing(self, end: Callable[[], object]) -> AsyncGenerator[None]:
-        """While ``close_joining`` ends a wait, by ``end``."""
+    async def closing(self, end: Callable[[], object], *, closes: str = "") -> AsyncGenerator[None]:
+        """While ``close_joining`` ends a wait, by ``end``.
+
+        Args:
+            closes: when it ends by itself, as everybody was told; empty if nobody was.
+        """
         if self._folder is None:
             yield
             return
-        async with joining_file(self._folder, end):
+        async with joining_file(self._folder, end, closes=closes):
             yield
 
     def lingering(self, seconds: float) -> trio.CancelScope:

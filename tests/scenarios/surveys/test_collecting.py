@@ -34,9 +34,9 @@ from protocol.transcript.entries import Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
-from scenarios.surveys import collecting as collecting_
-from scenarios.surveys.collecting import Serving
+from scenarios.surveys import waiting
 from scenarios.surveys.members import read_member
+from scenarios.surveys.serving import Serving
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.linked_surveys import linked_plan, linking, written_links
 from tests.scenarios.programs import Program
@@ -190,7 +190,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     assert gone["p-3"] == "withdrawn: lost"
     assert gone["p-2"] == "closed its link"
     assert (gone["p-4"], gone["p-5"]) == ("the survey was closed before its time", "withdrawn")
-    spare = "withdrawn: a spare link that was not handed out"
+    spare = "withdrawn: a spare place that was not handed out"
     assert gone["p-7"] == f"{spare}; the survey was closed before its time"
     assert not [each for each in found if isinstance(each, Refused)]
     assert {each.at % 60_000_000 for each in found if isinstance(each, Sent)} == {0}
@@ -327,7 +327,7 @@ def test_no_attempt_begins_after_the_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = linking(tmp_path, "--count", 4)
-    monkeypatch.setattr(collecting_, "seconds_left", lambda charter: -1.0)
+    monkeypatch.setattr(waiting, "seconds_left", lambda charter: -1.0)
     listen = ("--listen", "127.0.0.1:0", "--out", tmp_path / "result")
     said = complaint(sottovoce("collect", out / AGGREGATOR, *listen))
     assert "the survey closed at " in said

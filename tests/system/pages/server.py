@@ -30,7 +30,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past, catch_up
 from protocol.wire.codec import decode_envelope
 from scenarios.surveys.aggregating import ABANDONED
-from scenarios.surveys.collecting import GRAIN
+from scenarios.surveys.waiting import GRAIN
 from tests.system.pages.schedule import CLOSES, Down, Lie, Withdrawn
 from tests.transports.web.places import PAGE
 from transports.background import running

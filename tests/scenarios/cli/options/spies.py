@@ -22,8 +22,8 @@ from scenarios.report.served import Compared, Page
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
-from scenarios.surveys.collecting import Serving
 from scenarios.surveys.rehearsing import Rehearsed
+from scenarios.surveys.serving import Serving
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
 
@@ -192,6 +192,16 @@ def collecting(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> Non
 
     patch.setattr("scenarios.cli.surveys.collecting.collect_survey", collect)
     patch.setattr("scenarios.cli.surveys.collecting.serve_receipts", serve)
+
+
+def closing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:
+    """Whether what is held from the folder ends before its time; nothing is held."""
+
+    def close(folder: Path, *, early: bool) -> str:
+        passed.append(early)
+        return ""
+
+    patch.setattr("scenarios.cli.surveys.holding.close_joining", close)
 
 
 def collecting_exposed(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None:

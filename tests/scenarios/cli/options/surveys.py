@@ -20,6 +20,7 @@ from tests.scenarios.cli.options.changes import (
 from tests.scenarios.cli.options.spies import (
     aggregating,
     answering,
+    closing,
     collecting,
     collecting_exposed,
     exposing,
@@ -71,6 +72,12 @@ ENROL = (
     Call("join {invitation} --out me --variant {quiet}", {"--out": ("you", names)}),
     Call("seal admitted", {"--variant": ("{quiet}", code)}, copies=("admitted",)),
     Call("seal admitted --variant {quiet}", {"--days": ("5", validity)}, copies=("admitted",)),
+    Call(
+        "seal admitted --variant {quiet}",
+        # What it refuses: a survey to which nobody can come late.
+        {"--spare": ("1", refusal)},
+        copies=("admitted",),
+    ),
     Call("accept anna {admission}", {"--variant": ("{quiet}", code)}, copies=("anna",)),
 )
 
@@ -234,8 +241,7 @@ COLLECT = (
         ("collected",),
         collecting,
     ),
-    # Nothing is held from either folder: the one asks whether it may end before its time.
-    Call("close linked/aggregator", {"--early": (None, refusal)}, ("linked",)),
+    Call("close linked/aggregator", {"--early": (None, passed)}, ("linked",), closing),
 )
 
 ABANDON = (

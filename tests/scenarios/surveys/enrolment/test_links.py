@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 
 from parties.keeping.members import key_secret
-from parties.keeping.places import linked, spares, unused_spares, withdrawals
+from parties.keeping.places import linked, spares, unused_spares
 from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity, Roster
@@ -69,7 +69,7 @@ def test_a_link_holds_the_key_of_its_place_and_the_survey(made: Path) -> None:
 
 def test_spare_places_are_the_last_ones_and_the_aggregator_knows_them(made: Path) -> None:
     kept = spares(made / "aggregator")
-    assert kept == unused_spares(kept, withdrawals(made / "aggregator")) == ("p-11", "p-12")
+    assert kept == unused_spares(made / "aggregator") == ("p-11", "p-12")
     assert [row.place for row in written_links(made) if row.spare == "yes"] == ["p-11", "p-12"]
     assert {row.spare for row in written_links(made)} == {"yes", "no"}
 

@@ -1,0 +1,326 @@
+"""Surveys whose question waits for whoever comes until they close: nobody need be there at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from parties.actor import run_machine
+from parties.keeping.attempts import counting
+from parties.keeping.members import Member
+from parties.keeping.places import (
+    Withdrawal,
+    linked,
+    replaced_by,
+    unused_spares,
+    withdrawals,
+)
+from parties.session import LINGER
+from protocol.errors import UsageError
+from protocol.messages import AGGREGATOR, OUT_OF_TIME, WITHDRAWN, Envelope, Head, PartyId
+from protocol.session.charter import Charter
+from protocol.session.machine import Machine
+from protocol.session.variant import Variant
+from protocol.transcript.entries import Entry, Sent
+from protocol.transcript.recorder import Recorder
+from protocol.variants.reports.one_report import OneReport
+from protocol.wire.codec import decode_envelope
+from scenarios.errors import say
+from scenarios.running.loopback import allow_connections
+from scenarios.running.outcomes import Outcome
+from scenarios.surveys.aggregating import Attempt, attempting, hold_by, lost_in
+from scenarios.surveys.answering import SILENCE
+from scenarios.surveys.closing import closed, count_out, seconds_left
+from scenarios.surveys.members import tls_context
+from scenarios.surveys.operating.operation import Operation
+from transports.background import running
+from transports.base import Limits
+from transports.lasting.hub import STAYED_AWAY, LastingHub, open_lasting
+from transports.memory import MemoryLink
+from transports.records.commits import Commits
+from transports.switch import Switch
+from transports.tls import server_context
+
+if TYPE_CHECKING:
+    from scenarios.surveys.serving import Serving
+    from transports.web.gateway import Gateway
+
+GRAIN = 60.0
+"""To how many seconds the times on record are rounded up."""
+
+SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
+"""Why a place is gone that has not answered when the survey closes."""
+
+_PATIENCE = 60.0  # Seconds until what could not be read is tried again.
+_LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
+_PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
+_HEAD = Head.kind()
+
+
+def waits(variant: Variant) -> bool:
+    """Return whether a question waits for each party until the survey closes.
+
+    It does if a party hears one question and gives one report, a closing time is agreed, and
+    nothing else ends the wait.
+    """
+    agreed = variant.survey.closing is not None and variant.patience is None
+    return agreed and isinstance(variant, OneReport)
+
+
+def check_open(member: Member) -> None:
+    """Make sure that an attempt has begun before the survey closed, or still can.
+
+    Raises:
+        UsageError: it cannot; or another program is at it.
+        OSError: its attempts cannot be read.
+    """
+    charter = member.charter
+    with counting(member.folder) as counter:
+        begun = counter.last is not None and counter.last.state == "begun"
+    if not begun and (seconds_left(charter) or 1.0) <= 0:
+        raise UsageError(
+            f"{member.folder}: the survey closed at {charter.variant.survey.closes}, as everybody "
+            "was told: nobody can answer it any more"
+        )
+
+
+def await_answers(
+    member: Member,
+    *,
+    parties: tuple[str, int] | None,
+    pages: Callable[[Charter], Pages] | None = None,
+    transcript: Path,
+    listening: Callable[[str], object],
+    taken: Callable[[Charter], object] | None = None,
+    begin: Callable[[Recorder], str] | None = None,
+    publish: Callable[[Outcome[Variant]], object] | None = None,
+    resume: bool = False,
+    operation: Operation | None = None,
+) -> Outcome[Variant]:
+    """Ask everybody, take what comes until the survey closes, publish, and record it all.
+
+    Nobody need be there at once: the question waits for each.
+
+    Args:
+        member: the aggregator, of a survey that ``waits``.
+        parties: where parties connect over TLS; None if nobody does.
+        pages: given the charter of this attempt, where people answer from a page; None if nobody
+            does.
+        listening: called with the addresses, in words, once it listens.
+
+    All else is as for ``aggregate_survey``.
+    """
+    operation, reported = operation or Operation(), _Reported()
+    operation.follow_too(reported.take)
+    opened = attempting(
+        member,
+        transcript=transcript,
+        taken=taken,
+        begin=begin,
+        resume=resume,
+        operation=operation,
+    )
+    with opened as attempt:
+        web = None if pages is None else pages(attempt.charter)
+        waiting = _Waiting(attempt, reported, listening, parties=parties, pages=web)
+        outcome = trio.run(hold_by, attempt, waiting.carry)
+        if publish is not None:
+            publish(outcome)
+    return outcome
+
+
+class _Reported:
+    """Parties whose reports are on record, whether or not their heads are.
+
+    A loss of power may come between the two.
+    """
+
+    def __init__(self) -> None:
+        self.parties = set[PartyId]()
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if isinstance(entry, Sent):
+            envelope = decode_envelope(entry.envelope)
+            if envelope.sender != AGGREGATOR and envelope.kind != _HEAD:
+                self.parties.add(envelope.sender)
+
+
+class Pages(NamedTuple):
+    """The way in of whoever answers from a page.
+
+    Args:
+        gateway: takes their answers.
+        serving: where it is served.
+    """
+
+    gateway: Gateway
+    serving: Serving
+
+
+class _Waiting:
+    """An attempt whose question waits for everybody until the survey closes.
+
+    Args:
+        attempt: that is about to begin, or to go on.
+        reported: has followed its record.
+        parties: where parties connect over TLS; None if nobody does.
+        pages: where people answer from a page; None if nobody does.
+        listening: called with the addresses, in words, once it listens.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        reported: _Reported,
+        listening: Callable[[str], object],
+        *,
+        parties: tuple[str, int] | None,
+        pages: Pages | None = None,
+    ) -> None:
+        self._attempt = attempt
+        self._reported = reported.parties
+        self._parties = parties
+        self._pages = pages
+        self._listening = listening
+        places = frozenset(() if pages is None else linked(attempt.charter))
+        roster = attempt.charter.roster.parties
+        self._others = tuple(name for name in roster if name not in places)
+        self._early = trio.Event()
+        self._taken_back: Sequence[Withdrawal] = ()
+        self._hub: LastingHub | None = None
+
+    async def carry(
+        self,
+        attempt: Attempt,
+        machine: Machine,
+        unsaid: Sequence[Envelope] | None,
+        commits: Commits,
+    ) -> Mapping[PartyId, str]:
+        """Carry the aggregator's machine to its end; as ``Carry``."""
+        exchange, past, operation = attempt.exchange, attempt.past, attempt.operation
+        allow_connections(len(self._others))
+        passed = 0.0 if past is None else past.at
+        switch = Switch(exchange, Limits(idle=SILENCE), passed=passed, grain=GRAIN)
+        if past is not None:
+            switch.hand_again(past.waiting.values())
+        async with AsyncExitStack() as stack:
+            where = await self._open(stack, switch, commits)
+            door = self._hub if self._pages is None else self._hub or self._pages.gateway
+            assert door is not None, "there is a way in"
+            await stack.enter_async_context(operation.opened(switch, door, commits))
+            self._listening(where)
+            if AGGREGATOR not in exchange.departed:
+                operation.progress.asking(machine)
+                watching = functools.partial(self._close, switch)
+                withdrawing = functools.partial(self._withdraw, switch)
+                closes = attempt.charter.variant.survey.closes
+                ending = operation.closing(self._early.set, closes=closes)
+                async with ending, running(watching, withdrawing):
+                    link = MemoryLink(switch, AGGREGATOR)
+                    await run_machine(machine, link, unsaid=unsaid)
+                    link.close()
+            if self._pages is not None:
+                self._pages.gateway.close()
+            with operation.lingering(LINGER):
+                await commits.caught_up()
+                await trio.sleep(_PARTING)
+                if self._hub is not None:
+                    await self._hub.emptied()
+            if self._hub is not None:
+                self._hub.give_up()
+        return lost_in(exchange)
+
+    async def _open(self, stack: AsyncExitStack, switch: Switch, commits: Commits) -> str:
+        """Begin the attempt, and let whoever answers reach it; the addresses, in words."""
+        attempt, pages = self._attempt, self._pages
+        address = await self._open_to_parties(stack, switch, commits)
+        if pages is None:
+            attempt.begin()
+            return address or ""
+        # Until it is opened, the gateway asks for patience.
+        page = await stack.enter_async_context(pages.serving.served(pages.gateway))
+        attempt.begin()
+        first = attempt.recorder.checkpoint
+        pages.gateway.open(switch, commits, None if first is None else first.note)
+        return page if address is None else f"{page}, and {address} for parties"
+
+    async def _open_to_parties(
+        self, stack: AsyncExitStack, switch: Switch, commits: Commits
+    ) -> str | None:
+        """Let parties connect over TLS, if anybody does; the address."""
+        attempt, past = self._attempt, self._attempt.past
+        if self._parties is None:
+            return None
+        host, port = self._parties
+        grace = max(seconds_left(attempt.charter) or 0.0, LINGER)
+        opened = open_lasting(
+            switch,
+            attempt.member.identity,
+            host=host,
+            port=port,
+            tls=tls_context(attempt.member.folder, server_context),
+            commits=commits,
+            grace=grace,
+        )
+        hub, bound = await stack.enter_async_context(opened)
+        if self._pages is not None:
+            # One count for both ways in.
+            self._pages.gateway.refused = hub.refused
+        if past is not None:
+            handed = {name: past.handed[name] for name in self._others}
+            hub.expect(handed, within=grace)
+        self._hub = hub
+        return f"{host}:{bound}"
+
+    async def _close(self, switch: Switch) -> None:
+        """Once the survey closes, count out who has not answered."""
+        reason = await closed(self._attempt.charter, self._early)
+        unused: Sequence[PartyId] = ()
+        with suppress(OSError, UsageError):  # It was said.
+            self._take_back(switch)
+            unused = unused_spares(self._attempt.member.folder)
+        spare = SPARE if reason == OUT_OF_TIME else f"{SPARE}; {reason}"
+        # A report without its head is counted all the same.
+        count_out(switch, sorted(self._reported - {*self._others}), STAYED_AWAY)
+        count_out(switch, [name for name in unused if name not in self._reported], spare)
+        if self._pages is not None:
+            count_out(switch, linked(self._attempt.charter), reason)
+        if self._hub is not None:
+            await self._hub.joined(self._others, within=0.0, reason=reason)
+            await trio.sleep(LINGER)
+        count_out(switch, self._others, reason)
+
+    async def _withdraw(self, switch: Switch) -> None:
+        """Count out places that the organiser withdraws, until cancelled."""
+        while True:
+            try:
+                self._take_back(switch)
+            except (OSError, UsageError) as error:
+                say(f"{error}; nobody is withdrawn until that is mended")
+                await trio.sleep(_PATIENCE)
+            await trio.sleep(_LOOK)
+
+    def _take_back(self, switch: Switch) -> None:
+        """Count out the places that the organiser has withdrawn since this was done last."""
+        found, departed = withdrawals(self._attempt.member.folder), switch.exchange.departed
+        for each in found[len(self._taken_back) :]:
+            if each.place in self._reported:
+                say(f"{each.place} has answered, and is not withdrawn")
+            elif each.place not in departed:
+                reason = f"{WITHDRAWN}: {each.reason}" if each.reason else WITHDRAWN
+                switch.detach(each.place, reason)
+            answered = [name for name in replaced_by(each, found) if name in self._reported]
+            if each.instead is None or not answered:
+                continue
+            if each.instead in self._reported:
+                say(f"{each.instead} has answered, and {answered[0]} too: both count")
+            elif each.instead not in departed:
+                say(f"{each.instead} takes no answer, for {answered[0]} has answered")
+                switch.detach(each.instead, f"{WITHDRAWN}: {answered[0]} has answered")
+        self._taken_back = found
