@@ -74,6 +74,8 @@ def within_usual_budget(*files: Path) -> AbstractContextManager[None]:
 def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generator[None]:
     """Let the block take so much and no more. Only a main thread keeps to it, and only on Linux.
 
+    A block within another one's budget takes of that one's.
+
     Args:
         seconds, megabytes: how much.
         what: the file that is read, for the message; without, it names options for more.
@@ -82,7 +84,8 @@ def within_budget(seconds: float, megabytes: int, *, what: str = "") -> Generato
         CannotFinishError: it takes more.
     """
     before = _memory()
-    if threading.current_thread() is not threading.main_thread() or before is None:
+    inside = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    if threading.current_thread() is not threading.main_thread() or before is None or inside:
         yield
         return
     import resource  # Where there is /proc, there is this.

@@ -17,7 +17,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
-from scenarios.data.own_tables.opening import open_sheet
+from scenarios.data.own_tables.opening import open_sheet, reading
 from scenarios.data.own_tables.question import Question, alike
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.files.collecting import collector_paused
@@ -98,6 +98,7 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             UsageError: it cannot be read, its rows do not make a table, a column is missing, or a
                 cell has no category; says in which row and column.
+            CannotFinishError: it takes more than is given to a file of its length.
         """
         return self.records_beside(source, None)[0]
 
@@ -114,6 +115,10 @@ class Coding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             UsageError: as ``records``.
         """
+        with reading(source):
+            return self._read(source, beside)
+
+    def _read(self, source: Source, beside: str | None) -> tuple[Records, list[str]]:
         sheet = open_sheet(source, self.format)
         columns = [tidied(each.column or each.name) for each in self.questions]
         wanted = columns if beside is None else [*columns, tidied(beside)]

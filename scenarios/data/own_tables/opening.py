@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, Frame, cells_of
 from scenarios.data.own_tables.sheets import BLOCK, Format, Sheet, Source, sheet_of
 from scenarios.data.own_tables.text_files import text_sheet
+from scenarios.files.budget import within_usual_budget
 from scenarios.files.parquet import load_pyarrow
 
 _PARQUET = b"PAR1"
@@ -43,6 +44,19 @@ def open_sheet(source: Source, given: Format | None = None) -> Sheet:
         return text_sheet(path, given)
 
 
+def reading(source: Source) -> AbstractContextManager[object]:
+    """Let the block read a table, within what a file of its length may take.
+
+    What a file of Parquet unpacks to does not follow from its length.
+
+    Raises:
+        CannotFinishError: it takes more time or memory.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return nullcontext()
+    return within_usual_budget(Path(source))
+
+
 def _frame_sheet(frame: Frame) -> Sheet:
     def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
         with _naming(IN_MEMORY):
@@ -60,14 +74,16 @@ def _parquet_sheet(path: Path) -> Sheet:
             with _naming(str(path)), pyarrow.parquet.ParquetFile(path) as file:
                 yield file
         except pyarrow.ArrowException as error:
+            if isinstance(error, MemoryError):
+                raise
             said = str(error).partition("\n")[0]
             raise UsageError(f"{path}: not a table in Parquet: {said}") from error
 
     def read(places: Sequence[int]) -> Iterator[list[Sequence[Cell]]]:
         before = 0
         with understood() as file:
-            schema = file.schema_arrow
-            columns = [schema.names[place] for place in places]
+            names = file.schema_arrow.names
+            columns = [names[place] for place in places]
             for batch in file.iter_batches(batch_size=BLOCK, columns=columns):
                 yield [cells_of(name, batch.column(name).to_pylist(), before) for name in columns]
                 before += batch.num_rows

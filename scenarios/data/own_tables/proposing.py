@@ -18,7 +18,7 @@ from protocol.surveys.dataframes import number_text, text_of
 from protocol.surveys.survey import Attribute, listed
 from scenarios.data.own_tables.coding import number_in
 from scenarios.data.own_tables.counting import counted, sampled
-from scenarios.data.own_tables.opening import open_sheet
+from scenarios.data.own_tables.opening import open_sheet, reading
 from scenarios.data.own_tables.question import Question, alike, named_bins
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.wording.formatting import count, rest, some
@@ -114,7 +114,11 @@ def propose(
     for name, given, least in (("bins", bins, 2), ("most", most, 3), ("rare", rare, 1)):
         if given < least:
             raise UsageError(f"{name} {given}: expected at least {least}")
-    limits = _Limits(bins, most, rare, ignore_case)
+    with reading(source):
+        return _proposal(source, _Limits(bins, most, rare, ignore_case), header)
+
+
+def _proposal(source: Source, limits: _Limits, header: bool | None) -> Proposal:
     sheet = open_sheet(source, Format(header=header is not False))
     decimal = "."
     if sheet.delimiter != ",":

@@ -93,7 +93,8 @@ class Sheet(NamedTuple):
         Raises:
             UsageError: what is there is not a table; says where.
         """
-        return self.read([self.names.index(column) for column in columns])
+        place = {name: place for place, name in enumerate(self.names)}
+        return self.read([place[column] for column in columns])
 
 
 def sheet_of(source: str, names: Sequence[str], read: Blocks, *, where: str = "the table") -> Sheet:
@@ -109,13 +110,15 @@ def sheet_of(source: str, names: Sequence[str], read: Blocks, *, where: str = "t
         UsageError: a name is missing or there twice.
     """
     tidy = tuple(map(tidied, names))
+    before = set[str]()
     for place, name in enumerate(tidy):
         if not name:
             raise UsageError(
                 f"{source}: {where} has no name for column {place + 1}; it has {listed(tidy)}"
             )
-        if name in tidy[:place]:
+        if name in before:
             raise UsageError(f"{source}: {where} names column {shown(name)} twice")
+        before.add(name)
     return Sheet(source, tidy, read)
 
 
