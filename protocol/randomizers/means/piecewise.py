@@ -201,6 +201,8 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
     def randomize(self, codes: NDArray[np.unsignedinteger], stream: Stream) -> Array:
         """Randomize every value by itself: one word decides between its window and all places.
 
+        Both are drawn for each, so that the time of a draw does not tell which it was.
+
         Args:
             codes: below ``size``, shape (k,), of an unsigned type that holds them.
             stream: the source of the draws.
@@ -212,11 +214,11 @@ class PiecewiseMean(MeanRandomizer, frozen=True, tag="piecewise"):
             ValueError: another shape, an unsuitable type, or a code that is not below ``size``.
         """
         check_column(codes, self.size)
-        anywhere = np.flatnonzero(~stream.bernoulli(self.threshold, len(codes)))
+        near = stream.bernoulli(self.threshold, len(codes))
         places = stream.integers(self.window, len(codes))
         places += codes.astype(np.uint64) * np.uint64(self.step)
-        places[anywhere] = stream.integers(self.places, len(anywhere))
-        return places.astype(smallest_dtype(self.places))
+        anywhere = stream.integers(self.places, len(codes))
+        return np.where(near, places, anywhere).astype(smallest_dtype(self.places))
 
     def tally(self, reports: Array) -> NDArray[np.int64]:
         """How many reports are each place, shape ``(places,)``.

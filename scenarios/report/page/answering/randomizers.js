@@ -403,7 +403,8 @@ export class PiecewiseMean {
   draw(code, words) {
     const isNear = words() < this.threshold;
     const near = below(this.window, words) + code * this.step;
-    return [isNear ? near : below(this.places, words)];
+    const anywhere = below(this.places, words);
+    return [isNear ? near : anywhere];
   }
 }
 
