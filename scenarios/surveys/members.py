@@ -67,7 +67,7 @@ def decoded(content: bytes, kind: type[S], path: Path) -> S:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{path}: {error!s:.400}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
 

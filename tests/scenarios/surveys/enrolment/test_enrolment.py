@@ -856,3 +856,11 @@ def test_five_enrol_and_hold_a_survey_all_by_commands(name: str, tmp_path: Path)
         ran("audit", record, "--member", organiser / "sealed" / "aggregator", "--json")
     )
     assert audited["verdict"] == "sound"
+
+
+def test_what_is_wrong_with_a_letter_is_said_in_one_line_of_bounded_length(tmp_path: Path) -> None:
+    letter = invitation(invited(tmp_path), "anna")
+    content = json.loads(letter.read_text())
+    letter.write_text(json.dumps({**content, "format": "x" * 100_000}))
+    assert len(complaint(sottovoce("join", letter, "--out", tmp_path / "anna"))) < 1000
+    assert not (tmp_path / "anna").exists()
