@@ -23,7 +23,10 @@ import protocol.sharing
 from parties.keeping.attempts import Allowance, OpenAnswers
 from parties.keeping.lines import Lines
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, People, Release
+from parties.keeping.paying.payers import Payers
+from parties.keeping.paying.payments import People, Release, Told
+from parties.keeping.paying.people import Register, Spellings
+from parties.keeping.paying.questions import Question
 from parties.keeping.remembered import Memory
 from parties.keeping.repeating import Given
 from parties.keeping.writing import GrowingFile
@@ -102,10 +105,12 @@ PUBLIC = {
     "Answered": "how an answer went, and what it cost",
     "Answering": "names of files, and what is demanded",
     "Allowance": "the most that an answer may cost",
+    "Joined": "a hash",
     "Kept": "files of a receipt, and its word",
     "Noise": "of the charter",
     "Opened": "a hash",
     "Payment": "hashes and a cost",
+    "Recalled": "hashes and a cost",
     "Release": "hashes",
     "Spent": "costs",
     "Taken": "a hash",
@@ -209,8 +214,12 @@ def memory() -> Memory:
     return Memory(GrowingFile(0, Path("heard")), SECRET)
 
 
+def spellings() -> Spellings:
+    return Spellings(*(np.full(2, MARK, np.uint64),) * 2)
+
+
 def payers() -> Payers:
-    return Payers(np.full(2, MARK, np.uint64))
+    return Payers((spellings(),))
 
 
 def given() -> Given:
@@ -268,7 +277,11 @@ MADE: dict[str, Callable[[], object]] = {
     "Machine": machine,
     "Memory": memory,
     "Payers": payers,
-    "People": lambda: People(SECRET),
+    "People": lambda: People(marks=SECRET, alike=SECRET),
+    "Told": lambda: Told(one=True, marks=SECRET),
+    "Spellings": spellings,
+    "Register": lambda: Register(SECRET, [spellings()], [spellings().alike], [spellings().exact]),
+    "Question": lambda: Question(["a", "A"], [Register(SECRET, [], [], [])], Path("purse")),
     "Given": given,
     "_Attempt": attempt,
     "Sitting": lambda: Sitting(

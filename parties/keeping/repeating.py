@@ -12,7 +12,7 @@ import msgspec
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import Release
+from parties.keeping.paying.payments import Release
 from parties.keeping.remembered import noted_in, session_file
 from parties.keeping.session_keys import (
     known_session_key,

@@ -77,6 +77,7 @@ ANSWER = {
     "join": Place("surveys.enrolling", "Make one's own keys, and ask to be admitted with them."),
     "accept": Place("surveys.enrolling", "Take one's place in a survey, as admitted."),
     "answer": Place("surveys.answering", "Answer a survey as a party."),
+    "purse": Place("surveys.purse", "Show what people have spent over all surveys, or merge it."),
     "check": Place("transcripts.receipts", "Check a receipt: the reports of a party are counted."),
 }
 

@@ -15,7 +15,10 @@ import trio
 from parties.actor import run_machine
 from parties.keeping.attempts import Allowance, Answers, OpenAnswers, open_answers
 from parties.keeping.members import Member, own_secret
-from parties.keeping.purse import Payers, Release, open_purse, usual_purse
+from parties.keeping.paying.payers import Payers
+from parties.keeping.paying.payments import Release
+from parties.keeping.paying.recalling import recalled_in
+from parties.keeping.purse import open_purse, usual_purse
 from parties.keeping.receipts import Kept, keep_receipt, receipt_in
 from parties.keeping.remembered import (
     Memory,
@@ -121,6 +124,8 @@ class Answering:
             something was spent if that is unbounded.
         ids: the column of the records that says who a respondent is, which is not handed over;
             None for a file that pays as one.
+        same: those whose ids read alike are one person each (``OpenPurse.settle``).
+        different: the code of the question whether they are, if each is somebody else.
         purse: its folder; None for the user's (``usual_purse``).
         withstand: the fewest colluders that a secure sum must withstand; None for any number.
         honest: the fewest honest parties, this one included, that a secure sum must promise; the
@@ -134,6 +139,8 @@ class Answering:
     plan: Path | None = None
     budget: float | None = None
     ids: str | None = None
+    same: bool = False
+    different: str | None = None
     purse: Path | None = None
     withstand: int | None = None
     honest: int | None = None
@@ -148,6 +155,12 @@ class Answering:
         charter, variant = member.charter, member.charter.variant
         if member.identity.name == AGGREGATOR:
             raise UsageError(f"{member.folder}: is the aggregator's; expected a party's folder")
+        if self.ids is None and (self.same or self.different is not None):
+            raise UsageError(
+                f"{'--same' if self.same else '--different'}: expected --id too, the column of ids"
+            )
+        if self.same and self.different is not None:
+            raise UsageError("--same and --different: expected one of them at most")
         for option, demand in (("--withstand", self.withstand), ("--honest", self.honest)):
             if demand is not None and not is_summed(variant, len(charter.roster) - 1):
                 raise UsageError(f"{option} {demand}: the variant {variant.name!r} sums nothing")
@@ -199,8 +212,10 @@ async def answer_survey(
     Raises:
         UsageError: the folder is the aggregator's, its files do not belong together, or another
             program uses it; or the records are not of this survey, or not those of this attempt;
-            or the survey has no secure sum to demand anything of, or there is nothing to repeat.
-        PrivacyError: somebody has spent too much; nobody was told anything.
+            or the survey has no secure sum to demand anything of, or there is nothing to repeat;
+            or it is not said whether people whose ids read alike are one.
+        PrivacyError: somebody has spent too much, or the folder knows of spending that the purse
+            lacks; nobody was told anything.
         StoppedError: a signal came before it was connected.
         OSError: no connection, the aggregator has begun an attempt before one that was answered, or
             a file in a folder cannot be written; says which and why.
@@ -214,7 +229,9 @@ async def answer_survey(
     own_secret(member.folder)  # A full disk shows before anybody is connected to.
     purse = answering.purse or usual_purse()
     with open_purse(purse) as before:
-        payers = before.payers(people.ids).asked(
+        payers = before.settle(
+            people.ids, same=answering.same, different=answering.different
+        ).asked(
             member.charter.variant,
             budget=answering.budget,
             honest=answering.honest,
@@ -227,6 +244,8 @@ async def answer_survey(
     tls = tls_context(member.folder, client_context)
     try:
         with open_answers(member.folder) as answers, ExitStack() as kept:
+            with open_purse(purse) as before:
+                before.check_knows(recalled_in(member), member.folder)
             earlier = _done_before(member, answers, held)
             sitting = Sitting(
                 member=member,
@@ -388,17 +407,12 @@ class Sitting:
         )
         release = Release(survey=charter.survey_id, session=charter.session, party=name, drawn=mark)
         payers = self.payers
-        before = {
-            charter.again(earlier).session: self.answers.spent(earlier)
-            for earlier in self.answers.attempts
-            if earlier < attempt
-        }
         with open_purse(self.purse) as purse:
             if given is not None:
                 # What was paid for before needs no budget again.
                 purse.check_paid(payers, given.release, given.epsilon)
                 payers = payers.up_to(math.inf, payers.most, delta=math.inf)
-            left = purse.left(payers, release, before=before, heard=heard.noted)
+            left = purse.left(payers, release, heard=heard.noted)
         # Without a budget, all attempts at this survey may cost what one can at most.
         rest = left if payers.budget is not None else None
         allowed = self.answers.allowed(attempt, rest, most=payers.most.epsilon)

@@ -15,7 +15,9 @@ from cryptography import x509
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, purse_in, usual_purse
+from parties.keeping.paying.payers import Payers
+from parties.keeping.paying.recalling import recalled_in
+from parties.keeping.purse import purse_in, usual_purse
 from parties.keeping.writing import naming
 from protocol.accounting.spending import Cost, assumed
 from protocol.errors import PrivacyError, UsageError
@@ -94,7 +96,7 @@ def preflight(
     if records is not None:
         with naming(records):
             records.open("rb").close()
-    survey, paying = None, purse is not None or budget is not None or ids is not None
+    survey, member, paying = None, None, purse is not None or budget is not None or ids is not None
     if path.is_dir():
         if parties is not None:
             raise UsageError(f"{path}: --parties is for a plan; a folder has its roster")
@@ -128,7 +130,7 @@ def preflight(
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
         allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)
-        yield _purse(purse or usual_purse(), payers, survey, allowed)
+        yield _purse(purse or usual_purse(), payers, survey, allowed, member)
     if address is not None:
         yield _address(*address)
 
@@ -207,7 +209,7 @@ def _member(member: Member) -> Iterator[Known]:
     answers = None if name == AGGREGATOR else answers_in(member.folder)
     if answers is not None and answers.attempts:
         tried = count(len(answers.attempts), "attempt")
-        total = _total(answers.before(answers.attempts[-1] + 1))
+        total = total_of(answers.before(answers.attempts[-1] + 1))
         rests = assumed(answers.before(answers.attempts[-1] + 1).honest)
         yield Known("spent", f"{total} for each respondent, in {tried}{rests}.")
     make = server_context if name == AGGREGATOR else client_context
@@ -242,7 +244,11 @@ def _records(path: Path, held: Records, variant: Variant) -> Known:
 
 
 def _purse(
-    folder: Path, people: Sequence[str] | None, survey: bytes | None, allowed: Payers
+    folder: Path,
+    people: Sequence[str] | None,
+    survey: bytes | None,
+    allowed: Payers,
+    member: Member | None,
 ) -> Known:
     """What was spent before on other surveys, and whether that leaves enough for this one.
 
@@ -250,19 +256,29 @@ def _purse(
         people: who pays; None for all as one.
         survey: this one, if it has begun.
         allowed: what each may spend, and what this survey can cost.
+        member: whose folder may recall more than the purse; None before there is one.
     """
     purse = purse_in(folder)
     if purse is None:
         return Known("purse", f"{folder}: nothing was spent from it yet.")
+    try:
+        if people is not None:
+            purse.check_spellings(people)
+        if member is not None and member.identity.name != AGGREGATOR:
+            purse.check_knows(recalled_in(member), member.folder)
+    except (UsageError, PrivacyError) as error:
+        return Known("purse", f"{error}.", ready=False)
     payers = purse.payers(people)
     elsewhere = purse.spent(payers, lambda release: release.survey != survey)
     most, who = elsewhere.most, count(len(payers), "respondent")
-    total = _total(most)
+    total = total_of(most)
     says = f"{folder}: {total} spent on other surveys"
     if people is not None:
         paid = int(((elsewhere.epsilon > 0) | (elsewhere.delta > 0)).sum())
         says = f"{folder}: {paid} of {who} spent something on other surveys, {total} at most"
     says += assumed(most.honest)
+    if apart := purse.told_apart(payers):
+        says += f"; {apart} of them told apart from others who read alike"
     if allowed.budget is None and allowed.delta is None:
         return Known("purse", f"{says}.")
     try:
@@ -274,8 +290,8 @@ def _purse(
     return Known("purse", f"{says}; {enough}.", ready=True)
 
 
-def _total(cost: Cost) -> str:
-    """Epsilon, and delta if there is one."""
+def total_of(cost: Cost) -> str:
+    """Epsilon and, if there is one, delta, in the letters of the field."""
     said = f"\N{GREEK SMALL LETTER EPSILON} {epsilon(cost.epsilon)}"
     return f"{said} and \N{GREEK SMALL LETTER DELTA} {cost.delta:.6g}" if cost.delta else said
 

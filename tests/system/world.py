@@ -24,7 +24,8 @@ import trio.testing
 
 from parties.keeping.attempts import answers_in
 from parties.keeping.members import Member
-from parties.keeping.purse import Payers, purse_in
+from parties.keeping.paying.payers import Payers
+from parties.keeping.purse import purse_in
 from parties.keeping.record_names import RESULT, TRANSCRIPT
 from parties.keeping.records import make_way
 from parties.keeping.writing import write_whole

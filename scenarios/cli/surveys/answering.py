@@ -73,6 +73,19 @@ answering_options = gathers(
         "their own. It is not handed over. By default the whole file pays as one.",
     ),
     click.option(
+        "--same",
+        is_flag=True,
+        help="With --id: where ids read alike, such as 0417 and 417, in the file or in what was "
+        "answered before, they are of one person, whose spending is shared. By default the party "
+        "asks.",
+    ),
+    click.option(
+        "--different",
+        metavar="CODE",
+        help="With --id: where ids read alike, they are of different people. CODE is of that very "
+        "question, as the party asks it, and answers no other.",
+    ),
+    click.option(
         "--purse",
         type=READ_FOLDER,
         help="The folder that keeps what was spent, over all surveys. By default, that of the "

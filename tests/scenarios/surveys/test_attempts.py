@@ -28,7 +28,8 @@ from parties.keeping.attempts import (
     counting,
     open_answers,
 )
-from parties.keeping.purse import PAID, Payers, purse_in
+from parties.keeping.paying.payers import Payers
+from parties.keeping.purse import PAID, purse_in
 from parties.keeping.record_names import partial_path
 from parties.keeping.records import GrowingTranscript
 from protocol.accounting.events import Coins, Masked
@@ -657,6 +658,8 @@ def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) 
     """An aggregator that goes back to a number gets nothing, and nothing is spent."""
     with open_answers(keys / "anna") as answers:
         answers.note(2, allowed=Allowance(math.inf), cost=Cost(2.0))
+    merging = ("purse", "--purse", keys / "anna.purse", "--merge", keys / "anna")
+    assert sottovoce(*merging).code == 0
     before = (keys / "anna" / ATTEMPTS).read_bytes()
     with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
         hold(keys, tmp_path / "out", {"anna": 9.0})

@@ -556,7 +556,7 @@ def test_a_full_disk_of_a_party_is_no_lost_connection(keys: Path, tmp_path: Path
     shutil.copytree(
         keys / "anna",
         anna,
-        ignore=shutil.ignore_patterns("secret", "attempts", "heard-*", "said-*"),
+        ignore=shutil.ignore_patterns("secret", "attempts", "heard-*", "said-*", "receipt-*"),
     )
     answer = (
         "answer",

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from parties.keeping.attempts import Allowance, open_answers
-from parties.keeping.purse import PAID, Release, open_purse
+from parties.keeping.paying.payments import Release
+from parties.keeping.purse import PAID, open_purse
 from protocol.accounting.events import Coins, Masked
 from protocol.accounting.spending import Cost, cost_of
 from protocol.messages import PartyId
@@ -259,6 +260,34 @@ def test_what_a_purse_leaves(tmp_path: Path) -> None:
     assert (folder / PAID).read_bytes() == before
     plan = sottovoce("preflight", plan_file(tmp_path), "--purse", folder)
     assert "ε 4.5 spent on other surveys." in plan.out
+
+
+def test_what_a_purse_has_to_be_told(tmp_path: Path) -> None:
+    """Who reads alike, and what a folder recalls: 'answer' would stop there."""
+    keys, folder = make_folders(tmp_path), tmp_path / "purse"
+    records = people_table(tmp_path / "r.csv", "Ann,no,young", "bob,yes,old")
+    check = ("preflight", keys / "anna", "--purse", folder, "--records", records, "--id", "who")
+
+    def said(code: int) -> str:
+        found = sottovoce(*check)
+        assert found.code == code, found.err
+        [line] = [each for each in found.out.splitlines() if each.startswith("purse")]
+        return line
+
+    with open_purse(folder) as purse:
+        what = Release(survey=b"a" * 32, session=b"a" * 32, party=PartyId("x"), drawn=b"a" * 32)
+        purse.pay(purse.payers(["ann"]), what, cost=Cost(1.5), heard=b"")
+    asked = said(code=1)
+    assert "does NOT fit 1 of 2 respondents (row 1) reads like somebody who is" in asked
+    with open_purse(folder) as purse:
+        code = asked.partition("--different ")[2][:8]
+        purse.settle(["Ann", "bob"], same=False, different=code)
+    assert said(code=0).endswith("ε 0 at most; 1 of them told apart from others who read alike.")
+    with open_answers(keys / "anna") as answers:
+        answers.note(1, allowed=Allowance(), cost=Cost(2.0))
+    lacking = f"does NOT fit {folder}: lacks what was spent from {keys / 'anna'}, up to epsilon 2"
+    assert lacking in said(code=1)
+    assert sottovoce("preflight", keys / "aggregator", "--purse", folder).code == 0
 
 
 def test_a_certificate_that_is_not_ones_own(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,12 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.keeping.attempts import Allowance
+from parties.keeping.attempts import ATTEMPTS, Allowance
 from parties.keeping.members import own_secret
-from parties.keeping.purse import (
-    PAID,
-    Line,
-    Payers,
-    Purse,
-    Release,
-    open_purse,
-    purse_in,
-    usual_purse,
-)
+from parties.keeping.paying.payers import Payers
+from parties.keeping.paying.payments import Line, Recalled, Release
+from parties.keeping.paying.people import Spellings
+from parties.keeping.purse import PAID, Purse, open_purse, purse_in, usual_purse
 from protocol.accounting.spending import Cost
 from protocol.errors import PrivacyError, QuorumError, UsageError
 from protocol.messages import Envelope, PartyId
@@ -79,7 +73,19 @@ class Kept:
 
 
 def noted(lines: Sequence[Line]) -> Purse:
-    return Purse(Path("purse"), bytes(32), lines)
+    return Purse(Path("purse"), [bytes(32)], lines)
+
+
+def payers_of(marks: Iterable[int]) -> Payers:
+    """Payers by these marks, rising; nobody reads like another."""
+    array = np.array([*marks], np.uint64)
+    return Payers((Spellings(array, array),))
+
+
+def marks_of(payers: Payers) -> list[int]:
+    """All marks of payers, as spelled and however spelled."""
+    assert payers.marks is not None
+    return [mark for each in payers.marks if each for mark in (*each.exact, *each.alike)]
 
 
 def digest(text: str) -> bytes:
@@ -97,6 +103,13 @@ def release(survey: str, attempt: int = 1, drawn: str = "", party: str = "anna")
 
 def pay(purse: Kept, who: Payers, what: Release, epsilon: float) -> None:
     purse.pay(who, what, cost=Cost(epsilon), heard=HEARD)
+
+
+def recalled(what: Release, cost: Cost | float) -> Recalled:
+    """What a party's folder recalls that was spent."""
+    paid = cost if isinstance(cost, Cost) else Cost(float(cost))
+    [line] = noted([]).lines_of(ALL, what, cost=paid, heard=b"")
+    return Recalled(**{name: getattr(line, name) for name in Recalled.__struct_fields__})
 
 
 def spent(purse: Kept, who: Payers) -> list[float]:
@@ -125,7 +138,7 @@ def test_everybody_pays_once_for_each_release(
     marks = np.sort(np.arange(7, dtype=np.uint64) * np.uint64(2**61 - 1))
 
     def group(people: set[int] | None) -> Payers:
-        return Payers(None if people is None else marks[sorted(people)])
+        return ALL if people is None else payers_of(marks[sorted(people)])
 
     lines: list[Line] = []
     for number, people, epsilon in payments:
@@ -162,9 +175,8 @@ def test_the_file_reveals_nobody(tmp_path: Path) -> None:
             assert shown not in content
     # Under another secret the same people have other marks.
     other = Kept(tmp_path / "other").payers([ANN, BOB])
-    assert who.marks is not None
-    assert other.marks is not None
-    assert not np.isin(who.marks, other.marks).any()
+    marks = [*marks_of(who), *marks_of(other)]
+    assert len({*marks}) == 8
     assert spent(purse, purse.payers([BOB])) == [2.0]
     assert spent(purse, purse.payers([CYD])) == [0.0]
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -176,15 +188,13 @@ def test_a_hundred_thousand_people_are_written_once(tmp_path: Path) -> None:
     purse = Kept(tmp_path)
     people = purse.payers([f"person {number}" for number in range(100_000)])
     for survey in "abc":
-        assert (
-            purse.left(people.up_to(9.0, Cost(2.0)), release(survey), before={}, heard=b"") >= 3.0
-        )
+        assert purse.left(people.up_to(9.0, Cost(2.0)), release(survey), heard=b"") >= 3.0
         pay(purse, people, release(survey), 1.0)
         pay(purse, people, release(survey), 2.0)
     assert spent(purse, people)[::20_000] == [6.0] * 5
     # A head, the people, six payments.
     assert len((tmp_path / PAID).read_bytes().splitlines()) == 8
-    assert (tmp_path / PAID).stat().st_size < 1_100_000
+    assert (tmp_path / PAID).stat().st_size < 2_200_000
 
 
 def test_half_a_line_is_of_what_was_never_said(tmp_path: Path) -> None:
@@ -333,13 +343,13 @@ def test_who_has_not_paid_for_a_release(
     """Against the definition, person by person."""
     lines: list[Line] = []
     for same, people, epsilon in payments:
-        marks = None if people is None else np.array(sorted(people), np.uint64)
+        who = ALL if people is None else payers_of(sorted(people))
         what = release("one" if same else "two")
-        lines += noted(lines).lines_of(Payers(marks), what, cost=Cost(float(epsilon)), heard=HEARD)
+        lines += noted(lines).lines_of(who, what, cost=Cost(float(epsilon)), heard=HEARD)
     enough = [people for same, people, epsilon in payments if same and epsilon >= price]
     owing = {person for person in asked if not any(who is None or person in who for who in enough)}
-    purse, marks = noted(lines), np.array(sorted(asked), np.uint64)
-    assert purse.unpaid(Payers(marks), release("one"), float(price)) == len(owing)
+    purse = noted(lines)
+    assert purse.unpaid(payers_of(sorted(asked)), release("one"), float(price)) == len(owing)
     # A file without names may have anybody in it: nothing but one without names has paid for it.
     assert purse.unpaid(ALL, release("one"), float(price)) == (None not in enough)
 
@@ -396,24 +406,22 @@ def test_what_was_spent_elsewhere_is_not_seen_from_outside(
     elsewhere: list[int], here: int, budget: int, most: int, lost: int
 ) -> None:
     """Either a party may spend what it could with an empty purse, or it does not answer."""
-    people = Payers(np.arange(len(elsewhere), dtype=np.uint64))
+    people = payers_of(range(len(elsewhere)))
 
     def left(spent: list[int]) -> float:
         lines: list[Line] = []
         for number, epsilon in enumerate(spent):
-            one = Payers(np.array([number], np.uint64))
             what = release("before", attempt=number + 1)
-            lines += noted(lines).lines_of(one, what, cost=Cost(float(epsilon)), heard=b"")
+            lines += noted(lines).lines_of(
+                payers_of([number]), what, cost=Cost(float(epsilon)), heard=b""
+            )
         lines += noted(lines).lines_of(people, release("now"), cost=Cost(float(here)), heard=b"")
         again = release("now", 2)
-        # The folder knows of two earlier attempts, the purse of one of them.
-        before = {
-            release("now").session: Cost(float(here)),
-            release("now", 3).session: Cost(float(lost)),
-        }
+        # The folder recalls two earlier attempts, of which the purse has one.
+        lines += [recalled(release("now"), here), recalled(release("now", 3), lost)]
         return (
             noted(lines)
-            .left(people.up_to(float(budget), Cost(float(most))), again, before=before, heard=b"")
+            .left(people.up_to(float(budget), Cost(float(most))), again, heard=b"")
             .epsilon
         )
 
@@ -434,7 +442,7 @@ def test_a_survey_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     purse = Kept(tmp_path)
     who, one, two = purse.payers([ANN]), release("one"), release("two")
     for each in (one, two):
-        assert purse.left(who.up_to(3.0, Cost(2.0)), each, before={}, heard=b"") == 3.0
+        assert purse.left(who.up_to(3.0, Cost(2.0)), each, heard=b"") == 3.0
     purse.pay(who.up_to(3.0, Cost(2.0)), one, cost=Cost(2.0), heard=HEARD)
     with pytest.raises(PrivacyError, match="on another survey meanwhile"):
         purse.pay(who.up_to(3.0, Cost(2.0)), two, cost=Cost(2.0), heard=HEARD)
@@ -460,7 +468,7 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
     said(what, heard=one)
     # What costs nothing more is an answer too.
     said(what, heard=two)
-    look = functools.partial(purse.left, who.up_to(math.inf, Cost(2.0)), before={})
+    look = functools.partial(purse.left, who.up_to(math.inf, Cost(2.0)))
     for which, heard in ((what, one), (what, other), (release("one", 1, "b"), two)):
         for act in (look, said):
             with pytest.raises(PrivacyError, match="was restored or copied"):
@@ -470,8 +478,8 @@ def test_a_folder_that_has_forgotten_does_not_answer_twice_in_a_session(tmp_path
     said(what, heard=two)
     assert (tmp_path / PAID).stat().st_size == size
     # Another session, and another party of the same one, are other things.
-    assert look(release("one", 2, "b"), before={}, heard=b"") == math.inf
-    assert look(release("one", 1, "b", party="bert"), before={}, heard=b"") == math.inf
+    assert look(release("one", 2, "b"), heard=b"") == math.inf
+    assert look(release("one", 1, "b", party="bert"), heard=b"") == math.inf
 
 
 # Deltas
@@ -530,12 +538,11 @@ def test_a_purse_of_pure_epsilon_knows_no_delta(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError, match=r"with --honest, a delta of 1e-06 are enough for all"):
         purse.check(pure, digest("two"))
     with pytest.raises(PrivacyError, match="allowed: epsilon 9, delta 0"):
-        purse.left(pure, release("two"), before={}, heard=b"")
+        purse.left(pure, release("two"), heard=b"")
     # Nor has a folder such a figure whose purse was lost.
+    lost = noted([recalled(release("one"), ONE)])
     with pytest.raises(PrivacyError, match="allowed: epsilon 9, delta 0"):
-        Kept(tmp_path / "new").left(
-            pure, release("one", 2), before={release("one").session: ONE}, heard=b""
-        )
+        lost.left(payers_of([1]).up_to(9.0, Cost(2.0)), release("one", 2), heard=b"")
     purse.check(who.up_to(9.0, Cost(2.0), delta=1e-6), digest("two"))
 
 
@@ -544,7 +551,7 @@ def test_a_sum_that_pays_meanwhile_is_seen(tmp_path: Path) -> None:
     who = purse.payers([ANN]).up_to(9.0, ONE, delta=1e-6)
     one, two = release("one"), release("two")
     for each in (one, two):
-        assert purse.left(who, each, before={}, heard=b"") == 9.0
+        assert purse.left(who, each, heard=b"") == 9.0
     purse.pay(who, one, cost=ONE, heard=HEARD)
     with pytest.raises(PrivacyError, match="on another survey meanwhile"):
         purse.pay(who, two, cost=ONE, heard=HEARD)
@@ -566,7 +573,7 @@ def test_what_is_left_of_a_delta(tmp_path: Path) -> None:
 
     def left(what: Release) -> Allowance:
         with open_purse(tmp_path) as opened:
-            return opened.left(who, what, before={}, heard=b"")
+            return opened.left(who, what, heard=b"")
 
     assert left(release("two")) == Allowance(8.0, pytest.approx(1.5e-6))
     purse.pay(who, release("two"), cost=ONE, heard=HEARD)
@@ -740,6 +747,14 @@ def test_a_budget_without_a_consent_declines_coins(tmp_path: Path) -> None:
 # Other purses
 
 
+def merge(purse: Path, *sources: Path) -> str:
+    """What is said where a purse is merged."""
+    given = [word for source in sources for word in ("--merge", source)]
+    said = sottovoce("purse", "--purse", purse, *given)
+    assert said.code == 0, said.err
+    return said.out
+
+
 def test_what_another_purse_has_paid_counts_for_everybody(
     two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
 ) -> None:
@@ -748,17 +763,115 @@ def test_what_another_purse_has_paid_counts_for_everybody(
     anna, records = one / "anna", people_table(tmp_path / "r.csv", "ann,no,young")
     endings = []
     for attempt in range(1, 4):
-        ended, _ = answer_from(
+        purse = tmp_path / f"purse {attempt}"
+        answer = functools.partial(
+            answer_from,
             anna,
             records,
             question(one, attempt=attempt),
             attempt=attempt,
             budget=2.1,
-            purse=tmp_path / f"purse {attempt}",
+            purse=purse,
         )
-        endings.append(ended.ending)
+        if attempt > 1:
+            with pytest.raises(PrivacyError) as refused:
+                answer()
+            assert str(refused.value) == (
+                f"{purse}: lacks what was spent from {anna}, up to epsilon 2 in one attempt: it is "
+                "another purse, or an older copy; merge what is missing into it: sottovoce purse "
+                f"--purse '{purse}' --merge {anna}"
+            )
+            merge(purse, anna)
+        endings.append(answer()[0].ending)
     declined = "'Report' costs 2 per respondent; 0.1 of 0.1 is left"
     assert endings == ["done", declined, declined]
+
+
+def test_an_older_copy_of_a_purse_is_noticed_and_brought_up_to_date(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    one, two = two_surveys
+    records = people_table(tmp_path / "r.csv", "ann,no,young")
+    purse, now = tmp_path / "purse", tmp_path / "now"
+    answer_from(one / "anna", records, question(one))
+    shutil.copytree(purse, tmp_path / "then")
+    answer_from(two / "anna", records, question(two))
+    purse.rename(now)
+    (tmp_path / "then").rename(purse)
+    # From the folder that was used since: also if only the same is to be said again.
+    for attempt in (1, 2):
+        with pytest.raises(PrivacyError, match=r"lacks what was spent from .*two/keys/anna, up to"):
+            answer_from(two / "anna", records, question(two, attempt=attempt), attempt=attempt)
+    answer_from(one / "anna", records, question(one))
+    merge(purse, two / "anna")
+    read = Kept(purse)
+    assert spent(read, read.payers(["ann"])) == pytest.approx([4.0])
+    assert spent(read, read.payers(["bob"])) == pytest.approx([2.0])
+    merge(purse, now)
+    assert spent(read, read.payers(["ann"])) == pytest.approx([4.0])
+    assert spent(read, read.payers(["bob"])) == [0.0]
+    # The restored folder is still asked nothing else in that session.
+    with pytest.raises(UsageError, match="other records have answered in this session"):
+        answer_from(two / "anna", people_table(tmp_path / "o.csv", "ann,yes,old"), question(two))
+
+
+def test_a_folder_without_its_attempts_recalls_the_most_that_they_can_cost(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    """It has what it said, or a receipt."""
+    one, two = two_surveys
+    records = people_table(tmp_path / "r.csv", "ann,no,young")
+    for keys in (one, two):
+        answer_from(keys / "anna", records, question(keys))
+        (keys / "anna" / ATTEMPTS).unlink()
+    for path in [*(two / "anna").glob("said-*"), *(two / "anna").glob("heard-*")]:
+        path.unlink()
+    assert [*(two / "anna").glob("receipt-*")]
+    for keys in (one, two):
+        with pytest.raises(PrivacyError, match="lacks what was spent from"):
+            answer_from(keys / "anna", records, question(keys), purse=tmp_path / "new")
+    merge(tmp_path / "new", one / "anna", two / "anna")
+    found = Kept(tmp_path / "new")
+    assert spent(found, found.payers(["zoe"])) == pytest.approx([4.0])
+    # To the purse that was paid from, it is no news.
+    merge(tmp_path / "purse", one / "anna", two / "anna")
+    kept = Kept(tmp_path / "purse")
+    assert spent(kept, kept.payers(["ann"])) == pytest.approx([4.0])
+    assert spent(kept, kept.payers(["zoe"])) == [0.0]
+
+
+def test_one_person_under_two_spellings_is_asked_about_before_anybody_is_connected_to(
+    two_surveys: list[Path], tmp_path: Path, answer_from: AnswerFrom
+) -> None:
+    one, two = two_surveys
+    first = people_table(tmp_path / "1.csv", "Ann@x.org,no,young", "0417,yes,old")
+    other = people_table(tmp_path / "2.csv", "bob,no,young", "417,yes,old")
+    answer_from(one / "anna", first, question(one), budget=3)
+    paid = (tmp_path / "purse" / PAID).read_bytes()
+    for more in ({}, {"different": "01234567"}):
+        with pytest.raises(UsageError, match=r"1 of 2 respondents \(row 2\) reads like") as asked:
+            answer_from(two / "anna", other, question(two), budget=3, **more)
+        assert "417" not in str(asked.value).replace(str(tmp_path), "").partition("--diff")[0]
+        assert (tmp_path / "purse" / PAID).read_bytes() == paid
+        assert not [*(two / "anna").glob("heard-*")]
+    apart = shutil.copytree(tmp_path / "purse", tmp_path / "apart")
+    with pytest.raises(PrivacyError, match="1 of 2 respondents has too little left: up to 2 of 3"):
+        answer_from(two / "anna", other, question(two), budget=3, same=True)
+    code = str(asked.value).partition("--different ")[2][:8]
+    settings = {"budget": 3, "purse": apart, "different": code}
+    ended, _ = answer_from(two / "anna", other, question(two), **settings)
+    assert ended.ending == "done"
+
+
+def test_what_is_said_of_spellings_needs_ids(two_surveys: list[Path], tmp_path: Path) -> None:
+    records = people_table(tmp_path / "r.csv", "ann,no,young")
+    answer = ("answer", two_surveys[0] / "anna", "--records", records, "--connect", "127.0.0.1:1")
+    for options, says in (
+        (("--same",), "--same: expected --id too"),
+        (("--different", "01234567"), "--different: expected --id too"),
+        (("--id", "who", "--same", "--different", "01234567"), "expected one of them at most"),
+    ):
+        assert says in complaint(sottovoce(*answer, *options))
 
 
 # Restored folders

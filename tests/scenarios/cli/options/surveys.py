@@ -120,6 +120,8 @@ ANSWER = (
             "--plan": ("{plan}", passed),
             "--budget": ("3", passed),
             "--id": ("who", passed),
+            "--same": (None, passed),
+            "--different": ("01234567", passed),
             "--purse": ("{keys}/anna.purse", passed),
             "--repeat": ("{keys}/anna", passed),
             "--withstand": ("1", passed),
@@ -138,6 +140,15 @@ ANSWER = (
         {"--variant": ("{quiet}", code)},
         spy=answering,
     ),
+)
+
+PURSE = (
+    Call(
+        "purse --purse {keys}/anna.purse",
+        {"--purse": ("{keys}/bert.purse", out), "--json": (None, out)},
+    ),
+    Call("purse --purse purse --merge {keys}/anna.purse", {"--merge": ("{keys}/bert", out)}),
+    Call("purse --purse purse --merge {quiet_keys}/party-1", {"--variant": ("{quiet}", refusal)}),
 )
 
 HOLD = "aggregate fresh/aggregator --listen 127.0.0.1:7 --out result --json"
@@ -303,4 +314,15 @@ WITNESSING = (
     Call("witness --key key --state state", {"--new-key": ("w.org/5", code)}, spy=witnessing),
 )
 
-CALLS = (*PLAN, *ENROL, *LINK, *ANSWER, *AGGREGATE, *COLLECT, *ABANDON, *REHEARSE, *WITNESSING)
+CALLS = (
+    *PLAN,
+    *ENROL,
+    *LINK,
+    *ANSWER,
+    *PURSE,
+    *AGGREGATE,
+    *COLLECT,
+    *ABANDON,
+    *REHEARSE,
+    *WITNESSING,
+)

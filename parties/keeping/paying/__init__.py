@@ -1,0 +1,1 @@
+"""Who pays from a purse, and what puts together what several have kept of it."""

@@ -1,0 +1,104 @@
+"""Purses put together: a purse that takes in what others and folders of parties know was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from parties.keeping.paying.payments import (
+    Joined,
+    Line,
+    Payment,
+    People,
+    Recalled,
+    Told,
+    check_of,
+)
+from parties.keeping.purse import OpenPurse, Purse
+
+
+def merge(purse: OpenPurse, others: Sequence[Purse], recalled: Sequence[Recalled]) -> int:
+    """Add what a purse lacks of other purses, and of spending that parties' folders recall.
+
+    It has all lines of each afterwards, once, so the order does not matter, nor does it to merge
+    again. Nothing is taken back: whoever has spent something by any of them has spent as much by
+    this purse, unless somebody's payments were of a person who was told apart in another.
+
+    Args:
+        purse: the one that grows.
+        others: read before.
+        recalled: by folders.
+
+    Returns:
+        How many lines were added.
+
+    Raises:
+        OSError: it cannot be written; names the file.
+    """
+    taking = _Taking(purse)
+    for other in others:
+        taking.take(other)
+    for line in purse.lacking(recalled):
+        taking.add(line, taking.lines)
+    lines = [*taking.lines, *taking.apart]
+    purse.add(lines, taking.secrets)
+    return len(lines)
+
+
+class _Taking:
+    """Lines that a purse is to take in, with the numbers that secrets and groups have there.
+
+    ``apart`` are those to be added last: half of a merge that is interrupted counts too much rather
+    than too little.
+    """
+
+    def __init__(self, purse: Purse) -> None:
+        self.secrets: list[bytes] = []
+        self.lines: list[Line] = []
+        self.apart: list[Line] = []
+        self._known = [*purse.secrets]
+        self._there = {*purse.lines}
+        self._groups = {(line.under, line.marks): at for at, line in _backwards(purse.people)}
+        self._next = len(purse.people)
+
+    def take(self, other: Purse) -> None:
+        """Take in what is not there yet of another purse."""
+        under = [self._number(secret) for secret in other.secrets]
+        groups = [
+            self._group(msgspec.structs.replace(line, under=under[line.under]))
+            for line in other.people
+        ]
+        for line in other.lines:
+            if isinstance(line, Payment):
+                group = None if line.group is None else groups[line.group]
+                self.add(msgspec.structs.replace(line, group=group), self.lines)
+            elif isinstance(line, Told):
+                told = msgspec.structs.replace(line, under=under[line.under])
+                self.add(told, self.lines if line.one else self.apart)
+
+    def _number(self, secret: bytes) -> int:
+        if secret not in self._known:
+            self._known.append(secret)
+            self.secrets.append(secret)
+            self.lines.append(Joined(check_of(secret)))
+        return self._known.index(secret)
+
+    def _group(self, people: People) -> int:
+        key = (people.under, people.marks)
+        if key not in self._groups:
+            self._groups[key] = self._next
+            self._next += 1
+            self.lines.append(people)
+        return self._groups[key]
+
+    def add(self, line: Line, to: list[Line]) -> None:
+        """Add a line to some of them, unless it is there."""
+        if line not in self._there:
+            self._there.add(line)
+            to.append(line)
+
+
+def _backwards(people: Sequence[People]) -> list[tuple[int, People]]:
+    """Groups with their numbers, so that of two that are the same the first is kept."""
+    return [*enumerate(people)][::-1]
