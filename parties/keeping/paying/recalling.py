@@ -9,7 +9,6 @@ from parties.keeping.members import Member
 from parties.keeping.paying.payments import Recalled, Release, digest_of
 from parties.keeping.receipts import DECLINED, LATE_NOTE, RECEIPT, REFUSED
 from parties.keeping.remembered import DIGEST_BYTES, noted_in
-from parties.keeping.repeating import noted_given
 from protocol.accounting.spending import Cost
 from protocol.session.charter import Charter
 
@@ -21,7 +20,7 @@ def recalled_in(member: Member) -> list[Recalled]:
     """All spending in attempts that a party's folder knows of, whichever purse it was paid from.
 
     It has what was spent in each, but for attempts of which it only has what was said, or a
-    receipt: there it is the most that one attempt can cost. What was given again cost nothing.
+    receipt: there it is the most that one attempt can cost.
 
     Raises:
         UsageError: a file is malformed.
@@ -47,8 +46,7 @@ def _said(member: Member) -> Iterator[int]:
         if attempt is None:
             continue
         id_ = member.charter.again(attempt).session
-        said = kind != "said" or noted_in(member.folder, "said", id_)[1]
-        if said and noted_given(member.folder, id_) is None:
+        if kind != "said" or noted_in(member.folder, "said", id_)[1]:
             yield attempt
 
 

@@ -433,7 +433,8 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
 
 def make_copy(keys: Path, there: Path) -> Path:
     """The folders of parties that have forgotten all, with other secrets."""
-    kept = shutil.ignore_patterns("secret", ATTEMPTS, "heard-*", "said-*", "notices-*", "*.purse")
+    sessions = [f"{what}-*" for what in ("heard", "said", "receipt", "notices")]
+    kept = shutil.ignore_patterns("secret", ATTEMPTS, *sessions, "*.purse")
     return Path(shutil.copytree(keys, there, ignore=kept))
 
 

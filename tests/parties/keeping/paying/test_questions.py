@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,10 @@ def test_who_was_told_apart_is_asked_about_under_a_new_spelling(tmp_path: Path) 
     pay(tmp_path, ["417"], "two", 1.0)
     second = code_in(asked(tmp_path, "00417"))
     assert second != first
+    # Another survey may have looked before the others had paid.
+    unasked = shutil.copytree(tmp_path, tmp_path / "unasked")
+    pay(unasked, ["00417"], "three", 4.0)
+    assert spent(unasked, "00417", "0417", "417") == [7.0, 6.0, 5.0]
     assert spent(tmp_path, "00417") == [3.0]
     with pytest.raises(UsageError, match="may be several people, who were told apart"):
         settle(tmp_path, "00417", same=True)
