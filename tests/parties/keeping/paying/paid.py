@@ -54,6 +54,8 @@ def spent(folder: Path, *ids: str) -> list[float]:
     return [float(purse.spent(purse.payers([each])).epsilon[0]) for each in ids]
 
 
-def spent_as_one(folder: Path) -> float:
-    """The sum of all that was paid from a purse."""
-    return read(folder).spent(Payers(None)).most.epsilon
+def spent_as_one(folder: Path, survey: str | None = None) -> float:
+    """The sum of all that was paid from a purse, or of that for one survey."""
+    about = None if survey is None else digest(survey)
+    found = read(folder).spent(Payers(None), lambda one: about in (None, one.survey))
+    return found.most.epsilon
