@@ -18,6 +18,7 @@ from protocol.accounting.events import Composed, PrivacyEvent, Randomized
 from protocol.attack.bounds import clopper_pearson, epsilon_of_counts, trials_to_exceed
 from protocol.attack.probes import Probe, probe_of
 from protocol.attack.row_trials import aligned_fields, rows_of_parties
+from protocol.attack.sums import sums_of_honest
 from protocol.attack.trials import (
     Pair,
     Study,
@@ -26,6 +27,7 @@ from protocol.attack.trials import (
     is_masked,
     many_parties,
     seeds_of,
+    unmasked_loss,
     whole_runs,
 )
 from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
@@ -77,7 +79,10 @@ PILOTS = 8
 _SLACK = 1.1
 _ATTEMPTS = 3
 _SORTS = 4
-"""The sorts of trials: whole runs, parties, parties of many respondents, and rows."""
+"""The sorts of trials: whole runs, parties, parties of many respondents, and rows.
+
+Where sums are told, at a delta, they are one sort more.
+"""
 
 
 class Attack(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +154,11 @@ def attack(
     even if respondents share randomness, but what one party's words tell of another's record is
     looked for in the whole runs alone.
 
+    What a sum tells of true answers with coins, or of reports, is bounded at a delta, if as many
+    are honest as the observer leaves. At a delta, sums over so many parties are trials too, in runs
+    in which all others conspire; if the sum is all that is told, they are tried in place of what
+    single parties say.
+
     By default there are as many trials of every sort as it takes to exceed the ledger's bound if
     every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
 
@@ -167,8 +177,8 @@ def attack(
         copies: how many respondents share a run; by default 65,536 where they are rows of arrays,
             else 8.
         alpha: the chance of a false accusation, over everything that is tried.
-        delta: epsilon is bounded at this delta. Above 0, trials that share a run are taken to be
-            independent.
+        delta: epsilon is bounded at this delta, in the ledger as well. Above 0, trials that share a
+            run are taken to be independent.
         seed: decides everything.
         carried: carries out the runs, here or by workers; the result is the same.
         progress: is told, before each pair of inputs, how many are done, and of how many.
@@ -191,6 +201,7 @@ def attack(
         mate=None,
         observer=coalition_of(serving if observer is None else observer),
         stream=Stream(secret_of(seed)).derive("attack"),
+        delta=delta,
     )
     (number,) = seeds_of(study.stream.derive("first"), 1)
     first = study.rehearse(records.codes.astype(np.int64), parties=len(records), seed=number)
@@ -201,16 +212,19 @@ def attack(
     _check_observer(study.observer, roster, party)
     study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
     ledger = first.ledger(study.observer)
-    pairs = _pairs(study, ledger.everybody.get(party))
+    account = ledger.everybody.get(party)
+    pairs = _pairs(study, account)
     rows = aligned_fields(study, pairs[0])
+    honest = _honest(study, roster) if is_masked(account) else 0
     plan = _Plan(
         study=study,
-        level=alpha / (2 * _SORTS * len(pairs)),
-        delta=delta,
+        level=alpha / (2 * (_SORTS + bool(honest)) * len(pairs)),
         trials=trials,
         runs=runs,
         copies=copies,
         rows=rows,
+        honest=honest,
+        alone=bool(honest) and not unmasked_loss(account),
         envelopes=len(first.sent) / len(records),
         carried=carried,
     )
@@ -219,12 +233,12 @@ def attack(
         progress(done, len(pairs))
         concerned = (target, study.mate) if pair.exchanged else (target,)
         parties = [roster.parties[place] for place in concerned if place is not None]
-        bound = bound_of(ledger, pair, parties)
-        if math.isinf(bound):
+        bound = bound_of(study, ledger, pair, parties)
+        if math.isinf(bound.epsilon):
             accounts = ledger.everybody
             losses = (accounts[p].loss for p in parties if p in accounts)
             why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
-            probes.append(Probe(pair=pair.words, bound=bound, unbounded=why))
+            probes.append(Probe(pair=pair.words, bound=bound.epsilon, unbounded=why))
         else:
             sorts = plan.trials_of(pair)
             probes.append(probe_of(pair, sorts, level=plan.level, delta=delta))
@@ -245,20 +259,22 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         study: what is attacked.
         level: the chance of a false accusation of every single attempt.
-        delta: at which epsilon is bounded.
         trials, runs, copies: as ``attack`` was given them.
         rows: the arrays of which every row is a respondent.
+        honest: over how many parties the sums are that are trials; 0 if there are none.
+        alone: whether nothing else is told.
         envelopes: how many a run has, per respondent.
         carried: carries out the runs.
     """
 
     study: Study
     level: float
-    delta: float
     trials: int | None
     runs: int | None
     copies: int | None
     rows: tuple[str, ...]
+    honest: int
+    alone: bool
     envelopes: float
     carried: Map
 
@@ -274,6 +290,9 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         def crowds(study: Study, number: int) -> Trials:
             return many_parties(study, pair, number, copies=PARTIES, held=HELD, carried=carried)
 
+        def sums(study: Study, number: int) -> Trials:
+            return sums_of_honest(study, pair, number, honest=self.honest, carried=carried)
+
         study, one, carried = self.study, self.envelopes, self.carried
         run, beside = one * len(study.records), self.copies or PARTIES
         if not study.observer.everything:
@@ -281,6 +300,12 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         sorts = [self._sort(whole, self.runs, RUNS, each=run, most=self.trials)]
         if pair.exchanged:
             return [*sorts, self._sort(parties, self.trials, EXCHANGES, each=2 * one)]
+        if self.honest:
+            with contextlib.suppress(ValueError):
+                # There are sums whose masks are not taken off on record.
+                sorts.append(self._sort(sums, self.trials, TRIALS, each=self.honest * one))
+        if self.alone:
+            return sorts
         rows = None
         if self.rows:
             many, copies = self.trials or ROW_TRIALS, self.copies or ROWS
@@ -322,7 +347,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
             return make(self.study, given if most is None else min(given, most))
         trials = make(self._anew("pilot"), PILOTS)
         for attempt in range(_ATTEMPTS):
-            tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.delta)
+            tested = trials_to_exceed(trials.bound, alpha=self.level, delta=self.study.delta)
             # The other half teaches.
             needed = 2 * _SLACK * tested
             number = max(least, math.ceil(needed)) if needed * each <= ENVELOPES else least
@@ -344,6 +369,13 @@ def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> Non
         raise ValueError(f"observer {error}") from error
     if target in observer.insiders:
         raise ValueError(f"observer {target!r} is the target: expected another member")
+
+
+def _honest(study: Study, roster: Roster) -> int:
+    """Over how many parties the observer learns a sum at a delta; 0 if that is not looked at."""
+    if not (study.delta and study.observer.everything):
+        return 0
+    return sum(name not in study.observer.insiders for name in roster.parties)
 
 
 def _mate_of(study: Study, roster: Roster) -> int | None:

@@ -145,12 +145,18 @@ def _inputs(part: Drawn, records: Records) -> list[int] | None:
     return [int(code) for code in join_codes(records.codes[:, axes], sizes)]
 
 
-def declared_guess(ratios: Floats) -> Guess:
-    """Guess where the declared law speaks loudest; nothing is learned, so all trials count."""
+def declared_guess(ratios: Floats, *, least: float = math.inf) -> Guess:
+    """Guess where the declared law speaks loudest; nothing is learned, so all trials count.
+
+    Args:
+        least: guess wherever it says as much. At a delta no event comes nearer to what a ledger
+            allows than that the ratio is at least the ledger's epsilon.
+    """
     loudest = float(np.abs(ratios).max(initial=0.0))
     guesses = np.zeros(len(ratios), np.int8)
+    where = "its largest" if loudest <= least else "the ledger's figure"
     if loudest > 0:
-        margin = loudest * (1 - 1e-9)
-        guesses[ratios >= margin] = 1
-        guesses[ratios <= -margin] = -1
-    return Guess("the declared likelihood ratio at its largest", guesses)
+        margin = min(loudest, least) * (1 - 1e-9)
+        guesses[(ratios >= margin) & (ratios > 0)] = 1
+        guesses[(ratios <= -margin) & (ratios < 0)] = -1
+    return Guess(f"the declared likelihood ratio at {where}", guesses)

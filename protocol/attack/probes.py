@@ -31,6 +31,8 @@ class Tried(msgspec.Struct, frozen=True):
         runs: how many runs these come from.
         bound: the ledger's upper bound on epsilon in these runs.
         provable: what is proved if every guess is right, so at most.
+        honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
+            conspires.
     """
 
     views: str
@@ -38,6 +40,7 @@ class Tried(msgspec.Struct, frozen=True):
     runs: int
     bound: float
     provable: float
+    honest: int = 0
 
     @property
     def undecided(self) -> bool:
@@ -52,6 +55,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
         pair: how the inputs differ.
         bound: the ledger's upper bound on epsilon in the same runs; infinite if nothing can exceed
             it.
+        honest: how many parties of a sum that bound takes to be honest; 0 if it holds whoever else
+            conspires.
         lower: what is proved: epsilon is at least this, at the attack's alpha.
         event: what the guesses go by; empty if nothing was tried.
         learned: whether that was learned from other trials.
@@ -66,6 +71,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     pair: str
     bound: float
+    honest: int = 0
     lower: float = 0.0
     event: str = ""
     learned: bool = False
@@ -100,9 +106,10 @@ def probe_of(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float)
     best, tried = Probe(pair=pair.words, bound=math.inf), []
     for sort in sorts:
         most = provable(len(sort.bits) // 2, alpha=level, delta=delta)
-        tried.append(Tried(sort.sort, len(sort.bits), sort.runs, sort.bound, most))
+        tried.append(Tried(sort.sort, len(sort.bits), sort.runs, sort.bound, most, sort.honest))
     for sort in sorted(sorts, key=lambda one: -len(one.bits)):
-        best = max(best, Probe(pair=pair.words, bound=sort.bound), key=_rank)
+        untried = Probe(pair=pair.words, bound=sort.bound, honest=sort.honest)
+        best = max(best, untried, key=_rank)
         most = provable(len(sort.bits), alpha=level, delta=delta)
         if math.isinf(sort.bound) or (best.trials and most <= min(best.lower, sort.bound)):
             continue  # Nothing that may be found here is more than what is found already.
@@ -114,7 +121,8 @@ def probe_of(pair: Pair, sorts: Sequence[Trials], *, level: float, delta: float)
             )
         ]
         if sort.ratios is not None:
-            guesses.append((declared_guess(sort.ratios), False))
+            least = sort.bound if delta else math.inf
+            guesses.append((declared_guess(sort.ratios, least=least), False))
         for guess, learned in guesses:
             if guess is None:
                 continue
@@ -146,7 +154,9 @@ def _proved(
     }
     trials = {bit: int(table[:, int(bit)].sum()) for bit in (False, True)}
     probe = proved(counts, trials, level=level, delta=delta)
-    return msgspec.structs.replace(probe, bound=sort.bound, event=guess.words, runs=sort.runs)
+    return msgspec.structs.replace(
+        probe, bound=sort.bound, honest=sort.honest, event=guess.words, runs=sort.runs
+    )
 
 
 def proved(

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from protocol.attack.columns import Codes, Matrix, columns_of, matrices_of_rows
 from protocol.attack.observer import Observation, observation_of
 from protocol.attack.trials import (
+    NOTHING_TOLD,
     TARGET,
+    Bound,
     Pair,
     Study,
     Trials,
@@ -45,7 +47,7 @@ class Rows(msgspec.Struct, frozen=True):
     values: dict[str, list[NDArray[np.generic]]]
     bits: dict[str, int]
     ratios: NDArray[np.float64]
-    bound: float
+    bound: Bound
 
 
 class RowChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +105,8 @@ def rows_of_parties(
     columns = columns_of(matrices, related=matrices)
     law = np.concatenate([rows.ratios.reshape(-1) for rows in found])
     bound = max(rows.bound for rows in found)
-    return Trials("rows", bits.reshape(-1), columns, law if law.any() else None, bound, runs)
+    told = law if law.any() else None
+    return Trials("rows", bits.reshape(-1), columns, told, bound.epsilon, runs, honest=bound.honest)
 
 
 def seen_rows(chunk: RowChunk) -> Rows | None:
@@ -113,8 +116,8 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
     codes = np.where(chunk.bits.reshape(-1)[:, np.newaxis], second, first)
     run = study.rehearse(codes, parties=parties, seed=chunk.seed)
     ledger = run.ledger(study.observer)
-    found = Rows({name: [] for name in chunk.fields}, {}, np.zeros(chunk.bits.shape), 0.0)
-    bound = 0.0
+    found = Rows({name: [] for name in chunk.fields}, {}, np.zeros(chunk.bits.shape), NOTHING_TOLD)
+    bound = NOTHING_TOLD
     for place, party in enumerate(run.charter.roster.parties):
         observation = observation_of(run, study.observer, {party: TARGET})
         rows = _rows(observation, held, chunk.fields)
@@ -124,7 +127,7 @@ def seen_rows(chunk: RowChunk) -> Rows | None:
             found.values[name].append(part.values)
             found.bits.setdefault(name, part.bits)
         found.ratios[place] = ratios_of(observation, ledger, party, run, pair, held)
-        bound = max(bound, bound_of(ledger, pair, (party,)))
+        bound = max(bound, bound_of(study, ledger, pair, (party,)))
     return msgspec.structs.replace(found, bound=bound)
 
 

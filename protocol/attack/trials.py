@@ -7,6 +7,7 @@ each is a trial and what it says is looked at. Rows of arrays are in ``protocol.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,16 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.accounting.accountants import PureAccountant, total
+from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Masked, Merged, PrivacyEvent, Public, layers, replaced
 from protocol.attack.columns import Codes, View, columns_of, facts_of, matrices_of, view_of
 from protocol.attack.declared import log_ratios
 from protocol.attack.observer import Observation, observation_of, observations_of
+from protocol.audit.at_delta import composed
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import WORDS, Stream
+from protocol.errors import UnsupportedEventError
 from protocol.messages import PartyId
 from protocol.randomizers.exact import Floats
-from protocol.session.variant import Variant
+from protocol.session.variant import Variant, settled
 from protocol.simulation.mapping import Map, chunks, one_by_one
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
@@ -62,6 +66,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         mate: with whom the target exchanges records; None if the target is alone.
         observer: whose view it is: members, with their keys, together.
         stream: draws inputs and seeds.
+        delta: at which epsilon is bounded; 0 for pure epsilon.
     """
 
     variant: Variant
@@ -70,11 +75,28 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     mate: int | None
     observer: Coalition
     stream: Stream
+    delta: float = 0.0
 
     def rehearse(self, codes: Codes, *, parties: int, seed: int) -> Rehearsal:
         """One run on these records; a run that fails is a run."""
         records = Records(self.records.survey, codes)
         return Rehearsal(setting_of(self.variant, records, seed=seed, parties=parties))
+
+
+class Bound(NamedTuple):
+    """What a ledger says at most.
+
+    Args:
+        epsilon: in nats.
+        honest: how many parties of a sum it takes to be honest; 0 if it holds whoever else
+            conspires.
+    """
+
+    epsilon: float
+    honest: int
+
+
+NOTHING_TOLD = Bound(0.0, 0)
 
 
 class Trials(NamedTuple):
@@ -85,8 +107,9 @@ class Trials(NamedTuple):
         bits: (n,) whether a trial had the second input.
         columns: by name, (n,) each.
         ratios: (n,) what the declared laws say for the second input, in nats; None if nothing.
-        bound: what the ledger says at most, of any of them.
+        bound: what the ledger says at most, of any of them, in nats.
         runs: how many runs they come from.
+        honest: as ``Bound`` has it.
     """
 
     sort: str
@@ -95,13 +118,15 @@ class Trials(NamedTuple):
     ratios: Floats | None
     bound: float
     runs: int
+    honest: int = 0
 
 
-def bound_of(ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> float:
-    """What the ledger says that a pair of inputs can be told apart by, in nats.
+def bound_of(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
+    """What the ledger says that a pair of inputs can be told apart by.
 
-    Exact sums are the same if two respondents exchange their records, so what counts of an exchange
-    is all that they tell beside what is masked.
+    It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
+    if two respondents exchange their records, so what counts of an exchange is all that they tell
+    beside what is masked.
 
     Args:
         parties: the target, and with an exchange the other one.
@@ -109,10 +134,34 @@ def bound_of(ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> float:
     known = ledger.everybody
     accounts = [known[party] for party in parties if party in known]
     if pair.exchanged:
-        return sum((_unmasked_loss(account) for account in accounts), 0.0)
-    if len(pair.names) == 1:
-        return max((a.loss.attributes.get(pair.names[0], 0.0) for a in accounts), default=0.0)
-    return max((a.loss.record for a in accounts), default=0.0)
+        return Bound(sum((unmasked_loss(account) for account in accounts), 0.0), 0)
+    attribute = pair.names[0] if len(pair.names) == 1 else None
+    found = []
+    for account in accounts:
+        loss = account.loss
+        pure = loss.record if attribute is None else loss.attributes.get(attribute, 0.0)
+        at_delta = None
+        # Who has not signed may have said more than is on record.
+        if study.delta and pure and account.party not in ledger.unsigned:
+            at_delta = _at_delta(study, account, attribute)
+        smaller = at_delta is not None and at_delta.epsilon < pure
+        found.append(at_delta if at_delta is not None and smaller else Bound(pure, 0))
+    return max(found, default=NOTHING_TOLD)
+
+
+def _at_delta(study: Study, account: Account, attribute: str | None) -> Bound | None:
+    """The figure of one account; None if something in it has none."""
+    accountant, apart = _accountant(study.delta), settled(study.variant)
+    try:
+        found = composed(accountant, account, settled=apart, attribute=attribute)
+    except UnsupportedEventError:
+        return None
+    return Bound(found.epsilon, found.honest)
+
+
+@functools.lru_cache(maxsize=4)
+def _accountant(delta: float) -> ExactAccountant:
+    return ExactAccountant(delta)
 
 
 def is_masked(account: Account | None) -> bool:
@@ -126,9 +175,10 @@ def unmasked(event: PrivacyEvent) -> PrivacyEvent:
     return replaced(event, lambda part: Public() if isinstance(part, Masked | Merged) else part)
 
 
-def _unmasked_loss(account: Account) -> float:
-    accountant = PureAccountant()
-    return total(accountant.judge(unmasked(charge.event)) for charge in account.trail).record
+def unmasked_loss(account: Account | None) -> float:
+    """The pure figure of a trail without what is told of several together."""
+    accountant, trail = PureAccountant(), () if account is None else account.trail
+    return total(accountant.judge(unmasked(charge.event)) for charge in trail).record
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +210,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     views: list[View]
     ratios: list[float]
-    bound: float
+    bound: Bound
 
 
 def seeds_of(stream: Stream, runs: int) -> list[int]:
@@ -169,8 +219,8 @@ def seeds_of(stream: Stream, runs: int) -> list[int]:
     return seeds
 
 
-def _trials(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carried: Map) -> Trials:
-    """All runs, chunk by chunk."""
+def carried_out(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carried: Map) -> Trials:
+    """The trials of all runs, which are made chunk by chunk."""
     runs = len(whole.seeds)
     parts = [
         msgspec.structs.replace(whole, bits=whole.bits[part], seeds=whole.seeds[part])
@@ -183,8 +233,10 @@ def _trials(sort: str, kernel: Callable[[Chunk], Seen], whole: Chunk, carried: M
     own = [name for name in matrices if name.startswith((f"{TARGET}'s ", f"{MATE}'s "))]
     columns = {**facts_of(views), **columns_of(matrices, related=own)}
     law = ratios if ratios.any() else None
-    bound = max((part.bound for part in seen), default=0.0)
-    return Trials(sort, whole.bits.reshape(-1), columns, law, bound, runs)
+    bound = max((part.bound for part in seen), default=NOTHING_TOLD)
+    return Trials(
+        sort, whole.bits.reshape(-1), columns, law, bound.epsilon, runs, honest=bound.honest
+    )
 
 
 def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one) -> Trials:
@@ -193,13 +245,13 @@ def whole_runs(study: Study, pair: Pair, runs: int, *, carried: Map = one_by_one
     bits = drawn.bernoulli(WORDS // 2, runs)
     seeds = seeds_of(drawn.derive("seeds"), runs)
     chunk = Chunk(study=study, pair=pair, bits=bits, seeds=seeds)
-    return _trials("whole runs", seen_in_whole_runs, chunk, carried)
+    return carried_out("whole runs", seen_in_whole_runs, chunk, carried)
 
 
 def seen_in_whole_runs(chunk: Chunk) -> Seen:
     """Each run is a trial."""
     study, pair = chunk.study, chunk.pair
-    views, ratios, bound = [], [], 0.0
+    views, ratios, bound = [], [], NOTHING_TOLD
     for bit, seed in zip(chunk.bits.tolist(), chunk.seeds, strict=True):
         codes = study.records.codes.astype(np.int64)
         codes[study.target] = pair.records[bit]
@@ -213,7 +265,7 @@ def seen_in_whole_runs(chunk: Chunk) -> Seen:
         labels.update(zip(concerned_parties, (TARGET, MATE), strict=False))
         observation = observation_of(run, study.observer, labels)
         ledger = run.ledger(study.observer)
-        bound = max(bound, bound_of(ledger, pair, concerned_parties))
+        bound = max(bound, bound_of(study, ledger, pair, concerned_parties))
         ratios.append(_ratio_of(observation, ledger, concerned_parties[0], run, pair, 1))
         views.append(view_of(observation))
     return Seen(views, ratios, bound)
@@ -250,7 +302,7 @@ def many_parties(
         others=drawn.derive("others").integers(sizes, (held - 1, len(sizes))).astype(np.int64),
     )
     sort = "couples" if pair.exchanged else "parties" if held == 1 else f"parties of {held}"
-    return _trials(sort, seen_of_parties, chunk, carried)
+    return carried_out(sort, seen_of_parties, chunk, carried)
 
 
 def seen_of_parties(chunk: Chunk) -> Seen:
@@ -258,7 +310,7 @@ def seen_of_parties(chunk: Chunk) -> Seen:
     study, pair, others = chunk.study, chunk.pair, chunk.others
     assert others is not None
     each, held = 2 if pair.exchanged else 1, 1 + len(others)
-    views, ratios, bound = [], [], 0.0
+    views, ratios, bound = [], [], NOTHING_TOLD
     both = np.stack(pair.records)
     for bits, seed in zip(chunk.bits, chunk.seeds, strict=True):
         had = bits.astype(np.int64)
@@ -274,7 +326,7 @@ def seen_of_parties(chunk: Chunk) -> Seen:
         labels = [dict(zip(parties, (TARGET, MATE), strict=False)) for parties in targets]
         seen = observations_of(run, study.observer, labels)
         for parties, observation in zip(targets, seen, strict=True):
-            bound = max(bound, bound_of(ledger, pair, parties))
+            bound = max(bound, bound_of(study, ledger, pair, parties))
             ratios.append(_ratio_of(observation, ledger, parties[0], run, pair, held))
             views.append(view_of(observation))
     return Seen(views, ratios, bound)

@@ -56,14 +56,32 @@ def worst_respondent(
             break
         if place >= most:
             return None if found is None else msgspec.structs.replace(found, everybody=False)
-        events = tuple(charge.event for charge in account.trail)
-        by_itself = settled or len(events) == 1
-        judge = accountant.judge if by_itself else accountant.judge_in_turn
-        composition = judge(events)
+        composition = composed(accountant, account, settled=settled)
         if found is None or composition.epsilon > found.composition.epsilon:
+            events = tuple(charge.event for charge in account.trail)
+            by_itself = settled or len(events) == 1
             pairs = accountant.pairs(events) if by_itself else accountant.pairs_in_turn(events)
             found = WorstRespondent(account.party, pairs, composition, True)
     return found
+
+
+def composed(
+    accountant: ExactAccountant, account: Account, *, settled: bool, attribute: str | None = None
+) -> Composition:
+    """The composition of all that was learned of one party's respondents.
+
+    Args:
+        settled: as ``worst_respondent`` takes it. Where it is not, and there are several messages,
+            the figure is of records that differ in any way.
+        attribute: for two records that differ in this attribute alone; else in any way.
+
+    Raises:
+        UnsupportedEventError: a message was drawn by a randomizer that cannot be composed.
+    """
+    events = tuple(charge.event for charge in account.trail)
+    if settled or len(events) == 1:
+        return accountant.judge(events, attribute)
+    return accountant.judge_in_turn(events)
 
 
 def _different(accounts: Iterable[Account]) -> list[Account]:

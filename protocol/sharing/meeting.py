@@ -38,17 +38,22 @@ from protocol.sharing.messages import Graph, Join
 _MANY = 2**32
 
 
-def _context(me: Me, root: bytes, joined: int, respondents: int) -> bytes:
-    """What every key and every signature of this graph is for.
+def context_of(session: bytes, root: bytes, joined: int, respondents: int) -> bytes:
+    """What every key and every signature of a graph is for.
 
     Parties that are told different numbers of respondents would reduce by different moduli, and
     masks that do not cancel show something of what they hide: with this, no box opens between them.
+
+    Args:
+        root: over all who joined.
+        joined: how many they are.
+        respondents: for how many they speak.
     """
-    return _drawn(me, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
+    return _drawn(session, root) + joined.to_bytes(8, "big") + respondents.to_bytes(8, "big")
 
 
-def _drawn(me: Me, root: bytes) -> bytes:
-    return b"sottovoce sum 1\0" + me.session + root
+def _drawn(session: bytes, root: bytes) -> bytes:
+    return b"sottovoce sum 1\0" + session + root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -133,7 +138,7 @@ async def join(me: Me, *, respondents: int, neighbours: int) -> Hood:
     root = joint_root(leaves, count=parties + 1, path=rows_of(graph.proof))
     if len(graph.names) != neighbours or root != me.roster.root:
         raise RemoteProtocolError("the neighbours are not on the roster", field="Graph.proof")
-    context = _context(me, graph.root, graph.joined, graph.respondents)
+    context = context_of(me.session, graph.root, graph.joined, graph.respondents)
     shared = [bytes(KEY_BYTES)] * neighbours
     for row in np.flatnonzero(graph.there).tolist():
         try:
@@ -210,7 +215,7 @@ async def meet(me: Me, joins: Mapping[PartyId, Join], *, neighbours: int) -> Mee
                 there=there[hood],
             ),
         )
-    return Meeting(names, joins, hoods, _context(me, root, len(joins), respondents))
+    return Meeting(names, joins, hoods, context_of(me.session, root, len(joins), respondents))
 
 
 def _leaf(name: PartyId, nonce: bytes, respondents: int) -> bytes:
@@ -218,4 +223,4 @@ def _leaf(name: PartyId, nonce: bytes, respondents: int) -> bytes:
 
 
 def _coin(me: Me, root: bytes) -> bytes:
-    return hashlib.sha256(b"coin\0" + _drawn(me, root)).digest()
+    return hashlib.sha256(b"coin\0" + _drawn(me.session, root)).digest()

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from protocol.accounting.spending import assumed
 from protocol.attack.active.active import ActiveAttack
 from protocol.attack.active.findings import Finding
 from protocol.attack.active.script import Script
 from protocol.attack.attack import Attack
 from protocol.attack.client import ClientAttack
-from protocol.attack.probes import Probe
+from protocol.attack.probes import Probe, Tried
 from scenarios.statement.statement import Grid, Section, Statement, Verdict
 from scenarios.wording.formatting import count, epsilon, rest
 
@@ -264,7 +265,7 @@ def _verdict_on_variant(found: Attack) -> Verdict:
     if found.accused:
         return _accused(
             f"the view tells at least epsilon {worst.lower:.4f} of {worst.pair}, "
-            f"and the ledger says at most {worst.bound:.4f}."
+            f"and the ledger says at most {worst.bound:.4f}{_assumed(worst)}."
         )
     if all(math.isinf(probe.bound) for probe in found.probes):
         return Verdict(
@@ -281,13 +282,19 @@ def _verdict_on_variant(found: Attack) -> Verdict:
         probe, weakest = max(short, key=lambda one: one[1].bound - one[1].provable)
         more = f" ({others})" if (others := rest(len(short), 1)) else ""
         return _undecided(
-            f"of {probe.pair}{more}, the ledger's {weakest.bound:.4f} could not be "
-            f"exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "
+            f"of {probe.pair}{more}, the ledger's {weakest.bound:.4f}{_assumed(weakest)} could not "
+            f"be exceeded with so few trials: at most epsilon {weakest.provable:.4f} can be proved "
             f"in {weakest.views}."
         )
     return _not_accused(
-        f"nothing that was tried exceeds the ledger; {worst.pair} comes nearest to it."
+        f"nothing that was tried exceeds the ledger{_assumed(worst)}; {worst.pair} comes nearest "
+        "to it."
     )
+
+
+def _assumed(found: Probe | Tried) -> str:
+    """The assumption of the ledger's figure, to be put behind it."""
+    return assumed((found.honest,)) if found.honest else ""
 
 
 def _accused(says: str) -> Verdict:

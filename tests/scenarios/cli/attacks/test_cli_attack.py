@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from protocol.accounting.coins import epsilon_of
+from protocol.accounting.events import FAIR
 from protocol.attack.attack import attack
 from protocol.variants import BUILT_IN, RRClusters, RRIndependent, RRJoint
 from scenarios.cli.example_variants import EXAMPLES, HABITS, LIKINGS, NUMBERS, example
@@ -89,6 +91,19 @@ def test_what_is_unbounded() -> None:
     found = values(f"{OWN}:PlainAnswers", *FEW)
     assert {probe["bound"] for probe in found["probes"]} == {None}
     assert all(probe["unbounded"] for probe in found["probes"])
+
+
+def test_a_sum_with_coins_is_attacked_at_a_delta(taxes: Path) -> None:
+    coins = ("--set", 'sums={"noise": {"trials": 40}}', "--survey", taxes)
+    few = ("--trials", 6, "--runs", 2, "--observer", "aggregator,party-3,party-4")
+    assert "which protect at a delta alone" in sottovoce("attack", "secure-sum", *coins, *few).out
+    said = sottovoce("attack", "secure-sum", *coins, *few, "--delta", 0.01)
+    figure = epsilon_of(40, FAIR, tables=1, honest=2, delta=0.01)
+    assert f"the ledger's {figure:.4f} if at least 2 of those in the sum are honest" in said.out
+    first, exchanged = values("secure-sum", *coins, *few, "--delta", 0.01)["probes"]
+    assert (first["bound"], first["honest"]) == (figure, 2)
+    assert [one["views"] for one in first["tried"]] == ["whole runs", "sums over the honest"]
+    assert (exchanged["bound"], exchanged["honest"]) == (0.0, 0)
 
 
 @pytest.mark.slow
