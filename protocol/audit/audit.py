@@ -180,7 +180,8 @@ def audit(
         checkpoint: the aggregator's, as published elsewhere.
         cosigned: which of the witnesses demanded have cosigned that checkpoint.
         disclosed: what members let the auditor have: their words are replayed with it. The
-            aggregator's are in any case, as far as that goes.
+            aggregator's are in any case, as far as that goes. In a survey's sums those who disclose
+            their records hide nobody else; a simulation is judged as if nobody had.
         reader: of this transcript, if its header has been read already.
         ledger: of this transcript's charter: it takes the steps, and may be asked about others.
         folds: what else is to take its steps, in the same pass.
@@ -206,6 +207,9 @@ def audit(
     held = Held(lambda: reader.stored)
     seed = header.seed if isinstance(header.seed, int) else None
     ledger = LedgerWriter(charter, held) if ledger is None else ledger
+    if seed is None:
+        # A simulation's seed discloses everything: it is judged as the survey that is run like it.
+        ledger.disclosed = tuple(name for name, of in known.items() if of.records is not None)
     reading = _Reading(charter, ledger, known.values(), held, seed=seed)
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)

@@ -237,12 +237,16 @@ class LedgerWriter(Fold):
 
     Attributes:
         sums: what is on record of secure sums; None if the variant has none.
+        disclosed: parties whose keys and records every observer is taken to have been let have:
+            they hide nobody in a sum.
     """
 
     def __init__(self, charter: Charter, held: Held = UNLIMITED) -> None:
         self.charter = charter
         self.sums = _sums_of(charter)
+        self.disclosed: tuple[PartyId, ...] = ()
         self._follows: dict[Coalition, Follows] = {}
+        self._ledgers: dict[Coalition, Ledger] = {}
         self._charging = Charging(charter, held)
         self._signed: Collection[PartyId] = ()
         self._passed = Passed(charter.roster)
@@ -262,8 +266,8 @@ class LedgerWriter(Fold):
     def add(self, step: Step) -> None:
         told = self._charging.add(step)
         record = None if self.sums is None else self.sums.add(step)
-        if self._follows:
-            self._follows = {}
+        if self._follows or self._ledgers:
+            self._follows, self._ledgers = {}, {}
         if step.said is not None and self._passed.covered:
             self._passed.deliver(step.said)
         if told is not None:
@@ -279,8 +283,14 @@ class LedgerWriter(Fold):
             follows: which sums they know; by default what this session tells of that.
         """
         coalition = coalition_of(observer)
-        if follows is None and self.sums is not None:
-            follows = self.follows(coalition)
+        if follows is not None:
+            return self._ledger(coalition, follows)
+        if coalition not in self._ledgers:
+            own = None if self.sums is None else self.follows(coalition)
+            self._ledgers[coalition] = self._ledger(coalition, own)
+        return self._ledgers[coalition]
+
+    def _ledger(self, coalition: Coalition, follows: Follows | None) -> Ledger:
         trails: dict[PartyId, list[Charge]] = {}
         for told, event in self._learned(coalition):
             charge, party = told.charge, told.sender
@@ -310,7 +320,7 @@ class LedgerWriter(Fold):
 
         if coalition not in self._follows:
             sessions = [] if self.sums is None else [(self.sums, coalition)]
-            self._follows[coalition] = Follows(sessions)
+            self._follows[coalition] = Follows(sessions, self.disclosed)
         return self._follows[coalition]
 
     def _learned(self, coalition: Coalition) -> Iterable[tuple[Told, PrivacyEvent]]:

@@ -76,6 +76,11 @@ class Coalition(msgspec.Struct, frozen=True, dict=True):
             tuple(name for name in self.keys if name in names),
         )
 
+    def holding(self, disclosed: Collection[PartyId]) -> Coalition:
+        """The same with the keys and records of others, who count as members."""
+        members = dict.fromkeys((*self.members, *disclosed))
+        return msgspec.structs.replace(self, members=tuple(members)) if disclosed else self
+
     def check(self, names: Collection[PartyId]) -> None:
         """Check that everybody named is on the roster.
 

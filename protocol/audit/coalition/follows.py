@@ -20,6 +20,8 @@ class Follows:
 
     Args:
         sessions: of each what is on record of its sums, and who of its roster conspires.
+        disclosed: parties whose keys and records are known to whoever asks: what they put in is
+            taken off, as what a member of the coalition puts in.
 
     Attributes:
         names: the parties of all sessions; who is on several rosters under one name is one party.
@@ -27,7 +29,11 @@ class Follows:
         space: which sums follow, by places among ``names``.
     """
 
-    def __init__(self, sessions: Sequence[tuple[SumReader, Coalition]]) -> None:
+    def __init__(
+        self,
+        sessions: Sequence[tuple[SumReader, Coalition]],
+        disclosed: Collection[PartyId] = (),
+    ) -> None:
         everybody = dict.fromkeys(name for sums, _ in sessions for name in sums.parties)
         self.names = tuple(everybody)
         places = {name: place for place, name in enumerate(self.names)}
@@ -35,17 +41,21 @@ class Follows:
         sets: list[Places] = []
         # Of how many parties the total would be, if it were known.
         self._at_most: dict[PartyId, int] = {}
+        self._disclosed: dict[PartyId, None] = {}
         for sums, coalition in sessions:
             here = np.array([places[name] for name in sums.parties], np.int64)
-            views = [*zip(sums.records, sums.known(coalition), strict=True)]
+            knowing = coalition.holding(disclosed)
+            views = [*zip(sums.records, sums.known(knowing), strict=True)]
             self.views.append(views)
-            members = sums.flags(coalition.members)
+            members = sums.flags(knowing.members)
             for record, known in views:
                 sets += [here[part] for part in known.sets]
                 honest = np.flatnonzero(record.contributed & ~members)
                 for name in self.named(here[honest]):
                     most = self._at_most.get(name, len(honest))
                     self._at_most[name] = min(most, len(honest))
+                told = sums.flags(disclosed) & record.contributed & ~sums.flags(coalition.members)
+                self._disclosed |= dict.fromkeys(self.named(here[np.flatnonzero(told)]))
         self.space = row_space(sets, len(self.names))
         self._classes = {
             name: len(part) for part in self.space.determined for name in self.named(part)
@@ -69,19 +79,26 @@ class Follows:
         """The event that is told of a party's contribution: its own, or that of a sum with others.
 
         Where several sums follow that overlap, or none yet, it is charged as the sum that tells
-        most: over this party alone, or over all who contributed.
+        most: over this party alone, or over all who contributed. One that has disclosed its own is
+        charged what those learn who have not seen that, but all others' disclosures.
         """
-        honest = self._classes.get(party, 0)
-        bare = honest == 1
-        if party in self._mixed:
-            honest = 1
-        honest = honest or self._at_most.get(party, 0)
+        honest = self._honest(party)
+        bare = self._classes.get(party) == 1
+        if party in self._disclosed:
+            honest = 1 + min(map(self._honest, self._at_most), default=0)
+            bare = honest == 1
         if not honest:  # Its contribution is on record of no sum.
             return event
         key = event, honest, bare
         if key not in self._told:
             self._told[key] = replaced(event, lambda part: _told(part, honest, bare=bare))
         return self._told[key]
+
+    def _honest(self, party: PartyId) -> int:
+        """Over how many parties that have not disclosed theirs a sum with this one is, at least."""
+        if party in self._mixed:
+            return 1
+        return self._classes.get(party, 0) or self._at_most.get(party, 0)
 
 
 def _told(part: PrivacyEvent, honest: int, *, bare: bool) -> PrivacyEvent:

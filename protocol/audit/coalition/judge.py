@@ -145,17 +145,18 @@ def found(writers: Sequence[LedgerWriter], coalition: Coalition) -> CoalitionFin
     own = {id(writer): coalition.among(writer.charter.roster) for writer in writers}
     summing = [writer for writer in writers if writer.sums is not None]
     if len(writers) == 1 and summing:
-        follows = writers[0].follows(coalition)
+        follows = writers[0].follows(own[id(writers[0])])
+        ledgers = [writers[0].ledger(own[id(writers[0])])]
     else:
         follows = Follows([(w.sums, own[id(w)]) for w in summing if w.sums is not None])
+        ledgers = [writer.ledger(own[id(writer)], follows) for writer in writers]
     space, exposed = follows.space, follows.exposed
     pairs = [Pair(follows.names[i], follows.names[j], "difference") for i, j in space.equal]
     pairs += [Pair(follows.names[i], follows.names[j], "sum") for i, j in space.opposite]
-    ledgers = [writer.ledger(own[id(writer)], follows) for writer in writers]
     return CoalitionFinding(
         coalition=coalition,
         sums=tuple(
-            _finding(writer.sums, record, known, own[id(writer)], exposed)
+            _finding(writer.sums, record, known, own[id(writer)].holding(writer.disclosed), exposed)
             for writer, views in zip(summing, follows.views, strict=True)
             for record, known in views
             if writer.sums is not None
