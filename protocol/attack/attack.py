@@ -3,6 +3,25 @@
 Many seeded runs on two neighbouring inputs; a guess, from the view, at which of them it was; and
 from the number of right guesses an exact lower bound on epsilon, to be held against the upper bound
 of the ledger. No variant needs code of its own for it.
+
+The inputs that are told apart differ in one record: in each attribute alone, to the first and
+to the last category or to the one whose reports differ most by the declared matrix; and in all
+attributes together. Where an exact sum is told, so that the ledger's bound is infinite, two
+respondents exchange their records, which leaves every sum as it was.
+
+Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
+respondents share, each with an input of her own: as parties of one respondent, as one of the
+respondents of a party, and as rows of arrays where there are such. What is found there is sound
+even if respondents share randomness, but what one party's words tell of another's record is
+looked for in the whole runs alone.
+
+What a sum tells of true answers with coins, or of reports, is bounded at a delta, if as many
+are honest as the observer leaves. At a delta, sums over so many parties are trials too, in runs
+in which all others conspire; if the sum is all that is told, they are tried in place of what
+single parties say.
+
+By default there are as many trials of every sort as it takes to exceed the ledger's bound if
+every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
 """
 
 from __future__ import annotations
@@ -31,7 +50,7 @@ from protocol.attack.trials import (
     whole_runs,
 )
 from protocol.audit.coalition.coalition import Coalition, Observer, coalition_of
-from protocol.audit.ledger import Account
+from protocol.audit.ledger import Account, Ledger
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.errors import ProtocolError, SurveyError, UnsupportedEventError
 from protocol.messages import AGGREGATOR, PartyId
@@ -39,6 +58,7 @@ from protocol.randomizers.vetting import known, refusing
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.simulation.mapping import Map, one_by_one
+from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import names_of
 from protocol.surveys.records import Records
 
@@ -143,25 +163,6 @@ def attack(
 ) -> Attack:
     """Attack what an observer sees of a respondent.
 
-    The inputs that are told apart differ in one record: in each attribute alone, to the first and
-    to the last category or to the one whose reports differ most by the declared matrix; and in all
-    attributes together. Where an exact sum is told, so that the ledger's bound is infinite, two
-    respondents exchange their records, which leaves every sum as it was.
-
-    Every pair of inputs is tried in whole runs, whose whole view is attacked, and in runs that many
-    respondents share, each with an input of her own: as parties of one respondent, as one of the
-    respondents of a party, and as rows of arrays where there are such. What is found there is sound
-    even if respondents share randomness, but what one party's words tell of another's record is
-    looked for in the whole runs alone.
-
-    What a sum tells of true answers with coins, or of reports, is bounded at a delta, if as many
-    are honest as the observer leaves. At a delta, sums over so many parties are trials too, in runs
-    in which all others conspire; if the sum is all that is told, they are tried in place of what
-    single parties say.
-
-    By default there are as many trials of every sort as it takes to exceed the ledger's bound if
-    every guess is right, where these runs have no more than ``ENVELOPES`` envelopes.
-
     Args:
         variant: the variant with its parameters.
         records: a respondent per party; a handful.
@@ -207,67 +208,44 @@ def attack(
     first = study.rehearse(records.codes.astype(np.int64), parties=len(records), seed=number)
     if first.failure is not None:
         raise first.failure
-    roster = first.charter.roster
-    party = roster.parties[target]
-    _check_observer(study.observer, roster, party)
-    study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
-    ledger = first.ledger(study.observer)
-    account = ledger.everybody.get(party)
-    pairs = _pairs(study, account)
-    rows = aligned_fields(study, pairs[0])
-    honest = _honest(study, roster) if is_masked(account) else 0
-    plan = _Plan(
-        study=study,
-        level=alpha / (2 * (_SORTS + bool(honest)) * len(pairs)),
-        trials=trials,
-        runs=runs,
-        copies=copies,
-        rows=rows,
-        honest=honest,
-        alone=bool(honest) and not unmasked_loss(account),
-        envelopes=len(first.sent) / len(records),
-        carried=carried,
+    plan = _planned(
+        study, first, trials=trials, runs=runs, copies=copies, alpha=alpha, carried=carried
     )
     probes = []
-    for done, pair in enumerate(pairs):
-        progress(done, len(pairs))
-        concerned = (target, study.mate) if pair.exchanged else (target,)
-        parties = [roster.parties[place] for place in concerned if place is not None]
-        bound = bound_of(study, ledger, pair, parties)
-        if math.isinf(bound.epsilon):
-            accounts = ledger.everybody
-            losses = (accounts[p].loss for p in parties if p in accounts)
-            why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
-            probes.append(Probe(pair=pair.words, bound=bound.epsilon, unbounded=why))
-        else:
-            sorts = plan.trials_of(pair)
-            probes.append(probe_of(pair, sorts, level=plan.level, delta=delta))
+    for done, pair in enumerate(plan.pairs):
+        progress(done, len(plan.pairs))
+        probes.append(plan.probe(pair))
     return Attack(
         variant=variant.name,
         observer=PartyId(str(study.observer)),
-        target=party,
+        target=first.charter.roster.parties[target],
         alpha=alpha,
         delta=delta,
-        rows=rows,
+        rows=plan.rows,
         probes=tuple(probes),
     )
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How many trials there are of each sort.
+    """What is tried on whom, and how many trials there are of each sort.
 
     Args:
         study: what is attacked.
+        first: a first run.
+        ledger: of that, what the observer learned.
+        pairs: of inputs, which are told apart.
         level: the chance of a false accusation of every single attempt.
         trials, runs, copies: as ``attack`` was given them.
         rows: the arrays of which every row is a respondent.
         honest: over how many parties the sums are that are trials; 0 if there are none.
         alone: whether nothing else is told.
-        envelopes: how many a run has, per respondent.
         carried: carries out the runs.
     """
 
     study: Study
+    first: Rehearsal
+    ledger: Ledger
+    pairs: tuple[Pair, ...]
     level: float
     trials: int | None
     runs: int | None
@@ -275,8 +253,20 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[str, ...]
     honest: int
     alone: bool
-    envelopes: float
     carried: Map
+
+    def probe(self, pair: Pair) -> Probe:
+        """What comes of a pair; nothing is tried if the first run's ledger has no bound on it."""
+        study, parties = self.study, self.first.charter.roster.parties
+        concerned = (study.target, study.mate) if pair.exchanged else (study.target,)
+        names = [parties[place] for place in concerned if place is not None]
+        bound = bound_of(study, self.ledger, pair, names)
+        if math.isinf(bound.epsilon):
+            accounts = self.ledger.everybody
+            losses = (accounts[p].loss for p in names if p in accounts)
+            why = tuple(dict.fromkeys(r for loss in losses for r in loss.unbounded))
+            return Probe(pair=pair.words, bound=bound.epsilon, unbounded=why)
+        return probe_of(pair, self.trials_of(pair), level=self.level, delta=study.delta)
 
     def trials_of(self, pair: Pair) -> list[Trials]:
         """All sorts of trials of a pair."""
@@ -293,7 +283,8 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
         def sums(study: Study, number: int) -> Trials:
             return sums_of_honest(study, pair, number, honest=self.honest, carried=carried)
 
-        study, one, carried = self.study, self.envelopes, self.carried
+        study, carried = self.study, self.carried
+        one = len(self.first.sent) / len(study.records)
         run, beside = one * len(study.records), self.copies or PARTIES
         if not study.observer.everything:
             return [self._sort(whole, self.trials, TRIALS, each=run)]
@@ -360,6 +351,41 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     def _anew(self, purpose: str) -> Study:
         """The same with other randomness: of earlier runs only the ledgers decide how many."""
         return msgspec.structs.replace(self.study, stream=self.study.stream.derive(purpose))
+
+
+def _planned(
+    study: Study,
+    first: Rehearsal,
+    *,
+    trials: int | None,
+    runs: int | None,
+    copies: int | None,
+    alpha: float,
+    carried: Map,
+) -> _Plan:
+    """The plan of an attack, by what a first run shows; the arguments are those of ``attack``."""
+    roster = first.charter.roster
+    party = roster.parties[study.target]
+    _check_observer(study.observer, roster, party)
+    study = msgspec.structs.replace(study, mate=_mate_of(study, roster))
+    ledger = first.ledger(study.observer)
+    account = ledger.everybody.get(party)
+    pairs = _pairs(study, account)
+    honest = _honest(study, roster) if is_masked(account) else 0
+    return _Plan(
+        study=study,
+        first=first,
+        ledger=ledger,
+        pairs=pairs,
+        level=alpha / (2 * (_SORTS + bool(honest)) * len(pairs)),
+        trials=trials,
+        runs=runs,
+        copies=copies,
+        rows=aligned_fields(study, pairs[0]),
+        honest=honest,
+        alone=bool(honest) and not unmasked_loss(account),
+        carried=carried,
+    )
 
 
 def _check_observer(observer: Coalition, roster: Roster, target: PartyId) -> None:

@@ -73,6 +73,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
             itself, and than whoever taps a wire.
         apart: what some of those learned, if the others keep to the protocol; of surveys with
             services alone.
+        disclosed: the parties of a survey with sums whose keys and records the audit goes by, so
+            that they hide nobody else.
         sealed: what was sealed, and how much of it this audit has looked into.
         replay: whether the published result follows; None if nothing was published.
         replays: of each party that disclosed its keys and records, whether what it said follows.
@@ -97,6 +99,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     passed: Ledger
     apart: tuple[Ledger, ...]
+    disclosed: tuple[PartyId, ...]
     sealed: tuple[SealedFor, ...]
     replay: Replay | None
     replays: tuple[Replay, ...]
@@ -197,59 +200,34 @@ def audit(
     header = verification.checked_header()
     charter = charter_of(header, variant)
     known = _disclosed(charter, header, disclosed)
-    for name in known:
-        if name not in charter.roster:
-            raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
-    everybody = serving(charter.roster)
-    asked = everybody if observer is None else coalition_of(observer)
+    asked = coalition_of(serving(charter.roster) if observer is None else observer)
     asked.check(charter.roster.position)
     reader = TranscriptReader(chunks()) if reader is None else reader
     held = Held(lambda: reader.stored)
-    seed = header.seed if isinstance(header.seed, int) else None
-    ledger = LedgerWriter(charter, held) if ledger is None else ledger
-    if seed is None:
-        # A simulation's seed discloses everything: it is judged as the survey that is run like it.
-        ledger.disclosed = tuple(name for name, of in known.items() if of.records is not None)
-    reading = _Reading(charter, ledger, known.values(), held, seed=seed)
+    reading = _Reading(
+        charter, ledger or LedgerWriter(charter, held), known.values(), held, header=header
+    )
     walked = walk(charter.codec, reader, held, handed=verification.handed)
     fold(walked, reading, *folds, heads=verification.heads)
-    ledger.stopped = reading.stopped
-    findings = [*_of_record(verification)]
-    if reading.unread is not None:
-        findings.append(reading.unread)
+    reading.ledger.stopped = reading.stopped
+    return _judged(charter, verification, reading, reader, asked)
+
+
+def _judged(
+    charter: Charter,
+    verification: Verification,
+    reading: _Reading,
+    reader: TranscriptReader,
+    asked: Coalition,
+) -> Audit:
+    """What follows from a record that has been read, as far as it could be."""
+    everybody, seed = serving(charter.roster), reader.header.seed
     completeness = reading.completeness.completeness()
-    for closing in completeness.closings:
-        findings += _of_closing(closing)
     replays = reading.replays.replays()
     replay = replays.pop(AGGREGATOR)
     published = reading.published()
-    estimate = None
-    read_whole = verification.read_whole and reading.stopped is None and reader.ending is not None
-    if published is None:
-        # Of a record that breaks off, that is not known.
-        if read_whole:
-            findings.append(Finding(NOTHING_PUBLISHED))
-        # What was said has to follow all the same; what was not said may have been cut off.
-        wrong = [found for found in replay.differences if found.entries]
-        findings += _doubted("what the aggregator sent does not follow", wrong)
-        if replay.failed and not wrong:
-            text = f"by what is on record, the aggregator's role ends so: {replay.failed}"
-            reading.remarks.append(Finding(text, (reading.last_entry,), AGGREGATOR))
-    else:
-        try:
-            estimate = charter.variant.estimate(published)
-        except Exception as error:
-            # A variant of a user's own may not have reckoned with what is on record.
-            known_error = isinstance(error, ProtocolError | ValueError)
-            why = str(error) if known_error else f"{type(error).__name__}: {error}"
-            text = f"the published result cannot be read: {why}"
-            findings.append(Finding(text, (reading.last_entry,), AGGREGATOR))
-        findings += _of_replay(replay)
-    for other in replays.values():
-        findings += [
-            Finding(f"{other.member} {found}", found.entries, found.party)
-            for found in other.differences
-        ]
+    ended = verification.read_whole and reader.ending is not None
+    estimate, doubts = reading.result(published, replay, ended=ended)
     design, no_design = reading.parts.found(estimate)
     passed = reading.ledger.ledger(everybody)
     return Audit(
@@ -257,9 +235,10 @@ def audit(
         verification=verification,
         completeness=completeness,
         counted=charter.roster.bitmap(reading.completeness.counted),
-        ledger=passed if asked == everybody else reading.ledger.ledger(asked),
+        ledger=reading.ledger.ledger(asked),
         passed=passed,
         apart=tuple(map(reading.ledger.ledger, _some_of(everybody))),
+        disclosed=reading.ledger.disclosed,
         sealed=reading.inside.found,
         replay=replay if published is not None else None,
         replays=tuple(replays.values()),
@@ -267,28 +246,37 @@ def audit(
         design=design,
         no_design=no_design,
         checks=check_claims(charter.variant, passed),
-        partial=(
-            reading.stopped is not None
-            or reading.garbled
-            or reader.fault is not None
-            or reader.ending is None
-        ),
+        partial=not reading.whole(reader),
         finished=verification.unopened is None and reading.stopped is None,
-        simulated=isinstance(header.seed, int),
-        trial=header.seed == WITHHELD,
+        simulated=isinstance(seed, int),
+        trial=seed == WITHHELD,
         remarks=(*reading.remarks, *reading.accusations),
-        findings=tuple(findings),
+        findings=(
+            *_of_record(verification),
+            *reading.unread,
+            *_of_closings(completeness.closings),
+            *doubts,
+            *_of_parties(replays.values()),
+        ),
     )
 
 
 def _disclosed(
     charter: Charter, header: Header, disclosed: Iterable[Disclosure]
 ) -> dict[PartyId, Disclosure]:
-    """By member, the aggregator first: from the seed, if there is one, and from members."""
+    """By member, the aggregator first: from the seed, if there is one, and from members.
+
+    Raises:
+        SurveyError: a member is not on the roster.
+    """
     serving: Iterable[Disclosure] = (Disclosure(member=AGGREGATOR),)
     if isinstance(header.seed, int):
         serving = disclosed_by_seed(charter, header.seed)
-    return {known.member: known for known in (*serving, *disclosed)}
+    found = {known.member: known for known in (*serving, *disclosed)}
+    for name in found:
+        if name not in charter.roster:
+            raise SurveyError(f"{name!r} is not on the roster of {len(charter.roster)} members")
+    return found
 
 
 def _some_of(everybody: Coalition) -> Iterator[Coalition]:
@@ -326,6 +314,11 @@ _COULD = {
 }
 
 
+def _of_closings(closings: Iterable[Closing]) -> Iterator[Finding]:
+    for closing in closings:
+        yield from _of_closing(closing)
+
+
 def _of_closing(closing: Closing) -> list[Finding]:
     left_out = f"was on record before the closing and was not counted; {_COULD[closing.content]}"
     about = (
@@ -347,6 +340,12 @@ def _listed(names: Sequence[PartyId]) -> str:
 
 def _only(names: Sequence[PartyId]) -> PartyId | None:
     return names[0] if len(names) == 1 else None
+
+
+def _of_parties(replays: Iterable[Replay]) -> Iterator[Finding]:
+    for other in replays:
+        for found in other.differences:
+            yield Finding(f"{other.member} {found}", found.entries, found.party)
 
 
 def _of_replay(replay: Replay) -> list[Finding]:
@@ -375,13 +374,17 @@ class _Reading(Fold):
         disclosed: Iterable[Disclosure],
         held: Held,
         *,
-        seed: int | None,
+        header: Header,
     ) -> None:
         self._charter = charter
         self.ledger = ledger
+        seed = header.seed if isinstance(header.seed, int) else None
         self.completeness = CompletenessWriter(charter, held, seed=seed)
         self.parts = PartWriter(charter, held)
         disclosed = tuple(disclosed)
+        if seed is None and ledger.sums is not None:
+            # A simulation's seed tells everything: it is judged as a survey that is run like it.
+            ledger.disclosed = tuple(of.member for of in disclosed if of.records is not None)
         self.replays = ReplayWriter(charter, disclosed, held)
         self.inside = InsideWriter(charter, disclosed)
         self.remarks: list[Finding] = []
@@ -394,11 +397,11 @@ class _Reading(Fold):
         self.garbled = False
 
     @property
-    def unread(self) -> Finding | None:
-        """Why reading stopped before the end; None if it did not."""
+    def unread(self) -> tuple[Finding, ...]:
+        """Why reading stopped before the end; empty if it did not."""
         if self.stopped is None:
-            return None
-        return Finding(f"could not finish: {self.stopped}", (self._number,))
+            return ()
+        return (Finding(f"could not finish: {self.stopped}", (self._number,)),)
 
     def start(self, heads: Mapping[PartyId, bytes]) -> None:
         self.ledger.start(heads)
@@ -434,6 +437,36 @@ class _Reading(Fold):
                 "looked at that, for it takes the aggregator's key"
             )
             self.accusations.append(Finding(text, (self.last_entry,), _only(names)))
+
+    def whole(self, reader: TranscriptReader) -> bool:
+        """Whether all that is on record could be taken in, to its end."""
+        cut_short = self.stopped is not None or self.garbled
+        return not cut_short and reader.fault is None and reader.ending is not None
+
+    def result(
+        self, published: Message | None, replay: Replay, *, ended: bool
+    ) -> tuple[Estimate | None, list[Finding]]:
+        """What a published result says, and why it is doubted; or what is wrong without one."""
+        if published is None:
+            # What was said has to follow all the same; what was not said may have been cut off.
+            wrong = [found for found in replay.differences if found.entries]
+            if replay.failed and not wrong:
+                text = f"by what is on record, the aggregator's role ends so: {replay.failed}"
+                self.remarks.append(Finding(text, (self.last_entry,), AGGREGATOR))
+            # Of a record that breaks off it is not known whether something was published.
+            whole = ended and self.stopped is None
+            missing = [Finding(NOTHING_PUBLISHED)] if whole else []
+            return None, [*missing, *_doubted("what the aggregator sent does not follow", wrong)]
+        estimate, unreadable = None, []
+        try:
+            estimate = self._charter.variant.estimate(published)
+        except Exception as error:
+            # A variant of a user's own may not have reckoned with what is on record.
+            known_error = isinstance(error, ProtocolError | ValueError)
+            why = str(error) if known_error else f"{type(error).__name__}: {error}"
+            text = f"the published result cannot be read: {why}"
+            unreadable.append(Finding(text, (self.last_entry,), AGGREGATOR))
+        return estimate, [*unreadable, *_of_replay(replay)]
 
     def published(self) -> Message | None:
         """The aggregator's last message, if it is a published result."""

@@ -198,60 +198,30 @@ def on_privacy(
         promised: how many of the parties in a sum with coins are honest, as its bounds have it;
             None for all of them.
     """
-    told, crowd = _told(ledger, beside_sums=alone is not None), _crowd(ledger, alone)
+    told, who = _told(ledger, beside_sums=alone is not None), collector(ledger)
     doubt = doubt or _doubt(ledger, alone, *conspiring)
-    noised = None
-    if alone is not None and _has_coins(ledger):
-        # Imported late: few surveys have any.
-        from scenarios.statement.audits.noised import most_open, noised_by, said_of
-
-        noised = noised_by(ledger, promised)
-    by_loss = level_of(told.record)
-    by_crowd = 0 if crowd is None else level_of_crowd(crowd)
-    by_noise = 0 if noised is None else level_of(noised.epsilon)
-    level = max(by_loss, by_crowd, by_noise)
-    word: Protection = SCALE[level].name
-    observer = collector(ledger)
-    why = _by_loss(told, by_loss, least=bool(doubt), who=observer)
+    leading = _Exposure(
+        level_of(told.record), _by_loss(told, least=bool(doubt), who=who), who, least=told.record
+    )
     reasons: list[str] = []
-    if crowd is not None and alone is not None:
-        summed = _by_crowd(alone, crowd, alone=not told.record)
-        if by_crowd > by_loss or not told.record:
-            observer = "either of two parties" if crowd == 2 else observer
-            why, summed = summed, why if told.record else ""
-        reasons += [f"{upper(summed)}."] if summed else []
-    if noised is not None:
-        summed = said_of(noised, observer)
-        if by_noise > max(by_loss, by_crowd) or (crowd is None and not told.record):
-            why, summed = summed, why if told.record else ""
-        reasons += [f"{upper(summed)}."] if summed else []
-    if conspiring or withstands is not None:
-        # Imported late, as most surveys sum nothing and are asked about nobody in particular.
-        from scenarios.wording.withstanding import conspiracy_sentences, named, together
-    against = ""
-    worst = _worst(ledger, conspiring if alone is not None else ())
-    if worst is not None and (lower := level_of_crowd(worst.crowd)) > level:
-        reasons.insert(0, f"Against the aggregator alone: {word}. {upper(why)}.")
-        observer, crowd = named(worst.finding.coalition), worst.crowd
-        against, word = together(worst.finding.coalition), SCALE[lower].name
-        why = _by_crowd(worst.finding, crowd, alone=False, who="they")
-    open_to = most_open(conspiring, promised) if noised is not None else None
-    if open_to is not None and (lower := level_of(open_to.cost.epsilon)) > level:
-        reasons.insert(0, f"Against {observer} alone: {word}. {upper(why)}.")
-        noised, observer = open_to.cost, named(open_to.finding.coalition)
-        against, word = together(open_to.finding.coalition), SCALE[lower].name
-        why = said_of(noised, "they")
+    own = [] if alone is None else [*_in_sums(ledger, alone, promised, alone=not told.record)]
+    for each in own:
+        above = each.level > leading.level or not leading.least
+        leading, other = (each, leading) if above else (leading, each)
+        reasons += [f"{upper(other.says)}."] if other.least else []
+    crowd = next((each.crowd for each in own if each.crowd is not None), None)
+    noised = next((each.noised for each in own if each.noised is not None), None)
+    opened = [] if alone is None else [e for c in conspiring for e in _in_sums(ledger, c, promised)]
+    worst = max(opened, key=lambda each: (each.level, each.least), default=leading)
+    if worst.level > leading.level:
+        alone_word = SCALE[leading.level].name
+        reasons.insert(0, f"Against {who} alone: {alone_word}. {upper(leading.says)}.")
+        leading, crowd, noised = worst, worst.crowd or crowd, worst.noised or noised
+    word, why, against = SCALE[leading.level].name, leading.says, leading.against
     if doubt and word != "none":
         word, why, reasons, against = "unknown", doubt, [], ""
     else:
-        if withstands is not None:
-            reasons.append(conspiracy_sentences(withstands)[0])
-        if withstands is not None and noised is not None:
-            least = noised_by(ledger, withstands.honest)
-            if least is not None and least.honest != (1,):
-                reasons.append(f"{upper(said_of(least, 'they'))}.")
-        others = dict.fromkeys(together(each.coalition) for each in conspiring)
-        reasons += [f"It is no lower against {each}." for each in others if each != against]
+        reasons += _on_conspiring(ledger, conspiring, withstands, against, coins=noised is not None)
     reasons += _apart(apart)
     partly = "" if doubt or against else _of_an_answer(told)
     return PrivacyVerdict(
@@ -265,7 +235,7 @@ def on_privacy(
             *((partly,) if partly else ()),
         ),
         caveat=CAVEATS[source],
-        observer=observer,
+        observer=leading.observer,
         epsilon=max(told.record, 0.0 if noised is None else noised.epsilon),
         noised=noised,
         crowd=crowd,
@@ -274,25 +244,99 @@ def on_privacy(
     )
 
 
+class _Exposure(NamedTuple):
+    """A way in which something of a person is told.
+
+    Args:
+        level: the step of the scale.
+        says: the sentence on it, without its full stop.
+        observer: who learns it.
+        least: how much is told, to compare ways of one kind; 0 if nothing is.
+        crowd: of an exact sum, over how few parties it is.
+        noised: of a sum with coins, what it tells.
+        against: the coalition that learns it; empty for those who hold no records.
+    """
+
+    level: int
+    says: str
+    observer: str
+    least: float
+    crowd: int | None = None
+    noised: Cost | None = None
+    against: str = ""
+
+
+def _in_sums(
+    ledger: Ledger, found: CoalitionFinding, promised: int | None, *, alone: bool | None = None
+) -> Iterator[_Exposure]:
+    """What sums tell, exactly or with coins.
+
+    Args:
+        ledger: of all who hold no records.
+        found: what the aggregator or a coalition knows.
+        promised: as ``on_privacy`` takes it.
+        alone: of the aggregator, whether nothing else tells anything about a person; None for a
+            coalition that is judged beside it.
+    """
+    observer, against, who = collector(ledger), "", "the aggregator"
+    crowd, coins = _crowd(ledger, found), _has_coins(ledger)
+    if alone is None and (crowd is not None or coins):
+        # Imported late, as most surveys sum nothing and are asked about nobody in particular.
+        from scenarios.wording.withstanding import named, together
+
+        observer, against, who = named(found.coalition), together(found.coalition), "they"
+    if crowd is not None:
+        says = _by_crowd(found, crowd, alone=bool(alone), who=who)
+        pair = alone is not None and crowd == 2
+        yield _Exposure(
+            level_of_crowd(crowd),
+            says,
+            "either of two parties" if pair else observer,
+            1 / crowd,
+            crowd=crowd,
+            against=against,
+        )
+    if coins:
+        # Imported late: few surveys have any.
+        from scenarios.statement.audits.noised import noised_by, said_of
+
+        noised = noised_by(ledger if alone is not None else found.ledger, promised)
+        if noised is not None:
+            says = said_of(noised, who if against else observer)
+            level = level_of(noised.epsilon)
+            yield _Exposure(level, says, observer, noised.epsilon, noised=noised, against=against)
+
+
+def _on_conspiring(
+    ledger: Ledger,
+    conspiring: Sequence[CoalitionFinding],
+    withstands: Withstood | None,
+    against: str,
+    *,
+    coins: bool,
+) -> Iterator[str]:
+    """How many may conspire and what they learn, and that it is no lower against some."""
+    if not conspiring and withstands is None:
+        return
+    from scenarios.wording.withstanding import conspiracy_sentences, together
+
+    if withstands is not None:
+        yield conspiracy_sentences(withstands)[0]
+        if coins:
+            from scenarios.statement.audits.noised import noised_by, said_of
+
+            least = noised_by(ledger, withstands.honest)
+            if least is not None and least.honest != (1,):
+                yield f"{upper(said_of(least, 'they'))}."
+    others = dict.fromkeys(together(each.coalition) for each in conspiring)
+    yield from (f"It is no lower against {each}." for each in others if each != against)
+
+
 def _lead(word: Protection, against: str) -> str:
     """The verdict in a short sentence, without its full stop."""
     if word == "unknown" or not against:
         return _LEADS[word]
     return f"{_LEADS[word]} against {against}"
-
-
-class _Opened(NamedTuple):
-    """The coalition that learns most, and over how few parties an exact sum is open to it."""
-
-    crowd: int
-    finding: CoalitionFinding
-
-
-def _worst(ledger: Ledger, conspiring: Iterable[CoalitionFinding]) -> _Opened | None:
-    """The coalition to which the sum over the fewest parties is, or may be, open."""
-    found = ((_crowd(ledger, each), each) for each in conspiring)
-    opened = [_Opened(crowd, each) for crowd, each in found if crowd is not None]
-    return min(opened, key=lambda each: each.crowd, default=None)
 
 
 def _has_coins(ledger: Ledger) -> bool:
@@ -420,7 +464,7 @@ def _apart(ledgers: Iterable[Ledger]) -> Iterator[str]:
         )
 
 
-def _by_loss(told: Loss, level: int, *, least: bool, who: str) -> str:
+def _by_loss(told: Loss, *, least: bool, who: str) -> str:
     """What follows from the messages about one person."""
     if told is NOTHING or not told.record:
         return "no message tells anything about one person"
@@ -432,7 +476,7 @@ def _by_loss(told: Loss, level: int, *, least: bool, who: str) -> str:
         f"ε = {epsilon(told.record, least=least)}, which changes odds by {odds(told.record)} at "
         f"{most}"
     )
-    if SCALE[level].name == "none":
+    if SCALE[level_of(told.record)].name == "none":
         return f"{_collecting(who)} can become certain of those of a person ({figure})"
     return (
         f"if {_collecting(who)} held two sets of answers of a person to be equally likely before, "

@@ -40,6 +40,7 @@ from scenarios.statement.audits.judging import Asked, judge
 from scenarios.surveys.disclosures import disclosures
 from scenarios.surveys.watching.reading import reading
 from scenarios.surveys.watching.standings import StandingWriter
+from scenarios.wording.formatting import cut, some
 
 _ALONE = "--tap and --key are ignored by --worst"
 
@@ -174,6 +175,12 @@ class AuditOptions:
 
     def notes(self, found: Audit) -> tuple[str, ...]:
         """What more could have been asked for, in a sentence."""
+        if found.disclosed:
+            names = some(map(cut, found.disclosed), len(found.disclosed), 4)
+            return (
+                f"whoever holds what {names} disclosed subtracts it from the sum: they hide nobody "
+                "else in it",
+            )
         if found.replays:
             return ()
         hint = "--records FILE" if found.simulated else "--member FOLDER and --records PARTY=FILE"

@@ -100,7 +100,7 @@ def statement(judged: Judged) -> AuditStatement:
                 doubt=_doubt(audit),
                 source=audit.source,
                 apart=audit.apart,
-                promised=promised_in(audit.charter.variant, len(audit.charter.roster.parties)),
+                promised=_promised(audit),
             ),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),
@@ -147,6 +147,12 @@ def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
     worst = None if judged.worst is None else judged.worst.finding
     asked = (each for each in (judged.coalition, worst) if each is not None)
     return tuple(each for each in asked if each.coalition != Coalition((AGGREGATOR,)))
+
+
+def _promised(audit: Audit) -> int | None:
+    """How many of those in the sum are honest, and have not disclosed what they put in."""
+    promised = promised_in(audit.charter.variant, len(audit.charter.roster.parties))
+    return None if promised is None else max(1, promised - len(audit.disclosed))
 
 
 def _doubt(audit: Audit) -> str:

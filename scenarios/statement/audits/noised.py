@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Coins, Merged, PrivacyEvent, replaced, tells
 from protocol.accounting.spending import DELTA, Cost
-from protocol.audit.coalition.finding import CoalitionFinding
 from protocol.audit.ledger import Ledger
 from scenarios.wording.formatting import odds
-
-
-class Opened(NamedTuple):
-    """A coalition, and the cost of what it learns of a sum with coins."""
-
-    cost: Cost
-    finding: CoalitionFinding
-
-
-def most_open(conspiring: Iterable[CoalitionFinding], promised: int | None) -> Opened | None:
-    """The coalition that learns most of sums with coins; None if none learns any."""
-    found = ((noised_by(each.ledger, promised), each) for each in conspiring)
-    known = [Opened(cost, each) for cost, each in found if cost is not None]
-    return max(known, key=lambda each: each.cost.epsilon, default=None)
 
 
 def noised_by(ledger: Ledger, promised: int | None) -> Cost | None:
