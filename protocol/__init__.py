@@ -92,11 +92,11 @@ if TYPE_CHECKING:
         randomize_columns,
         split_codes,
     )
+    from protocol.randomizers.coins import Noise
     from protocol.session.roles import Me, Seen, sealed_bytes
     from protocol.session.so_far import SoFar, Waiting
     from protocol.session.tabulation import Respondents, Stage
     from protocol.session.variant import Claim, Drawn, Epsilon, Probability, Variant
-    from protocol.sharing.coins import Noise
     from protocol.sharing.sums import SecureSum
     from protocol.simulation.populations.population import Law, Population, Resampled, TableLaw
     from protocol.surveys.limits import Workload
@@ -323,7 +323,7 @@ _HOMES = {
     "protocol.session.so_far": ("SoFar", "Waiting"),
     "protocol.session.tabulation": ("Respondents", "Stage"),
     "protocol.session.variant": ("Claim", "Drawn", "Epsilon", "Probability", "Variant"),
-    "protocol.sharing.coins": ("Noise",),
+    "protocol.randomizers.coins": ("Noise",),
     "protocol.sharing.sums": ("SecureSum",),
     "protocol.surveys.limits": ("Workload",),
     "protocol.surveys.records": ("Records",),

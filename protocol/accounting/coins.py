@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import FAIR, SIDES, Coins, Merged
+from protocol.accounting.events import Coins, Merged
 from protocol.accounting.shuffling import MOST_RESPONDENTS
 from protocol.accounting.sums import MOST_COINS
+from protocol.randomizers.coins import FAIR, SIDES, Noise
 
 MOST_TABLES = 10**4
 """The most tables for which coins are sized."""
@@ -20,25 +20,8 @@ MOST_TABLES = 10**4
 _WASTE = 0.02
 
 
-class Size(NamedTuple):
-    """Coins that a party adds to each cell.
-
-    Args:
-        trials: how many.
-        chance: of each to be 1, in units of 2**-16.
-    """
-
-    trials: int
-    chance: int
-
-    def deviation(self, honest: int) -> float:
-        """The standard deviation of a cell's coins, in counts, of so many parties together."""
-        share = self.chance / SIDES
-        return math.sqrt(self.trials * honest * share * (1 - share))
-
-
 @lru_cache(maxsize=1024)
-def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
+def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Noise:
     """The fewest coins whose certified figure among so many honest parties is at most epsilon.
 
     A party adds as few as are enough if they are fair. Where that is more than a cell needs, as
@@ -68,7 +51,8 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
     if honest > 1 and excess(1, FAIR, honest - 1) <= 0:
         # A coin's variance is r(1 - r), so that r is about this if that is small.
         start = SIDES * guess / honest
-        return Size(1, _least(lambda chance: excess(1, chance), start, FAIR))
+        chance = _least(lambda chance: excess(1, chance), start, FAIR)
+        return Noise(trials=1, chance=chance)
     try:
         most = MOST_COINS // honest
         trials = _least(lambda trials: excess(trials, FAIR), 4 * guess / honest, most)
@@ -78,9 +62,10 @@ def sized(epsilon: float, delta: float, *, tables: int, honest: int) -> Size:
             "coins for each cell"
         ) from error
     if excess(trials, FAIR) > -_WASTE * epsilon:
-        return Size(trials, FAIR)
+        return Noise(trials=trials)
     # A whole number of fair coins is more than it takes: as many of a smaller chance are enough.
-    return Size(trials, _least(lambda chance: excess(trials, chance), FAIR / 2, FAIR))
+    chance = _least(lambda chance: excess(trials, chance), FAIR / 2, FAIR)
+    return Noise(trials=trials, chance=chance)
 
 
 @lru_cache(maxsize=1024)

@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from protocol.randomizers import Randomizer
-
-SIDES = 2**16
-"""The chance of a coin is given in units of 1 of this."""
-
-FAIR = SIDES // 2
-"""The chance of a fair coin, and the largest."""
+from protocol.randomizers.coins import FAIR, SIDES
 
 
 class PrivacyEvent(msgspec.Struct, frozen=True, tag=True, cache_hash=True):

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from protocol.randomizers import ThreePoint
+from protocol.randomizers.coins import bernstein
 from protocol.randomizers.exact import Floats
 
 MOST_ATOMS = 2**20
@@ -208,15 +209,11 @@ def accumulated(logs: Floats, start: int) -> Floats:
 
 
 def binomial(n: int, chance: float, tail: float) -> tuple[int, Floats]:
-    """A binomial law but for tails of at most ``tail``: the first value, and masses that sum to 1.
-
-    By Bernstein's inequality it is within x of its mean but for ``2 e**(-x**2 / (2 (v + x/3)))``.
-    """
+    """A binomial law but for tails of at most ``tail``: its first value, and masses of sum 1."""
     if n == 0 or chance >= 1:
         return n, np.ones(1)
     mean, variance = n * chance, n * chance * (1 - chance)
-    rarity = math.log(2) - math.log(tail)
-    width = rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * variance * rarity)
+    width = bernstein(variance, math.log(2) - math.log(tail))
     first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
     values = np.arange(first + 1, last + 1, dtype=np.float64)
     ratios = np.log((n - values + 1) / values * (chance / (1 - chance)))

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from protocol.accounting.events import SIDES
 from protocol.accounting.losses import LossDistribution, binomial, repeated
 from protocol.accounting.shuffling import MOST_RESPONDENTS
+from protocol.randomizers.coins import SIDES
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.keep import KeepUniform
 

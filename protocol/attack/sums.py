@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import SIDES, Coins, Merged, layers
+from protocol.accounting.events import Coins, Merged, layers
 from protocol.attack.columns import Codes, View
 from protocol.attack.trials import (
     NOTHING_TOLD,
@@ -30,6 +30,7 @@ from protocol.audit.ledger import Account
 from protocol.crypto.randomness import WORDS
 from protocol.crypto.sealing import Edge, edge_key
 from protocol.messages import Message, PartyId
+from protocol.randomizers.coins import SIDES
 from protocol.sharing.masks import Bits, Mask, expand_mask, mask_seed, pair_mask
 from protocol.sharing.meeting import context_of
 from protocol.sharing.messages import OPENED, Graph, Opening, Upload

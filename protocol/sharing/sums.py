@@ -30,11 +30,11 @@ from protocol.accounting.events import (
 from protocol.accounting.spending import DELTA, Cost, cost_of, in_words
 from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError
 from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers.coins import Noise
 from protocol.session.roles import Me
 from protocol.session.variant import Variant
 from protocol.sharing import agreement, literal, meeting, sparse
 from protocol.sharing.agreement import TOTALS
-from protocol.sharing.coins import Noise
 from protocol.sharing.graph import COMPLETE, Bound, Degree, Withstood, degree_of, withstood
 from protocol.sharing.masks import modulus_bits
 from protocol.sharing.meeting import Hood, Meeting
@@ -135,8 +135,8 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from protocol.accounting.coins import sized
 
         spare = 0.0 if parties <= COMPLETE else 2.0**-self.security
-        size = sized(epsilon, delta - spare, tables=tables, honest=self.promised(parties))
-        return msgspec.structs.replace(self, noise=Noise(trials=size.trials, chance=size.chance))
+        noise = sized(epsilon, delta - spare, tables=tables, honest=self.promised(parties))
+        return msgspec.structs.replace(self, noise=noise)
 
     def coins(self, parties: int) -> int:
         """How many coins so many parties add to a cell."""

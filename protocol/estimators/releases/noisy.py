@@ -36,12 +36,10 @@ from protocol.estimators.tables import (
     marginal,
     standard_errors,
 )
+from protocol.randomizers import coins
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
-
-WHOLE = 1 << 16
-"""A chance of 1: chances of coins are whole multiples of its inverse."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -86,8 +84,8 @@ class NoisyTables(Source):
             raise ValueError(
                 f"{self.respondents} respondents, {self.trials} coins: expected at least 1 and 0"
             )
-        if self.trials and not 0 < self.chance < WHOLE:
-            raise ValueError(f"chance {self.chance}: expected more than 0, less than {WHOLE}")
+        if self.trials and not 0 < self.chance < coins.SIDES:
+            raise ValueError(f"chance {self.chance}: expected more than 0, less than {coins.SIDES}")
         for names, table in self.counts.items():
             shape = self.survey.sizes_of(names)
             if table.shape != shape:
@@ -108,8 +106,9 @@ class NoisyTables(Source):
         object.__setattr__(self, "_tables", self._fitted())
 
     def __repr__(self) -> str:
-        coins = f", coins: {self.trials} of {self.chance}/{WHOLE}" if self.trials else ""
-        return f"<{type(self).__name__}: n={self.n}, {len(self.counts)} tables{coins}>"
+        of = f"{self.trials} of {self.chance}/{coins.SIDES}"
+        added = f", coins: {of}" if self.trials else ""
+        return f"<{type(self).__name__}: n={self.n}, {len(self.counts)} tables{added}>"
 
     @property
     def n(self) -> int:
@@ -286,7 +285,7 @@ class NoisyTables(Source):
         """
         told = self._told(names)[0].sum(axis=0)
         cells = np.prod(self.survey.sizes_of(names))
-        chance = self.chance / WHOLE
+        chance = self.chance / coins.SIDES
         each = self.trials * chance * (1 - chance) / self.n**2
         found: Floats = np.divide(each / cells, told, out=np.zeros_like(told), where=told > 0)
         return found
@@ -327,7 +326,7 @@ class NoisyTables(Source):
 
     def _cumulants(self, squares: float, cubes: float) -> Cumulants:
         """The noise of a sum of all coins by the sums of the powers of what each counts for."""
-        chance = self.chance / WHOLE
+        chance = self.chance / coins.SIDES
         variance = self.trials * chance * (1 - chance)
         third = variance * (1 - 2 * chance)
         return Cumulants(

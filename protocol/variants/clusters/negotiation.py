@@ -33,7 +33,7 @@ from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.release import Group, Release, groups_of
 from protocol.randomizers import KeepUniform
-from protocol.sharing.coins import Noise
+from protocol.randomizers.coins import Noise
 from protocol.surveys.survey import Survey
 from protocol.variants.clusters.clustering import Clusters, cluster, matched_blocks
 from protocol.variants.sums.pair_rr import pair_estimates, pair_randomizers, pair_releases

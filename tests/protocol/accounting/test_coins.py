@@ -7,9 +7,10 @@ import math
 
 import pytest
 
-from protocol.accounting.coins import FAIR, MOST_TABLES, Size, epsilon_of, sized
+from protocol.accounting.coins import MOST_TABLES, epsilon_of, sized
 from protocol.accounting.composition import exact_epsilon
 from protocol.accounting.events import Coins, Merged
+from protocol.randomizers.coins import FAIR, Noise
 
 DELTA = 1e-6
 NEEDED = {
@@ -24,8 +25,9 @@ NEEDED = {
 @pytest.mark.parametrize("tables", NEEDED)
 def test_fair_coins_that_are_needed(tables: int) -> None:
     for epsilon, needed in zip((0.5, 1.0, 2.0, 4.0), NEEDED[tables], strict=True):
-        trials, chance = sized(epsilon, DELTA, tables=tables, honest=1)
-        assert chance == FAIR
+        noise = sized(epsilon, DELTA, tables=tables, honest=1)
+        trials = noise.trials
+        assert noise.chance == FAIR
         assert trials == pytest.approx(needed, rel=0.005)
         figures = [
             epsilon_of(number, FAIR, tables=tables, honest=1, delta=DELTA)
@@ -41,7 +43,7 @@ def test_few_parties_add_fair_coins(honest: int) -> None:
     assert size.trials == math.ceil(alone / honest)
     # Where whole coins are too many, their chance is less: the spread is hardly more than it takes.
     assert size.chance == FAIR or honest in (70, 857)
-    assert 0.98 <= epsilon_of(*size, tables=6, honest=honest, delta=DELTA) <= 1.0
+    assert 0.98 <= epsilon_of(size.trials, size.chance, tables=6, honest=honest, delta=DELTA) <= 1.0
     assert size.deviation(honest) == pytest.approx(math.sqrt(alone) / 2, rel=0.02)
 
 
@@ -69,16 +71,16 @@ def test_many_parties_add_one_coin(epsilon: float, tables: int, honest: int, mor
 
 
 def test_so_many_parties_that_the_rarest_coin_is_enough() -> None:
-    assert sized(4.0, DELTA, tables=1, honest=10**8) == Size(1, 1)
+    assert sized(4.0, DELTA, tables=1, honest=10**8) == Noise(trials=1, chance=1)
 
 
 def test_half_of_the_honest_are_missing() -> None:
     for honest in (858, 11_333):
         size = sized(1.0, DELTA, tables=6, honest=honest)
-        left = epsilon_of(*size, tables=6, honest=honest // 2, delta=DELTA)
+        left = epsilon_of(size.trials, size.chance, tables=6, honest=honest // 2, delta=DELTA)
         assert left == pytest.approx(1.46, abs=0.02)
     # The others alone conspire: one coin of hers hides nothing.
-    assert epsilon_of(*size, tables=6, honest=1, delta=DELTA) == math.inf
+    assert epsilon_of(size.trials, size.chance, tables=6, honest=1, delta=DELTA) == math.inf
 
 
 def test_the_figure_is_that_of_the_accountant() -> None:
@@ -86,12 +88,16 @@ def test_the_figure_is_that_of_the_accountant() -> None:
     size = sized(1.0, DELTA, tables=6, honest=500)
     event = Merged(Coins(size.trials, size.chance, pairs), 500)
     found = exact_epsilon([event], DELTA)
-    assert found.epsilon == epsilon_of(*size, tables=6, honest=500, delta=DELTA) <= 1.0
+    assert (
+        found.epsilon
+        == epsilon_of(size.trials, size.chance, tables=6, honest=500, delta=DELTA)
+        <= 1.0
+    )
 
 
 def test_the_noise_of_a_cell() -> None:
-    assert Size(4, FAIR).deviation(100) == pytest.approx(10.0)
-    assert Size(1, 2**14).deviation(300) == pytest.approx(math.sqrt(300 * 3 / 16))
+    assert Noise(trials=4).deviation(100) == pytest.approx(10.0)
+    assert Noise(trials=1, chance=2**14).deviation(300) == pytest.approx(math.sqrt(300 * 3 / 16))
 
 
 @pytest.mark.parametrize(

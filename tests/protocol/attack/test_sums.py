@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from protocol.accounting.coins import epsilon_of
 from protocol.accounting.composition import ExactAccountant
-from protocol.accounting.events import FAIR, SIDES, Coins, Merged, Randomized
+from protocol.accounting.events import Coins, Merged, Randomized
 from protocol.attack.attack import Attack, attack
 from protocol.attack.probes import Probe, probe_of
 from protocol.attack.sums import log_ratio, summed_over, sums_of_honest
@@ -23,7 +23,7 @@ from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.messages import AGGREGATOR, PartyId
 from protocol.randomizers import KeepUniform
-from protocol.sharing.coins import Noise
+from protocol.randomizers.coins import FAIR, SIDES, Noise
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.rehearsal import Rehearsal
 from protocol.simulation.setting import setting_of
@@ -200,7 +200,7 @@ def test_coins_that_are_of_no_session_hide_nothing(fault: str) -> None:
 @pytest.mark.parametrize("fault", ["", "half of them are missing", "of half the chance"])
 def test_fewer_coins_than_said_are_found(fault: str) -> None:
     with drawing(fault):
-        found = probed(NOISE, DELTA, 1500)
+        found = probed(NOISE, DELTA, 1000)
     assert found.bound == epsilon_of(NOISE.trials, NOISE.chance, tables=1, honest=2, delta=DELTA)
     assert found.honest == 2
     assert found.accused == bool(fault)

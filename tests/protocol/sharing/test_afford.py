@@ -12,11 +12,11 @@ from protocol.accounting.spending import Cost
 from protocol.errors import PrivacyError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
 from protocol.randomizers import KeepUniform
+from protocol.randomizers.coins import Noise
 from protocol.session.exchange import Exchange
 from protocol.session.local import Loop
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from protocol.sharing.coins import Noise
 from protocol.sharing.messages import Begin
 from protocol.sharing.sums import SecureSum
 from protocol.variants.clusters.rr_clusters import RRClusters

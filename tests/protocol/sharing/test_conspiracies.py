@@ -12,10 +12,10 @@ from protocol.crypto.sealing import Edge, edge_key
 from protocol.crypto.shamir import reconstruct
 from protocol.errors import QuorumError
 from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyId
+from protocol.randomizers.coins import Noise
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
 from protocol.sharing import sparse
-from protocol.sharing.coins import Noise
 from protocol.sharing.graph import Degree
 from protocol.sharing.masks import encrypt_seeds, expand_mask, modulus_bits, pair_mask
 from protocol.sharing.meeting import Hood
@@ -32,7 +32,9 @@ from protocol.sharing.messages import (
 )
 from protocol.sharing.sparse import digest_of
 from protocol.sharing.sums import SecureSum
+from protocol.transcript.entries import Entry, Sent
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from protocol.wire.codec import encode_envelope
 from tests.protocol.sessions import (
     STREAMS,
     SURVEY,
@@ -80,6 +82,8 @@ class Conspiracy:
         self.graphs: dict[PartyId, Graph] = {}
         self.deals: dict[PartyId, Deal] = {}
         self.uploads: dict[PartyId, Upload] = {}
+        self.said: list[Entry] = []
+        """What passed, of which no colluder's second self has said anything."""
         self._seq = 10_000
         self._upload()
 
@@ -100,6 +104,7 @@ class Conspiracy:
         under_way = list(aggregator.take())
         while len(self.uploads) < len(self.holdings):
             for item in under_way:
+                self._note(item)
                 if item.kind == Graph.kind():
                     self.graphs[item.recipient] = self._opened(item)
                 for camp in (HERE, GONE):
@@ -109,6 +114,7 @@ class Conspiracy:
                 for item in machine.take():
                     if camp == GONE:
                         continue
+                    self._note(item)
                     aggregator.receive(item, 0.0)
                     if item.kind == Deal.kind():
                         self.deals[item.sender] = self._opened(item)
@@ -125,7 +131,13 @@ class Conspiracy:
         body = self.charter.codec.encode(message)
         item = Envelope(self.charter.session, AGGREGATOR, name, self._seq, message.kind(), body)
         self.machines[name, camp].receive(item, 0.0)
-        return [self._opened(answer) for answer in self.machines[name, camp].take()]
+        answers = self.machines[name, camp].take()
+        for each in (item, *answers) if name in self.honest else ():
+            self._note(each)
+        return [self._opened(answer) for answer in answers]
+
+    def _note(self, item: Envelope) -> None:
+        self.said.append(Sent(at=0, envelope=encode_envelope(item)))
 
     def _context(self, name: PartyId) -> bytes:
         return context_of(self.charter.session, self.graphs[name])

@@ -13,11 +13,11 @@ import pytest
 
 from protocol.errors import ProtocolError, QuorumError, UsageError
 from protocol.messages import DONE, LINK_CLOSED, PartyId
+from protocol.randomizers.coins import Noise
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import Verdict
 from protocol.session.roles import Me
-from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.setting import setting_of
 from protocol.surveys.records import Records

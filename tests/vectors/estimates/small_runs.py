@@ -13,9 +13,9 @@ from protocol.estimators.analysis import Analysis
 from protocol.estimators.projection import Projection
 from protocol.messages import Envelope
 from protocol.randomizers import KeepElseTable, KeepUniform, MatrixRandomizer
+from protocol.randomizers.coins import Noise
 from protocol.session.fates import PASS, Fate, FateRule, Verdict
 from protocol.session.variant import Variant
-from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey

@@ -13,7 +13,7 @@ from protocol.audit.coalition.judge import alone_in, found
 from protocol.audit.disclosure import disclosed_by_seed
 from protocol.audit.ledger import LedgerWriter
 from protocol.messages import AGGREGATOR, PartyId
-from protocol.sharing.coins import Noise
+from protocol.randomizers.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.variants import SecureSumVariant
 from tests.every_variant import BITS

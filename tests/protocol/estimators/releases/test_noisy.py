@@ -20,8 +20,9 @@ from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import SIDES, About
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
-from protocol.estimators.releases.noisy import WHOLE, NoisyTables
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.tables import Cells, Table
+from protocol.randomizers import coins
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Attribute, Survey
 
@@ -105,7 +106,7 @@ class Drawn:
         chance: int,
     ) -> LinearEstimate[NoisyTables]:
         raw = {
-            names: table + rng.binomial(trials, chance / WHOLE, table.shape)
+            names: table + rng.binomial(trials, chance / coins.SIDES, table.shape)
             for names, table in counts.items()
         }
         n = int(next(iter(counts.values())).sum())
@@ -176,7 +177,7 @@ def small(number: int, seed: int = 0) -> tuple[LinearEstimate[NoisyTables], Floa
     drawn = Drawn(SMALL, SETS[number])
     estimate = drawn.noisy(rng, drawn.counted(drawn.codes(rng, N)), trials=TRIALS, chance=CHANCE)
     raw = np.concatenate([table.ravel() for table in estimate.source.counts.values()])
-    return estimate, raw - TRIALS * CHANCE / WHOLE
+    return estimate, raw - TRIALS * CHANCE / coins.SIDES
 
 
 @pytest.mark.parametrize("number", range(len(SETS)))
@@ -196,7 +197,7 @@ def test_tables_are_the_nearest_that_agree_and_have_the_known_total(number: int)
 def test_errors_are_those_of_independent_coins_in_every_raw_cell(number: int) -> None:
     _, projection, _ = dense(number)
     estimate, _ = small(number)
-    chance = CHANCE / WHOLE
+    chance = CHANCE / coins.SIDES
     variance = TRIALS * chance * (1 - chance)
     third = variance * (1 - 2 * chance)
     for names in asked(number):
@@ -280,7 +281,7 @@ def test_shares_are_off_by_as_much_as_is_said(survey: Survey, n: int, of: Of, ra
     drawn = Drawn(survey, tables)
     counts = drawn.counted(drawn.codes(rng, n))
     trials, chance = n, 2_850
-    share = chance / WHOLE
+    share = chance / coins.SIDES
     raw = (trials * share * (1 - share)) ** 0.5 / n
     squares, said = [], 0.0
     for _ in range(100):
@@ -343,12 +344,12 @@ def test_intervals_from_few_coins_hold_the_truth_too() -> None:
     """Of one attribute, over all numbers of coins: each cell is off by its own and by the total."""
     counts = np.array([3, 30, 0])
     survey, trials, chance = survey_of(3), 4, 20_000
-    law = stats.binom.pmf(np.arange(trials + 1), trials, chance / WHOLE)
+    law = stats.binom.pmf(np.arange(trials + 1), trials, chance / coins.SIDES)
     held = np.zeros(3)
-    for coins in np.ndindex(*[trials + 1] * 3):
-        source = NoisyTables(survey, {("a",): counts + coins}, 33, trials, chance)
+    for heads in np.ndindex(*[trials + 1] * 3):
+        source = NoisyTables(survey, {("a",): counts + heads}, 33, trials, chance)
         low, high = LinearEstimate(source).table("a").interval()
-        held += np.prod(law[list(coins)]) * ((low <= counts / 33) & (counts / 33 <= high))
+        held += np.prod(law[list(heads)]) * ((low <= counts / 33) & (counts / 33 <= high))
     assert (held >= 0.945).all()
     assert (held <= 0.995).all()
 
@@ -523,7 +524,7 @@ def test_estimates_are_not_clipped_and_projections_come_on_top() -> None:
     errors: dict[str, list[float]] = {}
     least: dict[str, float] = {}
     for _ in range(10):
-        estimate = drawn.noisy(rng, counts, trials=1_200, chance=WHOLE // 2)
+        estimate = drawn.noisy(rng, counts, trials=1_200, chance=coins.SIDES // 2)
         for projection in ("none", "simplex", "em"):
             table = estimate.table("a", "b", projection=projection)
             assert table.values.sum() == pytest.approx(1)
@@ -541,7 +542,7 @@ def test_em_of_much_data_ends_at_the_truth() -> None:
     rng = np.random.default_rng(10)
     drawn = Drawn(TOWN, tables_of(TOWN, "pairs"))
     counts = drawn.counted(drawn.codes(rng, 400_000))
-    estimate = drawn.noisy(rng, counts, trials=400_000, chance=WHOLE // 2)
+    estimate = drawn.noisy(rng, counts, trials=400_000, chance=coins.SIDES // 2)
     for names in (("a", "b"), ("d",)):
         table = estimate.table(*names, projection="em")
         assert table.values == pytest.approx(estimate.table(*names).values, abs=2e-3)
@@ -570,7 +571,7 @@ ONE = {("a",): np.array([5, 6])}
         (ONE, (0, 4, 9), "0 respondents, 4 coins"),
         (ONE, (5, -1, 9), "5 respondents, -1 coins"),
         (ONE, (5, 4, 0), "chance 0: expected more than 0, less than 65536"),
-        (ONE, (5, 4, WHOLE), "chance 65536"),
+        (ONE, (5, 4, coins.SIDES), "chance 65536"),
         (ONE, (2, 3, 9), "a count of the table of .* is not of 0 to 2 respondents and 3 coins"),
         ({("a",): np.array([-1, 6])}, (5, 4, 9), "a count of the table"),
         ({("a",): np.array([9, 9])}, (5, 4, 9), "has a total of 18, expected 5 to 13"),

@@ -7,9 +7,9 @@ import pytest
 
 from protocol.accounting.events import Coins, Masked
 from protocol.audit.audit import audit
+from protocol.randomizers.coins import Noise
 from protocol.session.roles import Seen
 from protocol.sharing import messages as kinds
-from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from protocol.accounting.coins import epsilon_of
-from protocol.accounting.events import FAIR
 from protocol.attack.attack import attack
+from protocol.randomizers.coins import FAIR
 from protocol.variants import BUILT_IN, RRClusters, RRIndependent, RRJoint
 from scenarios.cli.example_variants import EXAMPLES, HABITS, LIKINGS, NUMBERS, example
 from tests.scenarios.command import OWN, complaint, sottovoce

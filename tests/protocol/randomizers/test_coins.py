@@ -13,9 +13,9 @@ from protocol.audit.audit import audit
 from protocol.crypto.randomness import Stream
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope, Message, PartyId
+from protocol.randomizers.coins import FAIR, Noise
 from protocol.session.roles import Seen
 from protocol.sharing import messages as kinds
-from protocol.sharing.coins import FAIR, Noise
 from protocol.sharing.messages import Totals
 from protocol.sharing.sums import SecureSum
 from protocol.testing import check_variant

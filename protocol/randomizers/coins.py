@@ -14,8 +14,13 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from protocol.accounting.events import FAIR, SIDES
 from protocol.crypto.randomness import Stream
+
+SIDES = 2**16
+"""The chance of a coin is given in units of 1 of this."""
+
+FAIR = SIDES // 2
+"""The chance of a fair coin, and the largest."""
 
 MOST_TRIALS = 2**20
 """The most coins of one party for one cell."""
@@ -26,7 +31,7 @@ _RARITY = 41 * math.log(2)
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
-    """What every party adds to each cell of a sum.
+    """Coins that a party adds to each cell of a sum.
 
     Args:
         trials: the number of coins.
@@ -40,6 +45,11 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     def mean(self) -> float:
         """The average of what a party adds to a cell."""
         return self.trials * self.chance / SIDES
+
+    def deviation(self, parties: int) -> float:
+        """The standard deviation of a cell's coins, in counts, of so many parties together."""
+        share = self.chance / SIDES
+        return math.sqrt(self.trials * parties * share * (1 - share))
 
     def draw(self, stream: Stream, cells: int) -> NDArray[np.uint32]:
         """The number of coins that came up for each cell, (cells,).
@@ -65,13 +75,19 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     def slack(self, cells: int, parties: int) -> tuple[int, int]:
         """Between which numbers the coins of a table are but with probability ``2**-40``.
 
-        Bernstein's inequality.
-
         Args:
             cells: of the table.
             parties: whose coins are in it.
         """
         trials, chance = cells * parties * self.trials, self.chance / SIDES
         mean, variance = trials * chance, trials * chance * (1 - chance)
-        width = _RARITY / 3 + math.sqrt(_RARITY**2 / 9 + 2 * variance * _RARITY)
+        width = bernstein(variance, _RARITY)
         return max(0, math.ceil(mean - width)), min(trials, math.floor(mean + width))
+
+
+def bernstein(variance: float, rarity: float) -> float:
+    """The distance of a binomial number from its mean but with probability ``2 e**-rarity``.
+
+    By Bernstein's inequality it is x or more with ``2 e**(-x**2 / (2 (v + x/3)))`` at most.
+    """
+    return rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * variance * rarity)
