@@ -186,7 +186,8 @@ class Eavesdropper:
             if isinstance(message, Opening):
                 rows = zip(message.opened, message.secrets, strict=True)
                 for name, (given, row) in zip(self.charter.roster.parties, rows, strict=False):
-                    if given:
+                    # A sum that cannot be unmasked has no secret on record.
+                    if given and row.any():
                         found[OWN if self._survives(name) else PAIRWISE][name] = row.tobytes()
         for name in self.keys:
             if (name, Graph) in self.public:
