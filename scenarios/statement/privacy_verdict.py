@@ -221,7 +221,7 @@ def on_privacy(
     if doubt and word != "none":
         word, why, reasons, against = "unknown", doubt, [], ""
     else:
-        reasons += _on_conspiring(ledger, conspiring, withstands, against, coins=noised is not None)
+        reasons += _on_conspiring(ledger, conspiring, withstands, against, noised)
     reasons += _apart(apart)
     partly = "" if doubt or against else _of_an_answer(told)
     return PrivacyVerdict(
@@ -312,8 +312,7 @@ def _on_conspiring(
     conspiring: Sequence[CoalitionFinding],
     withstands: Withstood | None,
     against: str,
-    *,
-    coins: bool,
+    noised: Cost | None,
 ) -> Iterator[str]:
     """How many may conspire and what they learn, and that it is no lower against some."""
     if not conspiring and withstands is None:
@@ -322,11 +321,11 @@ def _on_conspiring(
 
     if withstands is not None:
         yield conspiracy_sentences(withstands)[0]
-        if coins:
+        if noised is not None:
             from scenarios.statement.audits.noised import noised_by, said_of
 
             least = noised_by(ledger, withstands.honest)
-            if least is not None and least.honest != (1,):
+            if least is not None and least.honest not in ((1,), noised.honest):
                 yield f"{upper(said_of(least, 'they'))}."
     others = dict.fromkeys(together(each.coalition) for each in conspiring)
     yield from (f"It is no lower against {each}." for each in others if each != against)

@@ -142,6 +142,14 @@ def test_a_party_that_is_killed_after_its_upload_is_counted_and_has_paid(tmp_pat
     among = epsilon_of(TRIALS, FAIR, tables=2, honest=4, delta=1e-6)
     exact = privacy["at_delta"]["exact"]
     assert (exact["epsilon"], exact["honest"]) == (pytest.approx(among), 4)
+    # Whoever is let have Bert's folder and records takes off what he put in.
+    given = ("--member", keys / "bert", "--records", f"bert={records}")
+    found = sottovoce("audit", out / TRANSCRIPT, "--json", *given)
+    assert found.code == 0, found.err
+    assert found.json["privacy"]["at_delta"]["exact"]["honest"] == 3
+    assert found.json["statement"]["privacy"]["noised"]["honest"] == [2]
+    said = sottovoce("audit", out / TRANSCRIPT, *given).out
+    assert "Whoever holds what bert disclosed subtracts it from the sum" in " ".join(said.split())
 
 
 def published(path: Path) -> Tally:

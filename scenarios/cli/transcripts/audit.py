@@ -178,8 +178,8 @@ class AuditOptions:
         if found.disclosed:
             names = some(map(cut, found.disclosed), len(found.disclosed), 4)
             return (
-                f"whoever holds what {names} disclosed subtracts it from the sum: they hide nobody "
-                "else in it",
+                f"whoever holds what {names} disclosed subtracts it from the sum, where it hides "
+                "nobody else",
             )
         if found.replays:
             return ()
