@@ -23,6 +23,7 @@ from protocol.attack.trials import (
     seen_in_whole_runs,
     seen_of_parties,
 )
+from protocol.audit.coalition.coalition import Coalition
 from protocol.crypto.randomness import WORDS, Stream, secret_of
 from protocol.messages import AGGREGATOR, RECORD, PartyId
 from protocol.session.variant import Variant
@@ -189,7 +190,7 @@ def test_rows_in_the_order_of_the_true_answers() -> None:
             records=some(TWO, 4),
             target=0,
             mate=None,
-            observer=AGGREGATOR,
+            observer=Coalition((AGGREGATOR,)),
             stream=Stream(secret_of(1)),
         )
         pair = Pair("smokes", ("smokes",), (np.array([0, 0]), np.array([1, 0])))

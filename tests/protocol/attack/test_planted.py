@@ -90,6 +90,7 @@ def test_what_is_built_in_is_not_accused(variant: Variant, records: Records, scr
     ("name", "settings"),
     [
         ("secure-sum", {"everyone": "true"}),
+        ("secure-sum", {"sums": '{"noise": {"trials": 40}}'}),
         ("secure-sum", {"sums": LITERAL}),
         ("pair-rr", {"everyone": "true"}),
         ("rr-clusters", {"dependence": "rr"}),
