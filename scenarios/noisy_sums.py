@@ -15,11 +15,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from protocol.crypto.randomness import Stream, secret_of
+from protocol.crypto.randomness import Stream
 from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
-from protocol.randomizers import randomize_columns
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Epsilon, Variant
 from protocol.sharing.sums import SecureSum
@@ -28,7 +27,6 @@ from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
 from protocol.variants import BUILT_IN, PairCounts, PairRR, RRClusters, SecureSumVariant
 from protocol.variants.sums.tallies import Counted, Tallied
-from protocol.wire.arrays import smallest_dtype
 from scenarios.data.town import TOWN, town, town_distribution, town_population
 from scenarios.designing.assumed import Shares
 from scenarios.designing.candidates import Candidate, Wanted, of_variant
@@ -184,21 +182,8 @@ def drawn(variant: Variant, records: Records, *, parties: int, seed: int) -> Est
         parties: who add coins.
         seed: decides all randomness.
     """
-    if not isinstance(variant, Tallied):
-        return variant.estimate(ask_everybody(variant, records, seed=seed))
-    stream, layout = Stream(secret_of(seed)).derive("noisy sums"), variant.layout
-    cells = layout.cells_of(records)
-    if isinstance(variant, PairRR):
-        small = cells.astype(smallest_dtype(max(layout.groups)))
-        cells = randomize_columns(variant.randomizers, small, stream).astype(np.int64)
-    totals = layout.counted(cells).astype(np.int64)
-    noise = variant.sums.noise
-    if noise is not None:
-        generator = np.random.default_rng(stream.integers(2**63, 4).astype(np.uint64))
-        trials = parties * noise.trials
-        totals += generator.binomial(trials, noise.chance / 2**16, len(totals))
-    found: Estimate = variant.estimate_of(layout.split(totals), len(records), parties)
-    return found
+    result = ask_everybody(variant, records, seed=seed, parties=parties)
+    return variant.estimate(result)
 
 
 def errors_of(case: Case, tables: Target, *, runs: int, stream: Stream) -> tuple[Error, Error]:

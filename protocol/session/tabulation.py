@@ -68,17 +68,33 @@ class Respondents:
         variant: whose party it is.
         records: of the respondents.
         me: the party's own side.
+        parties: for how many parties it stands; None if every respondent is one.
 
     Attributes:
         said: its messages, in order.
+        told: what it tells beside them, which only others' messages would complete.
     """
 
-    __slots__ = ("_role", "_seen", "_variant", "_waiting", "me", "records", "said")
+    __slots__ = (
+        "_role",
+        "_seen",
+        "_variant",
+        "_waiting",
+        "me",
+        "parties",
+        "records",
+        "said",
+        "told",
+    )
 
-    def __init__(self, variant: Asked, records: Records, me: Me) -> None:
+    def __init__(
+        self, variant: Asked, records: Records, me: Me, parties: int | None = None
+    ) -> None:
         self.me = me
         self.records = records
+        self.parties = len(records) if parties is None else parties
         self.said: list[Message] = []
+        self.told: list[PrivacyEvent] = []
         self._variant = variant
         self._seen = Seen()
         self._role = variant.party(me, records)
@@ -113,8 +129,8 @@ class Respondents:
         return said[0]
 
     def tells(self) -> list[PrivacyEvent]:
-        """What each of its messages tells of a respondent."""
-        return [self._variant.reveals(message, self._seen) for message in self.said]
+        """What each of its messages tells of a respondent, and what is told beside them."""
+        return [*(self._variant.reveals(said, self._seen) for said in self.said), *self.told]
 
     def close(self) -> None:
         """End the role where it waits."""

@@ -313,10 +313,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         parties = len(me.roster) - 1
         self._meet_demands(me, parties)
-        if self.noise is not None:
-            # Of this session alone: equal coins in two sums would lie open in their difference.
-            stream = me.stream.derive(f"coins {me.session.hex()}")
-            values = values + self.noise.draw(stream, len(values))
+        values = self.with_coins(me, values)
         if self.profile == "literal":
             summed = await literal.contribute(
                 me, values, respondents=respondents, most=most, coins=self.coins(parties)
@@ -343,6 +340,17 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
         _compare(me, totals, values)
         return Summed(totals, published.respondents, hood, digest_of(totals, published.respondents))
+
+    def with_coins(
+        self, me: Me, values: NDArray[np.unsignedinteger], parties: int = 1
+    ) -> NDArray[np.unsignedinteger]:
+        """Counts, and in each cell the coins of a party, or of several that it stands for."""
+        if self.noise is None or not parties:
+            return values
+        # Of this session alone: equal coins in two sums would lie open in their difference.
+        stream = me.stream.derive(f"coins {me.session.hex()}")
+        coins = msgspec.structs.replace(self.noise, trials=parties * self.noise.trials)
+        return values + coins.draw(stream, len(values))
 
     async def agree(self, me: Me, summed: Summed, also: bytes = b"") -> None:
         """A party's side: make sure that the neighbours hold the same total.

@@ -16,6 +16,7 @@ from protocol.session.local import run_locally
 from protocol.session.roster import Identity, Roster
 from protocol.session.tabulation import Stage
 from protocol.session.variant import Variant
+from protocol.simulation.populations import cohorts
 from protocol.simulation.populations.cohorts import Job, count_cohort, parts_of
 from protocol.simulation.populations.population import Resampled
 from protocol.simulation.populations.tally import Tally
@@ -83,7 +84,9 @@ def counted_by_law(job: Job, *, people: int, cohort: int) -> CountedByLaw:
         tally = Tally(len(stages) - 1, people=stages[-1].people, cohort=cohort)
         for number in tally.missing():
             k = tally.size_of(number)
-            tally.add(number, count_cohort(job, stages[-1], number, k))
+            # Live every part is a party.
+            parts = -(-k // cohorts.PART)
+            tally.add(number, count_cohort(job, stages[-1], number, k, parts))
         try:
             stages.append(asking.send(tally.totals))
         except StopIteration as end:

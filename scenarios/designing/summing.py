@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Merged
+from protocol.session.variant import Variant
 from protocol.sharing.graph import COMPLETE
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.tallies import Counted, Tallied
@@ -71,13 +72,24 @@ def rests_on(variant: Counted, parties: int, delta: float) -> str:
     Raises:
         ValueError: as ``told_in_sum``.
     """
-    if variant.sums.noise is None:
+    return told_sentence(variant, told_in_sum(variant, parties, delta))
+
+
+def told_sentence(variant: Variant, among: AmongHonest) -> str:
+    """The same of what is known to hold.
+
+    Args:
+        variant: of counts, or of reports, which hide the answers whoever conspires.
+        among: what it tells.
+    """
+    if math.isinf(among.epsilon):
         return EXACT
-    among = told_in_sum(variant, parties, delta)
+    bound = variant.most()
+    alone = f"epsilon {figure(bound)}" if math.isfinite(bound) else "no bound"
     return (
-        f"Of a respondent the sum tells epsilon {figure(among.epsilon)} at delta {delta:g} if at "
-        f"least {among.honest:,} of the {parties:,} parties are honest and stay; no bound if all "
-        "others conspire."
+        f"Of a respondent the sum tells epsilon {figure(among.epsilon)} at delta {among.delta:g} "
+        f"if at least {among.honest:,} of the {among.parties:,} parties are honest and stay; "
+        f"{alone} if all others conspire."
     )
 
 

@@ -18,6 +18,7 @@ from protocol.randomizers.exact import Floats
 from protocol.session.exchange import Exchange
 from protocol.session.local import run_locally
 from protocol.session.variant import Variant
+from protocol.sharing.sums import sums_of
 from protocol.simulation.populations.cohorts import PART
 from protocol.simulation.populations.everybody import ask_everybody
 from protocol.simulation.setting import setting_of
@@ -202,20 +203,22 @@ def _asked(piece: Piece, seed: int) -> tuple[Records, Message]:
     """
     records, setup, variant = piece.records, piece.setup, piece.variant
     if piece.by_law and not setup.dropout:
-        return records, ask_everybody(variant, records, seed=seed)
+        return records, ask_everybody(variant, records, seed=seed, parties=setup.parties)
     stream = Stream(secret_of(seed)).derive("dealt")
     dealt = records.pick(stream.permutation(len(records)))
     if piece.by_law:
         held = dealt.split(setup.parties)
         stays = stream.words(setup.parties) >= np.uint64(setup.dropout * WORDS)
         parts = [part for part, stay in zip(held, stays.tolist(), strict=True) if stay]
-        quorum = variant.quorum_of(setup.parties)
+        quorum, sums = variant.quorum_of(setup.parties), sums_of(variant)
+        if sums is not None:
+            quorum = sums.needed(setup.parties, quorum)
         if len(parts) < quorum:
             raise ProtocolError(
                 f"{len(parts)} of {setup.parties} parties answered, at least {quorum} needed"
             )
         answered = Records.joined(parts)
-        return answered, ask_everybody(variant, answered, seed=seed)
+        return answered, ask_everybody(variant, answered, seed=seed, parties=len(parts))
     setting = setting_of(variant, dealt, seed=seed, parties=setup.parties)
     kind = variant.contribution
     rules = (

@@ -26,7 +26,15 @@ from protocol.estimators.inference.intervals import Intervals
 from protocol.messages import Message
 from protocol.session.tabulation import Stage, Totals
 from protocol.session.variant import V, Variant, parameters_of
-from protocol.simulation.populations.cohorts import Counted, Job, blaming, count_cohort, loss_of
+from protocol.sharing.sums import sums_of
+from protocol.simulation.populations.cohorts import (
+    Counted,
+    Job,
+    blaming,
+    count_cohort,
+    loss_of,
+    parties_of,
+)
 from protocol.simulation.populations.population import Population, Resampled
 from protocol.simulation.populations.tally import Tally
 from protocol.surveys.records import Records
@@ -43,6 +51,7 @@ from scenarios.running.engines.engine import Engine, EngineName, completed
 from scenarios.running.engines.opening import open_engine
 from scenarios.running.engines.sweep import code_of
 from scenarios.running.outcomes import Outcome, V_co, WithEstimate
+from scenarios.running.parameters import parameters_checked
 from scenarios.running.scenario import Context, Scenario
 from scenarios.wording.formatting import count
 from transports.faults import Fault
@@ -80,10 +89,11 @@ class Tabulated(Generic[V_co]):
         stages: how many questions there were, such as the rounds of PrivKVM.
         seed: what decided all randomness.
         engine: what carried out the work.
+        parties: over how many they were spread; None if each was one.
         result: as the aggregator would publish it; its counts may exceed their type on the wire.
         digest: the root of the Merkle tree over the cohorts' counts, 32 bytes. It is the same on
             every engine.
-        loss: what the ledger says of a respondent.
+        loss: what the ledger says of a respondent: of a sum, what it would say whoever conspires.
         seconds: how long it took.
         calibration: what the estimate that is reported is made to agree with.
         withheld: whether this is a trial on real records, whose seed is not written down.
@@ -101,6 +111,7 @@ class Tabulated(Generic[V_co]):
     digest: bytes
     loss: Loss
     seconds: float
+    parties: int | None = None
     calibration: Calibration = UNCALIBRATED
     withheld: bool = False
 
@@ -160,6 +171,7 @@ def tabulate(
     engine: Engine | EngineName = "here",
     jobs: int | None = None,
     address: str | None = None,
+    parties: int | None = None,
     path: Path | str | None = None,
     keep: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
@@ -179,6 +191,8 @@ def tabulate(
         engine: what carries out the work, or its name.
         jobs: how many tasks run at a time, if an engine is opened by its name.
         address: of a cluster that Ray is to use.
+        parties: over how many people are spread, who each add coins to a sum that has them; None if
+            everybody is one. It makes no other difference.
         path: a file of finished cohorts, replaced every few seconds. If it is there, the work goes
             on from it; when all is done, it is removed.
         keep: leave the file when all is done, until the result is written: whoever does that
@@ -200,6 +214,10 @@ def tabulate(
         population = Resampled(population)
     _check("n", n, MAX_PEOPLE)
     _check("cohort", cohort, MAX_COHORT)
+    if parties is not None:
+        _check("parties", parties, MAX_PEOPLE)
+        if n < parties:
+            raise UsageError(f"n {n:,}: expected at least {parties:,}, one person for each party")
     if n > cohort * MAX_COHORTS:
         raise UsageError(
             f"n {n:,} in cohorts of {cohort:,}: expected at most {MAX_COHORTS:,} cohorts"
@@ -218,7 +236,9 @@ def tabulate(
         file = None if path is None else Path(path)
         if file is not None:
             stack.enter_context(sole(file))
-        driver = _Driver(job, opened, n=n, cohort=cohort, file=file, progress=progress)
+        driver = _Driver(
+            job, opened, n=n, cohort=cohort, parties=parties, file=file, progress=progress
+        )
         result = driver.run()
         if file is not None and not keep:
             remove_snapshot(file)
@@ -228,6 +248,7 @@ def tabulate(
         n=n,
         cohort=cohort,
         cohorts=driver.tree.count,
+        parties=parties,
         stages=driver.stages,
         seed=seed,
         engine=opened.name,
@@ -253,6 +274,7 @@ class _Driver:
         *,
         n: int,
         cohort: int,
+        parties: int | None,
         file: Path | None,
         progress: Callable[[int, int], object],
     ) -> None:
@@ -262,9 +284,10 @@ class _Driver:
         self._engine = engine
         self._n = n
         self._cohort = cohort
+        self._parties = parties
         self._file = file
         self._progress = progress
-        self._about = {} if file is None else about(job, n=n, cohort=cohort)
+        self._about = {} if file is None else about(job, n=n, cohort=cohort, parties=parties)
         self._known = None if file is None else read_snapshot(file, self._about)
         self._before = 0.0 if self._known is None else self._known.seconds
         self._started = self._written = time.monotonic()
@@ -290,6 +313,7 @@ class _Driver:
         asking = variant.stages(self._n)
         with blaming(variant):
             stage = next(asking)
+        self._check_sums()
         while True:
             # What people of one group tell is that of its last stage, which goes through all.
             self._losses[stage.group] = loss_of(self._job, stage)
@@ -301,6 +325,13 @@ class _Driver:
                 self._write((b"", b"", b""))
                 result: Message = end.value
                 return result
+
+    def _check_sums(self) -> None:
+        """Refuse a sum that cannot be, before people are drawn for it."""
+        sums = sums_of(self._job.variant)
+        if sums is not None:
+            with parameters_checked():
+                sums.degree(self._n if self._parties is None else self._parties)
 
     def _sum_of(self, stage: Stage) -> Totals:
         tally = Tally(self.stages, people=stage.people, cohort=self._cohort)
@@ -329,7 +360,9 @@ class _Driver:
 
     def _tasks(self, stage: Stage, tally: Tally) -> Iterator[tuple[int, _Task]]:
         for cohort in tally.missing():
-            yield cohort, _Task(self._shared, stage, cohort, tally.size_of(cohort))
+            start, k = cohort * self._cohort, tally.size_of(cohort)
+            parties = parties_of(self._parties, start, start + k, stage.people)
+            yield cohort, _Task(self._shared, stage, cohort, k, parties)
 
     def _restore(self, tally: Tally) -> None:
         known = self._known
@@ -368,7 +401,7 @@ class _Driver:
         self._pause = max(WRITTEN_EVERY, (self._written - began) / _SHARE_OF_WRITING)
 
 
-def about(job: Job, *, n: int, cohort: int) -> dict[str, Any]:
+def about(job: Job, *, n: int, cohort: int, parties: int | None = None) -> dict[str, Any]:
     """What is tabulated, for a file of finished cohorts."""
     return {
         "variant": job.variant.name,
@@ -378,6 +411,7 @@ def about(job: Job, *, n: int, cohort: int) -> dict[str, Any]:
         "seed": job.seed,
         "n": n,
         "cohort": cohort,
+        "parties": parties,
         **code_of(own_files(job)),
     }
 
@@ -399,12 +433,13 @@ class _Task:
     stage: Stage
     cohort: int
     k: int
+    parties: int | None
 
 
 def _count(task: _Task) -> Counted:
     """The kernel."""
     job = task.job if isinstance(task.job, Job) else _unpacked(task.job)
-    return count_cohort(job, task.stage, task.cohort, task.k)
+    return count_cohort(job, task.stage, task.cohort, task.k, task.parties)
 
 
 def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed:
@@ -426,10 +461,11 @@ def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed
 
 
 class Surveyed(NamedTuple):
-    """What a scenario would simulate."""
+    """What a scenario would simulate, and among how many parties; None if each person is one."""
 
     variant: Variant
     population: Population
+    parties: int | None = None
 
 
 class _HeardError(BaseException):
@@ -463,7 +499,7 @@ class _Asking(Context):
         if drop or rules:
             raise UsageError("people by law never depart: no faults can be injected")
         laws = (law for of, law in self.laws if of is records)
-        raise _HeardError(Surveyed(variant, next(laws, None) or Resampled(records)))
+        raise _HeardError(Surveyed(variant, next(laws, None) or Resampled(records), parties))
 
 
 def _check(name: str, given: int, most: int) -> None:

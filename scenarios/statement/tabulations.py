@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocol.accounting.accountants import Loss
+from protocol.accounting.spending import DELTA
 from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
+from protocol.variants.sums.tallies import Counted, Tallied
+from scenarios.designing.summing import AmongHonest, among_values, told_in_sum, told_sentence
 from scenarios.running.tabulating import ABOUT_POPULATION, Tabulated
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.estimates import estimated, reported_values
@@ -34,12 +37,12 @@ def state_tabulation(
         intervals: their level, and what they are about.
     """
     reported, loss = tabulated.reported, tabulated.loss
-    agreed = bool(tabulated.calibration.files)
+    agreed, among = bool(tabulated.calibration.files), _among(tabulated)
     notes = (
         f"{count(tabulated.cohorts, 'cohort')} of up to {tabulated.cohort:,}, "
         f"{count(tabulated.stages, 'question')}, by the engine {tabulated.engine!r}, "
         f"in {tabulated.seconds:.1f} s",
-        f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}",
+        *_told(tabulated),
         f"digest {tabulated.digest.hex()}",
     )
     return Statement(
@@ -72,6 +75,7 @@ def state_tabulation(
                     "cohorts": tabulated.cohorts,
                     "stages": tabulated.stages,
                     "engine": tabulated.engine,
+                    **({} if among is None else {"parties": among.parties}),
                 },
                 "respondents": tabulated.n,
                 **reported_values(
@@ -85,12 +89,32 @@ def state_tabulation(
                 "digest": tabulated.digest.hex(),
                 "privacy": {
                     **_loss_values(loss, tabulated.attribute_epsilon),
+                    **({} if among is None else among_values(among)),
                     "claims": claims_values(tabulated.variant.claims()),
                 },
                 "seconds": round(tabulated.seconds, 3),
             }
         ),
     )
+
+
+def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
+    """What a respondent told, or would have told by messages."""
+    variant, loss = tabulated.variant, tabulated.loss
+    if not isinstance(variant, Counted):
+        yield f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}"
+    among = _among(tabulated)
+    if among is not None:
+        yield (
+            "No message was sent, so what a sum tells was not measured. Of one by messages among "
+            f"{among.parties:,} parties: {told_sentence(variant, among)}"
+        )
+
+
+def _among(tabulated: Tabulated[Variant]) -> AmongHonest | None:
+    """What one person's counts would tell in the sum of so many parties; None if nothing is."""
+    variant, parties = tabulated.variant, tabulated.parties or tabulated.n
+    return told_in_sum(variant, parties, DELTA) if isinstance(variant, Tallied) else None
 
 
 def _loss_values(loss: Loss, by_name: Mapping[str, float]) -> dict[str, Any]:

@@ -160,7 +160,9 @@ def _named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
+def count_cohort(
+    job: Job, stage: Stage, cohort: int, k: int, parties: int | None = None
+) -> Counted:
     """Draw a cohort, ask it and count its answers.
 
     Args:
@@ -168,26 +170,41 @@ def count_cohort(job: Job, stage: Stage, cohort: int, k: int) -> Counted:
         stage: of the variant.
         cohort: its number within the stage, from 0.
         k: of how many people it is.
+        parties: over how many they are spread; None if everybody is one.
 
     Raises:
         CannotTabulateError: the variant does not keep to what it says.
         LocalProtocolError: its code or the population's fails.
     """
     with blaming(job.variant, f", cohort {cohort}"):
-        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k)))
+        return Counted.of(job.variant.count(stage, parts_of(job, stage, cohort, k, parties)))
 
 
-def parts_of(job: Job, stage: Stage, cohort: int, k: int) -> Iterator[Respondents]:
-    """The parts of a cohort, each drawn when it is its turn."""
+def parties_of(parties: int | None, start: int, stop: int, people: int) -> int | None:
+    """How many parties some of the people are, of so many over whom all are spread evenly.
+
+    Args:
+        parties: over how many; None if everybody is one.
+        start, stop: the people's places.
+        people: how many there are.
+    """
+    return None if parties is None else parties * stop // people - parties * start // people
+
+
+def parts_of(
+    job: Job, stage: Stage, cohort: int, k: int, parties: int | None = None
+) -> Iterator[Respondents]:
+    """The parts of a cohort, each drawn when it is its turn; arguments as ``count_cohort``."""
     secret = secret_of(job.seed)
     session = nonce_of(secret)
     stream = Stream(secret).derive(f"tabulated group {stage.group} cohort {cohort}")
     people, reports = stream.derive("people"), stream.derive("reports")
     for part, start in enumerate(range(0, k, PART)):
-        records = job.population.draw(min(PART, k - start), people.derive(str(part)))
+        stop = min(k, start + PART)
+        records = job.population.draw(stop - start, people.derive(str(part)))
         name = PartyId(f"part-{stage.group}-{cohort}-{part}")
-        own = reports.derive(str(part))
-        party = Respondents(job.variant, records, Me(name, NOBODY, own, session=session))
+        me = Me(name, NOBODY, reports.derive(str(part)), session=session)
+        party = Respondents(job.variant, records, me, parties_of(parties, start, stop, k))
         yield party
         party.close()
 
@@ -206,7 +223,7 @@ def loss_of(job: Job, stage: Stage) -> Loss:
     found: list[Respondents] = []
 
     def kept() -> Iterator[Respondents]:
-        for party in parts_of(job, stage, 0, min(stage.people, JUDGED)):
+        for party in parts_of(job, stage, 0, min(stage.people, JUDGED), parties=1):
             found.append(party)
             yield party
 

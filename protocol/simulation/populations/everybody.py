@@ -14,13 +14,15 @@ from protocol.messages import Message, PartyId
 from protocol.session.roles import Me
 from protocol.session.tabulation import Respondents, Stage
 from protocol.session.variant import Variant
-from protocol.simulation.populations.cohorts import NOBODY, PART, blaming
+from protocol.simulation.populations.cohorts import NOBODY, PART, blaming, parties_of
 from protocol.surveys.records import Records
 
 Rows = NDArray[np.int64]
 
 
-def ask_everybody(variant: Variant, records: Records, *, seed: int) -> Message:
+def ask_everybody(
+    variant: Variant, records: Records, *, seed: int, parties: int | None = None
+) -> Message:
     """The result of a survey of these very people, without messages.
 
     Its law is that of a survey in which every respondent answers. Whom a stage of another group
@@ -31,6 +33,7 @@ def ask_everybody(variant: Variant, records: Records, *, seed: int) -> Message:
             record alone.
         records: of everybody.
         seed: decides all randomness, 0 to 2**64 - 1. It protects nobody.
+        parties: over how many they are spread; None if everybody is one.
 
     Returns:
         The result, as ``Variant.estimate`` takes it.
@@ -48,7 +51,7 @@ def ask_everybody(variant: Variant, records: Records, *, seed: int) -> Message:
         stage = next(asking)
     while True:
         with blaming(variant):
-            parts = _parts_of(variant, records, stage, lots.of(stage), seed)
+            parts = _parts_of(variant, records, stage, lots.of(stage), seed, parties)
             totals = variant.count(stage, parts)
         try:
             with blaming(variant):
@@ -84,7 +87,7 @@ class _Lots:
 
 
 def _parts_of(
-    variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int
+    variant: Variant, records: Records, stage: Stage, rows: Rows, seed: int, parties: int | None
 ) -> Iterator[Respondents]:
     """Those whom a stage asks, in parts that stay in a processor's cache."""
     secret = secret_of(seed)
@@ -92,8 +95,10 @@ def _parts_of(
     # The people of one group answer alike in all of its stages.
     stream = Stream(secret).derive(f"everybody, group {stage.group}")
     for part, start in enumerate(range(0, len(rows), PART)):
+        stop = min(len(rows), start + PART)
         name = PartyId(f"part-{stage.group}-{part}")
         me = Me(name, NOBODY, stream.derive(str(part)), session=session)
-        party = Respondents(variant, records.pick(rows[start : start + PART]), me)
+        own = parties_of(parties, start, stop, len(rows))
+        party = Respondents(variant, records.pick(rows[start:stop]), me, own)
         yield party
         party.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import combinations
 from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 
 from protocol.accounting.events import Masked, PrivacyEvent
 from protocol.accounting.spending import Cost, cost_of
+from protocol.errors import CannotTabulateError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.exact import ExactTables
 from protocol.estimators.releases.noisy import NoisyTables
 from protocol.messages import Message, PartyId
 from protocol.session.roles import Me, Seen
+from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Variant
+from protocol.sharing.messages import Begin
 from protocol.sharing.sums import Groups, SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
@@ -142,7 +145,6 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
 
     heeds = ()
     derived = (Tally,)
-    untabulated = "its parties mask their counts together, so none answers by itself"
 
     sums: SecureSum = SecureSum()
     everyone: bool = False
@@ -209,6 +211,35 @@ class Tallied(Variant, Generic[E], frozen=True, kw_only=True):
             me.roster.bitmap(summed.accused),
             summed.totals.astype(np.uint32),
         )
+
+    def stages(self, people: int) -> Generator[Stage, Totals, Tally]:
+        """One sum over the parties that people are spread over.
+
+        Raises:
+            CannotTabulateError: so many parties cannot sum.
+        """
+        counted = yield Stage(Begin(self.survey.digest), people)
+        parties = int(counted[0])
+        try:
+            self.sums.degree(parties)
+        except ValueError as error:
+            raise CannotTabulateError(
+                f"variant {self.name!r} cannot be tabulated: {error}"
+            ) from error
+        # All but the aggregator, who is first on the roster.
+        everybody, length = 2 ** (parties + 1) - 2, (parties + 8) // 8
+        return Tally(people, everybody.to_bytes(length, "little"), bytes(length), counted[1:])
+
+    def count(self, stage: Stage, parties: Iterable[Respondents]) -> Totals:
+        """The number of parties, and the sum of what they contribute, with their coins."""
+        found = np.zeros(1 + self.layout.cells, np.int64)
+        for party in parties:
+            values = self.vector(party.me, stage.asked, party.records)
+            found[0] += party.parties
+            found[1:] += self.sums.with_coins(party.me, values, party.parties)
+            # Nothing is said by messages; by them it would be under masks.
+            party.told.append(Masked(self.contribution_event))
+        return found
 
     def reveals(self, message: Message, seen: Seen) -> PrivacyEvent:
         """A contribution is ``contribution_event`` under masks; all else follows from it."""

@@ -69,6 +69,27 @@ def test_the_report_says_who_was_asked_and_what_is_compared() -> None:
     assert "95 % intervals about the population, if the respondents are a simple random" in text
 
 
+def test_of_a_sum_nothing_is_measured_and_what_it_would_tell_is_said() -> None:
+    asked = ("tabulate", "adult-counts", "--n", "1e4")
+    text = " ".join(sottovoce(*asked).out.split())
+    assert "No message was sent, so what a sum tells was not measured." in text
+    assert (
+        "Of one by messages among 100 parties: Of a respondent the sum tells epsilon 1 at delta "
+        "1e-06 if at least 57 of the 100 parties are honest and stay; no bound if all others "
+        "conspire. digest"
+    ) in text
+    assert "per record" not in text
+    said = sottovoce(*asked, "--json").json
+    assert said["by_law"]["parties"] == 100
+    assert said["privacy"]["record_epsilon"] is None
+    assert 0.9 < said["privacy"]["epsilon_among_honest"] <= 1
+    assert (said["privacy"]["honest"], said["privacy"]["delta_among_honest"]) == (57, 1e-6)
+    exact = sottovoce(*asked, "--set", "noise=none", "--json").json["privacy"]
+    assert (exact["record_epsilon"], exact["epsilon_among_honest"]) == (None, None)
+    pairs = sottovoce(*asked, "--set", "counted=randomized-pairs", "--json").json["privacy"]
+    assert pairs["epsilon_among_honest"] < 60 < 120 < pairs["record_epsilon"]
+
+
 def test_a_stranger_needs_no_more_than_a_result_that_adds_up() -> None:
     said = sottovoce("tabulate", f"{LAWS}:honest", "--n", "1e5", "--json").json
     assert 0.29 < said["estimate"]["marginals"]["cheats"]["yes"] < 0.31
@@ -104,7 +125,18 @@ def test_a_stranger_on_processes() -> None:
                 "scenario 'unheard' does not call context.simulate: nobody is ask",
             ),
             ((f"{LAWS}:departing",), "people by law never depart: no faults can be injected"),
-            (("adult-counts",), "variant 'secure-sum' cannot be tabulated: its parties mask"),
+            (
+                ("adult-counts", "--set", "parties=2000"),
+                "n 1,000: expected at least 2,000, one person for each party",
+            ),
+            (
+                ("adult-counts", "--set", "parties=2"),
+                "2 parties of which 0 may be missing withstand 0 who conspire",
+            ),
+            (
+                ("adult-counts", "--set", "noise=none", "--set", "parties=5"),
+                "parameter 'parties' has no effect on people by law",
+            ),
             (
                 ("adult-clusters",),
                 "variant 'rr-clusters' cannot be tabulated: its parties check",

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from protocol import CannotTabulateError, Records, SurveyError, TableLaw
 from protocol.session.tabulation import Totals
+from protocol.sharing.coins import Noise
+from protocol.sharing.sums import SecureSum
 from protocol.simulation.populations.cohorts import Counted
-from protocol.variants import PairCounts, RRIndependent
+from protocol.variants import PairCounts, RRClusters, RRIndependent
 from protocol.variants.keyvalue.privkv import PrivKVMVariant
 from protocol.variants.keyvalue.records import key_survey
+from protocol.variants.sums.tallies import Tally
 from scenarios import Tabulated, UsageError, tabulate
 from scenarios.files import cohorts_done
 from scenarios.running import tabulating
@@ -28,6 +32,7 @@ from scenarios.statement.tabulations import state_tabulation
 from tests.every_variant import BITS
 from tests.recorded.runs import answers
 from tests.scenarios.command import ROOT, environment
+from tests.statistical import ALPHA, WRONG, chi_square_p_value
 from transports.testing import HANGS
 
 LAW = TableLaw(BITS, np.array([4, 1, 2, 3, 1, 5, 2, 2]) / 20)
@@ -332,8 +337,29 @@ def test_arguments_out_of_range_are_refused(options: dict[str, Any], said: str) 
         tabulated(**options)
 
 
+def test_coins_of_people_by_law_have_the_law_of_a_run_by_messages() -> None:
+    """Cohorts of four, so that a party has people in several of them."""
+    noise = Noise(trials=3, chance=20_000)
+    variant = PairCounts(survey=BITS, sums=SecureSum(noise=noise))
+    everybody = TableLaw(BITS, [1.0] + [0.0] * 7)
+    for parties, coins in ((7, 21), (None, 33)):
+        up = []
+        for seed in range(150):
+            found = tabulate(variant, everybody, n=11, cohort=4, seed=seed, parties=parties)
+            totals = variant.published(found.result, Tally).totals
+            up += (totals - np.where(np.arange(12) % 4, 0, 11)).tolist()
+        edges = np.arange(*stats.binom.ppf((0.02, 0.98), coins, 20_000 / 2**16))
+        observed = np.bincount(np.searchsorted(edges, up), minlength=len(edges) + 1)
+
+        def law(chance: float, edges: np.ndarray = edges, coins: int = coins) -> np.ndarray:
+            return np.diff([0, *stats.binom.cdf(edges, coins, chance), 1])
+
+        assert chi_square_p_value(observed, law(20_000 / 2**16)) > ALPHA
+        assert chi_square_p_value(observed, law(WRONG * 20_000 / 2**16)) < ALPHA
+
+
 def test_what_cannot_be_tabulated_leaves_nothing(tmp_path: Path) -> None:
-    variant = PairCounts(survey=BITS)
+    variant = RRClusters(survey=BITS, p=0.6, tv=4, td=0.1)
     with pytest.raises(CannotTabulateError):
         tabulate(variant, LAW, n=10, path=tmp_path / "cohorts.part")
     assert [*tmp_path.iterdir()] == []
