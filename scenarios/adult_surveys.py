@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import replace
 
+from protocol.accounting.spending import DELTA
 from protocol.errors import UsageError
 from protocol.estimators.calibration.adjustment import AdjustedEstimate
 from protocol.estimators.dependence.dependence import Dependences
@@ -100,6 +102,21 @@ class Adjustable(OnAdult, frozen=True, kw_only=True):
     adjust: bool = False
 
 
+class Clustering(Adjustable, frozen=True, kw_only=True):
+    """What else clusters have.
+
+    Args:
+        noise: of exact counts of pairs, coins or none.
+        epsilon: of a record in the sum of pairs, if enough parties are honest; 1 by default, with
+            coins alone.
+        delta: with which probability that need not hold; 1e-6 by default.
+    """
+
+    noise: Literal["coins", "none"] = "none"
+    epsilon: Epsilon | None = None
+    delta: Annotated[float, Meta(gt=0, lt=1)] | None = None
+
+
 class Counting(OnAdult, frozen=True, kw_only=True):
     """What can be set of secure sums.
 
@@ -153,20 +170,29 @@ def _reports(protocol: type[RRIndependent | RRJoint], name: str, summary: str) -
     return Scenario(name=name, summary=summary, parameters=settable(Reports, names=names), run=run)
 
 
-def run_clusters(parameters: Adjustable, context: Context) -> Finished:
+def run_clusters(parameters: Clustering, context: Context) -> Finished:
     """Negotiate clusters, then randomize by cluster."""
     records = adult_records(context, parameters)
-    sums = made(SecureSum, parameters)
-    variant = made(RRClusters, parameters, survey=records.survey, sums=sums)
+    parties = parameters.parties or len(records)
+    sums = made(SecureSum, parameters, noise=None)
+    exact = made(RRClusters, parameters, survey=records.survey, sums=sums)
     with parameters_checked():
-        sums.degree(parameters.parties or len(records))
+        exact.sums.degree(parties)
+        variant = exact
+        if parameters.noise == "coins":
+            variant = with_coins(exact, parameters, parties)
+        elif parameters.epsilon is not None or parameters.delta is not None:
+            raise UsageError("parameters 'epsilon' and 'delta': expected noise=coins besides")
     # They vanish before their reports by cluster, and not before what is learned from.
     rules = (crash(parameters.drop, kind=Report.kind()),) if parameters.drop else ()
     outcome = context.simulate(variant, records, parties=parameters.parties, rules=rules)
     negotiated = variant.negotiated(outcome.result)
     shown = [" + ".join(names) for names in negotiated.clusters]
     found = variant.stability(outcome.result, np.random.default_rng(context.seed).multinomial)
-    notes = [f"Clusters: {'; '.join(shown)}.", _stable(found)]
+    stable = _stable(found, "sums with other coins" if variant.sums.noise else "pilots redrawn")
+    notes = [f"Clusters: {'; '.join(shown)}.", stable]
+    if variant.sums.noise is not None:
+        notes.append(f"Learning: {rests_on(variant, parties, parameters.delta or DELTA)}")
     estimate = _adjusted(outcome.estimate, notes) if parameters.adjust else None
     return Finished(
         outcome=outcome,
@@ -185,6 +211,22 @@ def run_clusters(parameters: Adjustable, context: Context) -> Finished:
         error=_queries(estimate or outcome.estimate, records, context.seed),
         notes=tuple(notes),
     )
+
+
+def with_coins(exact: RRClusters, parameters: Clustering, parties: int) -> RRClusters:
+    """The same clusters, learned from counts with the fewest coins that are enough.
+
+    Raises:
+        ValueError: what the dependences are learned from takes no coins, or there are too few
+            parties.
+    """
+    noised = exact.sums.noised(
+        1.0 if parameters.epsilon is None else parameters.epsilon,
+        parameters.delta or DELTA,
+        tables=len(exact.negotiation.layout.tables),
+        parties=parties,
+    )
+    return replace(exact, sums=noised)
 
 
 def run_ind_joint(parameters: Adjustable, context: Context) -> Finished:
@@ -209,14 +251,14 @@ def _adjusted(estimate: Estimate, notes: list[str]) -> Estimate:
     return made
 
 
-def _stable(found: Stability) -> str:
+def _stable(found: Stability, redrawn: str) -> str:
     if not found.redraws:
         return "The clusters follow from exact counts: among these respondents they are certain."
     merged = [
         f"{' + '.join(names)} in {share:.0%}" for names, share in found.clusters if len(names) > 1
     ]
     return (
-        f"Stability: of {found.redraws} pilots redrawn by law {found.same:.0%} lead to the same "
+        f"Stability: of {found.redraws} {redrawn} by law {found.same:.0%} lead to the same "
         f"clusters{': ' if merged else ''}{', '.join(merged)}."
     )
 
@@ -292,7 +334,7 @@ def run_counts(parameters: Counting, context: Context) -> Finished:
 
 SHARED = ("p", "parties", "records", "project", "adjust", "drop")
 OF_SUMS = ("profile", "corrupt", "dropped", "security", "opening")
-NEGOTIATED = ("tv", "td", "dependence", *OF_SUMS, "measure")
+NEGOTIATED = ("tv", "td", "dependence", "noise", "epsilon", "delta", *OF_SUMS, "measure")
 SUMMED = ("counted", "noise", "epsilon", "delta", "p", "everyone", *OF_SUMS, "parties")
 
 SCENARIOS = (
@@ -310,7 +352,7 @@ SCENARIOS = (
         name="adult-clusters",
         summary="Adult, RR-Clusters: parties negotiate which attributes to randomize together.",
         parameters=settable(
-            Adjustable,
+            Clustering,
             RRClusters,
             SecureSum,
             names=(*SHARED, *NEGOTIATED),

@@ -11,6 +11,7 @@ from protocol.accounting.composition import ExactAccountant
 from protocol.accounting.events import Merged
 from protocol.session.variant import Variant
 from protocol.sharing.graph import COMPLETE
+from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.sums.pair_rr import PairRR
 from protocol.variants.sums.tallies import Counted, Tallied
 from scenarios.wording.formatting import epsilon as figure
@@ -51,7 +52,7 @@ def among_values(among: AmongHonest | None) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def told_in_sum(variant: Tallied[Any], parties: int, delta: float) -> AmongHonest:
+def told_in_sum(variant: Tallied[Any] | RRClusters, parties: int, delta: float) -> AmongHonest:
     """What one respondent's counts tell in the sum that is promised of so many parties.
 
     Raises:
@@ -66,7 +67,7 @@ def told_in_sum(variant: Tallied[Any], parties: int, delta: float) -> AmongHones
     return AmongHonest(found.epsilon, delta, honest, parties)
 
 
-def rests_on(variant: Counted, parties: int, delta: float) -> str:
+def rests_on(variant: Counted | RRClusters, parties: int, delta: float) -> str:
     """A sentence on what bounds a respondent's counts in such a sum, and what that rests on.
 
     Raises:

@@ -143,8 +143,8 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     ) -> Dependences:
         measure, survey, noise = self.measure, self.survey, self.noise
         if noise is not None:
-            counted = NoisyTables(survey, tables, respondents, parties * noise.trials, noise.chance)
-            return debiased_dependences(LinearEstimate(counted), measure=measure)
+            counted = self._with_coins(tables, respondents, parties, noise)
+            return debiased_dependences(counted, measure=measure)
         if self.dependence != "pair-rr":
             # Made for its checks: tables of the same records have margins that agree.
             ExactTables(survey, tables)
@@ -167,18 +167,32 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
                 # One report was enough for all of them.
                 return Dependences.joined(survey.names, pairs, epsilon=epsilon)
 
-    def estimates(self, totals: NDArray[np.integer]) -> Sequence[LinearEstimate[JointReports]]:
+    def estimates(
+        self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
+    ) -> Sequence[LinearEstimate[JointReports | NoisyTables]]:
         """An estimate of every pair, from the counts of all of them.
+
+        Args:
+            respondents, parties: as of ``from_totals``.
 
         Raises:
             ValueError: the counts are exact, or not of the same respondents.
         """
+        tables = self.layout.split(totals)
+        if self.noise is not None:
+            return [self._with_coins(tables, respondents, parties, self.noise)] * len(tables)
         if self.dependence == "secure-sum":
             raise ValueError("the counts are exact: they need no estimate")
-        tables = self.layout.split(totals)
         if self.dependence == "pair-rr":
             return pair_estimates(self.survey, self.pairs, tables)
         return self._of_reports(tables)
+
+    def _with_coins(
+        self, tables: dict[Names, NDArray[np.int64]], respondents: int, parties: int, noise: Noise
+    ) -> LinearEstimate[NoisyTables]:
+        """The estimate from counts with coins."""
+        trials = parties * noise.trials
+        return LinearEstimate(NoisyTables(self.survey, tables, respondents, trials, noise.chance))
 
     def _of_reports(
         self, tables: dict[Names, NDArray[np.int64]]

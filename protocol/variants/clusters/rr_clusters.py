@@ -465,8 +465,15 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         Args, errors: as ``protocol.variants.clusters.stability.stability`` and ``negotiated``.
         """
         self.negotiated(result)
-        totals = self.published(result, Clustered).totals.astype(np.int64)
-        return stability(self.negotiation, totals, draw, redraws=redraws)
+        found = self.published(result, Clustered)
+        return stability(
+            self.negotiation,
+            found.totals.astype(np.int64),
+            draw,
+            respondents=found.learned,
+            parties=found.parties,
+            redraws=redraws,
+        )
 
     def estimate(self, result: Message) -> LinearEstimate[CombinedReleases]:
         """The estimate from what the dependences were learned from and the reports by cluster.

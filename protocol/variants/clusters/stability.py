@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from protocol.accounting.events import SIDES
 from protocol.estimators.dependence.dependence import Measure, measure_for
-from protocol.estimators.dependence.pair_reports import PairReports, outer
+from protocol.estimators.dependence.pair_reports import PairReports, outer, proper
+from protocol.estimators.dependence.quadratic import QuadraticLaw
 from protocol.estimators.projection import project
+from protocol.estimators.releases.components import applied
 from protocol.randomizers.exact import Floats
+from protocol.sharing.coins import Noise
 from protocol.variants.clusters.negotiation import Negotiation
 
 Draw: TypeAlias = Callable[[int, Floats, int], NDArray[np.integer]]
@@ -46,7 +51,13 @@ class Stability:
 
 
 def stability(
-    negotiation: Negotiation, totals: NDArray[np.integer], draw: Draw, *, redraws: int = 200
+    negotiation: Negotiation,
+    totals: NDArray[np.integer],
+    draw: Draw,
+    *,
+    respondents: int = 0,
+    parties: int = 0,
+    redraws: int = 200,
 ) -> Stability:
     """How often a pilot like the one that was run leads to the same clusters.
 
@@ -56,31 +67,33 @@ def stability(
     + noise))``, with t the unbiased square. Each pair's table is drawn by itself, since the counts
     of pairs do not say how the errors of two tables depend on each other.
 
+    Of counts with coins it is the coins that are drawn anew: the respondents stay the same, as with
+    exact counts.
+
     A share has a standard error of at most ``1 / (2 sqrt(redraws))``.
 
     Args:
         negotiation: how clusters follow from counts.
         totals: the counts of all pairs that they follow from, as published.
         draw: draws multinomial counts.
+        respondents, parties: who are counted, and who speak for them; of counts with coins.
         redraws: how many pilots to draw.
 
     Raises:
-        ValueError: the totals are not counts of the same respondents, or have coins; or no redraws.
+        ValueError: the totals are not counts of the same respondents, or no redraws.
     """
     if redraws < 1:
         raise ValueError(f"{redraws} redraws: expected at least 1")
-    if negotiation.noise is not None:
-        raise ValueError("stability is not known of counts with coins")
-    found = negotiation.from_totals(totals)
+    found, noise = negotiation.from_totals(totals, respondents, parties), negotiation.noise
     names, m = negotiation.survey.names, len(negotiation.survey.names)
-    if negotiation.dependence == "secure-sum":
+    if negotiation.dependence == "secure-sum" and noise is None:
         drawn, redraws = [found.clusters], 0
     else:
         matrices = np.tile(np.eye(m), (redraws, 1, 1))
         pairs = zip(
             combinations(range(m), 2),
             combinations(negotiation.survey.attributes, 2),
-            negotiation.estimates(totals),
+            negotiation.estimates(totals, respondents, parties),
             strict=True,
         )
         for (i, j), attributes, estimate in pairs:
@@ -88,7 +101,13 @@ def stability(
             reports = estimate.pair_reports(names[i], names[j])
             if reports is None:
                 raise ValueError(f"{names[i]} and {names[j]}: one matrix randomized them together")
-            values = _redrawn(negotiation, reports, chosen, draw, redraws)
+            likely = _likely(reports, chosen)
+            if noise is None:
+                counts = draw(reports.n, proper(likely.ravel()), redraws)
+                values = _redrawn(negotiation, reports, chosen, counts)
+            else:
+                coins = msgspec.structs.replace(noise, trials=parties * noise.trials)
+                values = _with_other_coins(coins, reports, chosen, likely, draw, redraws)
             matrices[:, i, j] = matrices[:, j, i] = values
         drawn = [
             negotiation.merged(replace(found.dependences, matrix=matrix)) for matrix in matrices
@@ -107,24 +126,49 @@ def stability(
     )
 
 
-def _redrawn(
-    negotiation: Negotiation, reports: PairReports, measure: Measure, draw: Draw, redraws: int
-) -> Floats:
-    """What redrawn reports on a pair say of its dependence, as clusters are made of it."""
+def _law(measure: Measure, reports: PairReports) -> QuadraticLaw:
     if measure.law is None:
         raise ValueError(f"measure {measure.name!r} has no law")
-    law = measure.law(reports, "respondents")
+    return measure.law(reports, "respondents")
+
+
+def _likely(reports: PairReports, measure: Measure) -> Floats:
+    """The shares of reports by which pilots are drawn, as estimated: some may be negative."""
+    law = _law(measure, reports)
     square, noise = float(np.nan_to_num(law.estimate)), float(np.nan_to_num(law.noise))
     square = max(square, 0.0)
     real = math.sqrt(square / (square + noise)) if square else 0.0
-    shares = reports.independent + real * (reports.shares - reports.independent)
-    shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
-    counts = draw(reports.n, shares.ravel(), redraws).reshape(redraws, *shares.shape)
+    return reports.independent + real * (reports.shares - reports.independent)
+
+
+def _redrawn(
+    negotiation: Negotiation, reports: PairReports, measure: Measure, counts: NDArray[np.integer]
+) -> Floats:
+    """What redrawn reports on a pair say of its dependence, as clusters are made of it."""
+    counts = counts.reshape(-1, *reports.shares.shape)
     if negotiation.dependence == "rr":
         return np.array([measure(table) for table in counts])
     drawn = reports.redone(counts / reports.n)
     if negotiation.dependence == "rr-debiased":
-        return np.nan_to_num(measure.law(drawn, "respondents").cautious)
+        return np.nan_to_num(_law(measure, drawn).cautious)
     first, second = drawn.sides
     tables = drawn.excess + outer(first.margin, second.margin)
     return np.array([measure(project(table, "clip")) for table in tables])
+
+
+def _with_other_coins(
+    noise: Noise, reports: PairReports, measure: Measure, shares: Floats, draw: Draw, redraws: int
+) -> Floats:
+    """The same of counts with other coins.
+
+    Args:
+        noise: the coins of all parties in a cell.
+        shares: of the answers; those that are negative add nothing to a dependence, left so.
+    """
+    chance, shape = noise.chance / SIDES, (redraws, *shares.shape)
+    up = draw(noise.trials, np.array([chance, 1 - chance]), math.prod(shape))[:, 0].reshape(shape)
+    standard = (up - noise.mean) / math.sqrt(noise.trials * chance * (1 - chance))
+    assert reports.noise is not None
+    # The fitted tables' noise has this covariance, component by component.
+    drawn = reports.redone(shares + applied(np.sqrt(reports.noise), standard, 1))
+    return np.nan_to_num(_law(measure, drawn).cautious)

@@ -62,6 +62,43 @@ def test_exact_counts_lead_to_the_clusters_of_the_truth(
     assert "Record: sound. " in audited
 
 
+def test_counts_with_coins_lead_to_clusters_that_are_as_stable_as_they_are() -> None:
+    """So few parties that coins leave little in doubt at a large epsilon."""
+    result = run("noise=coins", "epsilon=50", "tv=50", "td=0.3")
+    assert result["dependence"]["method"] == "secure-sum"
+    assert result["dependence"]["epsilon"] is None
+    assert result["dependence"]["standard_errors"] is None
+    assert any({"relationship", "sex"} <= set(names) for names in result["clusters"])
+    stable = result["stability"]
+    assert stable["redraws"] == 200
+    assert 0 < stable["same"] <= min(stable["clusters"]) <= 1
+
+
+def test_what_learning_with_coins_rests_on_is_said() -> None:
+    flags = ("--set", "noise=coins", "--set", "records=200", "--set", "parties=6")
+    said = " ".join(sottovoce("run", "adult-clusters", *flags).out.split())
+    assert "Stability: of 200 sums with other coins by law " in said
+    assert (
+        "Learning: Of a respondent the sum tells epsilon 0.9996 at delta 1e-06 if at least 4 of "
+        "the 6 parties are honest and stay; no bound if all others conspire."
+    ) in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("epsilon=2",), "parameters 'epsilon' and 'delta': expected noise=coins besides"),
+        (("noise=coins", "dependence=rr"), "noise: reports are randomized already, expected none"),
+        (("noise=coins", "parties=2"), "2 parties of which 0 may be missing withstand 0"),
+    ],
+)
+def test_coins_that_cannot_be_are_refused(settings: tuple[str, ...], said: str) -> None:
+    flags = [part for setting in settings for part in ("--set", setting)]
+    refused = sottovoce("run", "adult-clusters", *flags)
+    assert refused.code == 2
+    assert said in " ".join(refused.err.split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dependence", "pilots"), thinned([("rr", 8), ("rr-debiased", 8), ("pair-rr", 28)], 2)

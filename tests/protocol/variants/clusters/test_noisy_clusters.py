@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.accounting.events import Coins, Masked
 from protocol.audit.audit import audit
@@ -13,7 +14,9 @@ from protocol.sharing import messages as kinds
 from protocol.sharing.sums import SecureSum
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
+from protocol.variants.clusters.clustering import Clusters
 from protocol.variants.clusters.rr_clusters import RRClusters
+from protocol.variants.clusters.stability import stability
 from protocol.variants.sums.tallies import all_pairs
 from tests.recorded.runs import recorded
 
@@ -65,6 +68,37 @@ def test_coins_alone_make_no_dependence() -> None:
         expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
         raw.append(np.abs(((table - expected) ** 2 / np.abs(expected)).sum() / table.sum() / 2))
     assert np.mean(np.square(found)) < np.mean(raw) / 2
+
+
+def test_redrawn_coins_lead_to_clusters_as_often_as_the_coins_themselves() -> None:
+    """The respondents stay the same: only their coins are others."""
+    n, parties, trials = 400, 30, 12
+    variant = replace(variant_of(sums=SecureSum(noise=Noise(trials=trials))), td=0.85)
+    negotiation = variant.negotiation
+    made, layout = np.random.default_rng(2), negotiation.layout
+    counts = layout.counted(layout.cells_of(answers(n))).astype(np.int64)
+
+    def together(clusters: Clusters) -> bool:
+        return any({"a", "b"} <= set(part) for part in clusters)
+
+    coins = made.binomial(trials * parties, 0.5, (100, layout.cells))
+    found = [negotiation.from_totals(counts + one, n, parties).clusters for one in coins]
+    redrawn = []
+    for one in coins[:20]:
+        what = stability(
+            negotiation, counts + one, made.multinomial, respondents=n, parties=parties, redraws=50
+        )
+        assert what.redraws == 50
+        redrawn.append(what.together[0, 1])
+    often = np.mean([together(one) for one in found])
+    assert 0.3 < often < 0.8
+    assert abs(np.mean(redrawn) - often) < 0.15
+
+
+def test_many_respondents_make_stable_clusters() -> None:
+    done = recorded(variant_of(), answers(3000), parties=12)
+    found = variant_of().stability(done.published, np.random.default_rng(1).multinomial, redraws=20)
+    assert (found.redraws, found.same) == (20, 1)
 
 
 def test_only_true_counts_take_coins() -> None:
