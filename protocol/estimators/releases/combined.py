@@ -15,6 +15,7 @@ from protocol.estimators.joint import JointReports
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.linear import Source
 from protocol.estimators.releases.combined_errors import Combination
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.release import Release
 from protocol.estimators.tables import Cells, Estimated, standard_error, standard_errors
 from protocol.randomizers.exact import Floats
@@ -31,11 +32,11 @@ class CombinedReleases(Source):
     Every table is the sum of its components (``components``), and every component is the weighted
     mean of what the releases that know it say of it. The weights are inverse to the releases'
     variances by design: for a component that meets the groups B of a release of n reports,
-    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents. If all releases have as many
-    reports, this is exact for the mean over the component's cells, whatever the answers are: no
-    weight depends on an estimate, and no table has a larger mean squared error than from any one
-    release. Exact counts have a variance of 0 and stand as they are. Tables agree on what they have
-    in common.
+    ``prod_B 1/a_B**2 / n - 1/N``, with N the number of respondents, and what coins add of counts
+    that have them. If all releases have as many reports, this is exact for the mean over the
+    component's cells, whatever the answers are: no weight depends on an estimate, and no table has
+    a larger mean squared error than from any one release. Exact counts have a variance of 0 and
+    stand as they are. Tables agree on what they have in common.
 
     **Who the respondents are.** The largest release has one report of each. Others may have fewer,
     all of the same ones: who left in between is taken to be a random part of the respondents, and
@@ -43,7 +44,7 @@ class CombinedReleases(Source):
 
     Args:
         survey: what was asked.
-        releases: whose randomness is independent given the answers.
+        releases: whose randomness is independent given the answers; counts with coins are one.
         final: the whole records among them; None if there are none.
 
     Raises:
@@ -51,7 +52,7 @@ class CombinedReleases(Source):
     """
 
     survey: Survey
-    releases: tuple[Release, ...]
+    releases: tuple[Release | NoisyTables, ...]
     final: JointReports | None = None
 
     def __post_init__(self) -> None:
@@ -125,7 +126,8 @@ class CombinedReleases(Source):
         found = []
         for release in self.releases:
             counted = release.counted(self.survey, names)
-            if release.known(names).all() and (release.keeps(names) == 1).all():
+            exact = (release.keeps(names) == 1).all() and not release.added(names).any()
+            if release.known(names).all() and exact:
                 return counted
             found += counted
         return found
@@ -172,7 +174,9 @@ class CombinedReleases(Source):
         numbers = np.array([release.n for release in releases], np.float64)
         reports = numbers.reshape(-1, *(1,) * len(names))
         with np.errstate(divide="ignore"):
-            variances = np.where(knows, keeps**-2.0 / reports - 1 / self.n, np.inf)
+            sampled = keeps**-2.0 / reports - 1 / self.n
+            added = np.array([release.added(names) for release in releases])
+            variances = np.where(knows, sampled + added, np.inf)
         least = variances.min(axis=0)
         # Of several exact ones the first is as good as all.
         first = np.arange(len(releases)).reshape(reports.shape) == variances.argmin(axis=0)
@@ -181,7 +185,17 @@ class CombinedReleases(Source):
         weights = np.where(least > _EXACT / self.n, shares, first)
         weights = np.where(np.isfinite(least), weights / weights.sum(axis=0), 0.0)
         values = np.zeros(self.survey.sizes_of(names))
-        found = Combination(values=values, n=self.n, numbers=numbers, weights=weights, keeps=keeps)
+        noise = (
+            release.noise(names, part) for release, part in zip(releases, weights, strict=True)
+        )
+        found = Combination(
+            values=values,
+            n=self.n,
+            numbers=numbers,
+            weights=weights,
+            keeps=keeps,
+            noise=tuple(one for one in noise if one is not None),
+        )
         for release, scores in zip(releases, found.scores, strict=True):
-            values += release.reported(self.survey, names, scores)
+            values += release.components(self.survey, names, scores)
         return found

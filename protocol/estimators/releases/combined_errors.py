@@ -24,6 +24,7 @@ from protocol.estimators.inference.scores import (
     one_report_more,
 )
 from protocol.estimators.releases.components import applied, coefficients_of, entries_of, margins_of
+from protocol.estimators.releases.noisy import AddedNoise
 from protocol.randomizers.exact import Floats
 
 
@@ -38,6 +39,7 @@ class Combination:
             and a random part of the respondents.
         weights: of each release's unbiased estimate, by component, ``(R, *(2,) * k)``.
         keeps: by which factor randomization shrinks each component, of that shape.
+        noise: what coins add, whose law is known without the data.
     """
 
     values: Floats
@@ -45,6 +47,7 @@ class Combination:
     numbers: Floats
     weights: Floats
     keeps: Floats
+    noise: tuple[AddedNoise, ...] = ()
 
     @property
     def scores(self) -> Floats:
@@ -56,6 +59,8 @@ class Combination:
     @property
     def randomized(self) -> bool:
         """Whether anything of the table is not exact about the respondents."""
+        if any(one.covariances.any() for one in self.noise):
+            return True
         used = self.weights.reshape(len(self.weights), -1) > 0
         return bool((used & (self.keeps.reshape(used.shape) < 1)).any() or used[self._fewer].any())
 
@@ -83,6 +88,9 @@ class Combination:
             left = applied(coefficients_of(entries_of(mixed, sizes) ** 2, sizes), self.values)
             variances += self._missing * (left - applied(mixed, self.values) ** 2)
             scale += self._missing * left
+        for one in self.noise:
+            added = float(entries_of(one.covariances, sizes).flat[-1])
+            variances, scale = variances + added, scale + added
         return variances, scale
 
     def changes_by_one(self) -> tuple[float, float]:
@@ -157,7 +165,13 @@ class Combination:
             step=np.full(sizes, float(reaches.max())),
         )
         every = np.full(sizes, float(reaches.sum()) / self.n)
-        return replace(scores.law(self.values, self.n), most_by_one=every)
+        law = replace(scores.law(self.values, self.n), most_by_one=every)
+        for one in self.noise:
+            added = Cumulants(*(part.reshape(-1, *[1] * len(sizes)) for part in one.of_cells))
+            law = replace(
+                law, cumulants={side: law.cumulants[side].plus(added) for side in law.cumulants}
+            )
+        return law
 
     def _by_share(self, entries: Floats) -> tuple[Floats, Floats]:
         """An average over the answers as a constant and a multiple of the share of the cell."""
@@ -195,6 +209,8 @@ class Combination:
             shares = self.values.reshape(-1)
             left = (fewer.T * shares) @ fewer - np.outer(shares @ fewer, shares @ fewer)
             found += self._missing * left
+        for one in self.noise:
+            found += applied(one.covariances, every).reshape(cells, cells)
         return found + multinomial(self.values, self.n) if about == "population" else found
 
     def covariance_with(self, given: Floats) -> Floats:
@@ -214,6 +230,8 @@ class Combination:
             left = applied(mixed, self.values * fewer)
             left -= applied(mixed, self.values) * float(np.sum(self.values * fewer))
             found += self._missing * left
+        for one in self.noise:
+            found += applied(one.covariances, given)
         sampled = self.values * (given - float(np.sum(self.values * given)))
         return found + sampled / self.n
 
@@ -236,6 +254,9 @@ class Combination:
             left = float(np.sum(shares * fewer**2))
             variance += self._missing * (left - float(np.sum(shares * fewer)) ** 2)
             scale += self._missing * left
+        for one in self.noise:
+            added = float(one.of_mean(given).variance[0])
+            variance, scale = variance + added, scale + added
         return variance, scale
 
     def set_law(self, inside: NDArray[np.bool_]) -> CumulantLaw | None:
@@ -322,6 +343,8 @@ class Combination:
             third += each**2 * float(np.sum(shares * (cubes - 3 * squares * means + 2 * means**3)))
             together += each * float(np.sum(shares * (squares - means**2) * given))
             step = max(step, each * float(np.ptp(counted)))
+        for one in self.noise:
+            third += self.n**2 * float(one.of_mean(given).third[0])
         return third, together, step
 
 

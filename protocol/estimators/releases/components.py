@@ -14,7 +14,7 @@ have the shape ``(2,) * k``, so that no matrix of the size of a table squared is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -96,6 +96,37 @@ def meeting(inside: Sequence[bool], outside: float, value: float) -> Floats:
 def subsets_of(inside: Sequence[bool]) -> tuple[slice, ...]:
     """Where the components are whose attributes are all among those marked."""
     return tuple(slice(0, 2 if one else 1) for one in inside)
+
+
+def components_of(
+    tables: Sequence[tuple[str, ...]],
+    shares: Callable[[tuple[str, ...], Sequence[str]], Floats],
+    names: Sequence[str],
+    sizes: Sequence[int],
+    coefficients: Floats,
+) -> Floats:
+    """The components of a table that some of other tables have, times coefficients, added up.
+
+    Args:
+        tables: the attributes of the others, which agree on what they have in common.
+        shares: given one of them, and which of the names it has, its shares of these.
+        names: the attributes of the table.
+        sizes: their numbers of categories.
+        coefficients: shape ``(2,) * k``, 0 for components that none of the others has.
+    """
+    found = np.zeros(tuple(sizes))
+    left = coefficients.copy()
+    # Large tables first, so that few of them are needed.
+    for table in sorted(tables, key=lambda table: -len(set(table) & set(names))):
+        inside = [name in table for name in names]
+        where = subsets_of(inside)
+        if not left[where].any():
+            continue
+        kept = [name for name in names if name in table]
+        part = applied(left[where].reshape((2,) * len(kept)), shares(table, kept))
+        found += spread(part, inside, sizes)
+        left[where] = 0.0
+    return found
 
 
 def spread(part: Floats, inside: Sequence[bool], sizes: Sequence[int]) -> Floats:

@@ -25,6 +25,7 @@ from protocol.estimators.linear import Source
 from protocol.estimators.releases.components import (
     applied,
     coefficients_of,
+    components_of,
     entries_of,
     spread,
     subsets_of,
@@ -192,12 +193,45 @@ class NoisyTables(Source):
         if not self.trials:
             return (_counted_as(names, self._counts(names), self.n),)
         self._holder(names)
+        return self.counted(self.survey, names)
+
+    # As one of several releases
+
+    def known(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which components of a table some table has, shape ``(2,) * k``."""
+        found: NDArray[np.bool_] = self._told(names)[0].sum(axis=0) > 0
+        found.flat[0] = True
+        return found
+
+    def keeps(self, names: Sequence[str]) -> Floats:
+        """As ``Release.keeps``: answers are counted as they are."""
+        return np.ones((2,) * len(names))
+
+    def added(self, names: Sequence[str]) -> Floats:
+        """The variance of the coins in a component of one cell, as ``Release.added``."""
+        return self._covariances(names) * float(np.prod(self.survey.sizes_of(names)))
+
+    def counted(self, survey: Survey, names: Sequence[str]) -> list[Reported]:
+        """As ``Release.counted``, of every table that has one of the attributes."""
         found = []
         for known, table in self.counts.items():
             inside = tuple(name for name in names if name in known)
             if inside:
                 found.append(_counted_as(inside, marginal(table, known, inside), self.n))
         return found
+
+    def components(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
+        """As ``Release.components``, of the fitted shares."""
+
+        def shares(known: tuple[str, ...], kept: Sequence[str]) -> Floats:
+            found: Floats = marginal(self._tables[known], known, kept) / self.n
+            return found
+
+        return components_of(list(self.counts), shares, names, survey.sizes_of(names), coefficients)
+
+    def noise(self, names: Sequence[str], by: Floats) -> AddedNoise:
+        """What the coins add to a table that is made of these ones' components times ``by``."""
+        return AddedNoise(self, tuple(names), by)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:
         """The cells of every pair that is counted together."""
@@ -302,10 +336,15 @@ class NoisyTables(Source):
         weights = np.divide(told, whole, out=np.zeros_like(told), where=whole > 0)
         return weights, cells / np.prod(self.survey.sizes_of(names))
 
-    def _noise(self, names: Sequence[str]) -> Cumulants:
-        """Of every cell of a table: a sum of independent coins, each with what it counts for."""
+    def _noise(self, names: Sequence[str], by: Floats | float = 1.0) -> Cumulants:
+        """Of every cell of a table: a sum of independent coins, each with what it counts for.
+
+        Args:
+            by: what each component is multiplied by, shape ``(2,) * k``.
+        """
         sizes = self.survey.sizes_of(names)
         weights, times = self._weights(names)
+        weights = weights * by
         entries = entries_of(weights, sizes)
         squares, cubes = (
             float(times @ coefficients_of(entries**power, sizes).reshape(len(times), -1)[:, 0])
@@ -313,13 +352,15 @@ class NoisyTables(Source):
         )
         return self._cumulants(squares, cubes)
 
-    def _noise_of_mean(self, names: Sequence[str], weights: Floats) -> Cumulants:
+    def _noise_of_mean(
+        self, names: Sequence[str], weights: Floats, by: Floats | float = 1.0
+    ) -> Cumulants:
         """Of the mean of a weight."""
         if not self.trials:
             return self._cumulants(0.0, 0.0)
         squares = cubes = 0.0
         for part, times in zip(*self._weights(names), strict=True):
-            counted = applied(part, weights)
+            counted = applied(part * by, weights)
             squares += float(times) * float((counted**2).sum())
             cubes += float(times) * float((counted**3).sum())
         return self._cumulants(squares, cubes)
@@ -369,6 +410,36 @@ class NoisyTables(Source):
             every = np.eye(shares.size).reshape(*shares.shape, shares.size)
             found += applied(self._covariances(names), every).reshape(found.shape)
         return found if about == "respondents" else found + multinomial(shares, self.n)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AddedNoise:
+    """The noise that counts with coins bring into a table, whose components they are a part of.
+
+    Args:
+        counts: that have it.
+        names: the attributes of the table.
+        by: what each component of the counts' own table is multiplied by, shape ``(2,) * k``.
+    """
+
+    counts: NoisyTables
+    names: tuple[str, ...]
+    by: Floats
+
+    @property
+    def covariances(self) -> Floats:
+        """The coefficients of the covariance matrix, shape ``(2,) * k``."""
+        found: Floats = self.counts._covariances(self.names) * self.by**2
+        return found
+
+    @property
+    def of_cells(self) -> Cumulants:
+        """Of every cell."""
+        return self.counts._noise(self.names, self.by)
+
+    def of_mean(self, weights: Floats) -> Cumulants:
+        """Of the mean of a weight."""
+        return self.counts._noise_of_mean(self.names, weights, self.by)
 
 
 def _shared(tables: Mapping[tuple[str, ...], object]) -> list[frozenset[str]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from protocol.estimators.counts import Counts
 from protocol.estimators.joint import Block, JointReports
 from protocol.estimators.likelihood import Reported
-from protocol.estimators.releases.components import applied, meeting, spread, subsets_of
+from protocol.estimators.releases.components import components_of, meeting, subsets_of
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.mixing import FakesMixing
 from protocol.surveys.survey import Survey
@@ -124,7 +124,17 @@ class Release:
             found[inside] = Reported(tuple(groups), counts.reshape(shape), tuple(mixings))
         return list(found.values())
 
-    def reported(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
+    def added(self, names: Sequence[str]) -> Floats:
+        """The variance of each component times the table's cells that coins have added.
+
+        None: it is all of sampling and randomization. Shape ``(2,) * k``.
+        """
+        return np.zeros((2,) * len(names))
+
+    def noise(self, names: Sequence[str], by: Floats) -> None:
+        """What such noise adds to a table: reports have none."""
+
+    def components(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
         """The known components of the reports' shares times their coefficients, added up.
 
         Args:
@@ -132,23 +142,16 @@ class Release:
             names: the attributes of the table.
             coefficients: shape ``(2,) * k``, 0 for components that are not known.
         """
-        sizes = tuple(survey.attribute(name).size for name in names)
-        found = np.zeros(sizes)
-        left = coefficients.copy()
-        # Large tables first, so that few of them are needed.
-        for table in sorted(self.tables, key=lambda table: -len(set(table) & set(names))):
-            inside = [name in table for name in names]
-            where = subsets_of(inside)
-            if not left[where].any():
-                continue
-            kept = [name for name in names if name in table]
+
+        def shares(table: tuple[str, ...], kept: Sequence[str]) -> Floats:
+            if not kept:
+                return np.ones(())
             counts = self.tables[table]
-            axes = [table.index(name) for name in kept]
-            shares = counts.table(axes) / counts.n if kept else np.ones(())
-            part = applied(left[where].reshape((2,) * len(kept)), shares)
-            found += spread(part, inside, sizes)
-            left[where] = 0.0
-        return found
+            found: Floats = counts.table([table.index(name) for name in kept]) / counts.n
+            return found
+
+        sizes = tuple(survey.attribute(name).size for name in names)
+        return components_of(list(self.tables), shares, names, sizes, coefficients)
 
 
 def groups_of(blocks: Sequence[Block]) -> tuple[Group, ...]:

@@ -118,14 +118,17 @@ class Negotiation(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             known = self._known[key] = self._clustered(learned)
         return known
 
-    def releases(self, totals: NDArray[np.integer]) -> tuple[Release, ...]:
+    def releases(
+        self, totals: NDArray[np.integer], respondents: int = 0, parties: int = 0
+    ) -> tuple[Release | NoisyTables, ...]:
         """What the counts of all pairs tell of the answers themselves.
 
-        Counts with coins are no reports, and tell nothing here.
+        Args:
+            respondents, parties: as of ``from_totals``.
         """
-        if self.noise is not None:
-            return ()
         tables = self.layout.split(totals)
+        if self.noise is not None:
+            return (self._with_coins(tables, respondents, parties, self.noise).source,)
         match self.dependence:
             case "secure-sum":
                 return (Release.of_tables((Group(self.survey.names, 1.0),), tables),)

@@ -481,8 +481,9 @@ class RRClusters(Variant, frozen=True, kw_only=True):
         Raises:
             ValueError: as ``negotiated``.
         """
-        final = self.final(result).source
-        learned = self.negotiation.releases(self.published(result, Clustered).totals)
+        final, found = self.final(result).source, self.published(result, Clustered)
+        totals = found.totals.astype(np.int64)
+        learned = self.negotiation.releases(totals, found.learned, found.parties)
         return LinearEstimate(
             CombinedReleases(self.survey, (*learned, Release.of_reports(final)), final)
         )

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from protocol.estimators.counts import Counts as Histogram
+from protocol.sharing.coins import Noise
+from protocol.sharing.sums import SecureSum
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters
 from tests.coverage_gate.cases import Drawn, Estimator
@@ -15,10 +17,16 @@ from tests.coverage_gate.estimators.surveys import first_cell, numbers, survey_o
 from tests.coverage_gate.grid import Point, fraction
 from tests.coverage_gate.laws import Counts, drawn, kept_apart, kept_else, kept_together, uneven
 
+PARTIES = 10
+"""Who add coins."""
+
 
 @functools.lru_cache(maxsize=256)
-def _variant(dependence: Dependence, r: int, p: float) -> RRClusters:
-    return RRClusters(survey=survey_of((r, r, 2)), p=p, tv=2 * r * r, td=0.1, dependence=dependence)
+def _variant(dependence: Dependence, r: int, p: float, trials: int) -> RRClusters:
+    sums = SecureSum(noise=Noise(trials=trials) if trials else None)
+    return RRClusters(
+        survey=survey_of((r, r, 2)), p=p, tv=2 * r * r, td=0.1, dependence=dependence, sums=sums
+    )
 
 
 def surveyed(variant: RRClusters, truth: Counts, rng: np.random.Generator) -> Clustered:
@@ -33,7 +41,12 @@ def surveyed(variant: RRClusters, truth: Counts, rng: np.random.Generator) -> Cl
         if variant.dependence == "pair-rr":
             tables = [kept_together(rng, table, variant.p) for table in tables]
     totals = np.concatenate([table.reshape(-1) for table in tables])
-    negotiated = negotiation.from_totals(totals)
+    n = parties = int(truth.sum())
+    if variant.sums.noise is not None:
+        # All coins are those of ten parties.
+        parties = PARTIES
+        totals = totals + rng.binomial(PARTIES * variant.sums.noise.trials, 0.5, len(totals))
+    negotiated = negotiation.from_totals(totals, n, parties)
     reports = truth
     for block in negotiated.blocks:
         axes = variant.survey.axes(block.attributes)
@@ -51,17 +64,23 @@ def surveyed(variant: RRClusters, truth: Counts, rng: np.random.Generator) -> Cl
         negotiated.clusters,
         counts.codes,
         counts.counts.astype(np.uint32),
-        int(truth.sum()),
-        int(truth.sum()),
+        n,
+        parties,
         totals.astype(np.uint32),
         b"",
     )
 
 
-def tables(dependence: Dependence, point: Point, rng: np.random.Generator) -> Iterator[Drawn]:
-    """A table of two attributes, which may be in one cluster or not, and one attribute."""
+def tables(
+    dependence: Dependence, point: Point, rng: np.random.Generator, *, coins: bool = False
+) -> Iterator[Drawn]:
+    """A table of two attributes, which may be in one cluster or not, and one attribute.
+
+    Coins have about as much variance in a cell as the reports that are expected there.
+    """
     r, p = point.categories, point.keep
-    variant, law = _variant(dependence, r, p), uneven((r, r, 2), point.share)
+    trials = max(1, round(4 * point.expected / PARTIES)) if coins else 0
+    variant, law = _variant(dependence, r, p, trials), uneven((r, r, 2), point.share)
     pair = law.sum(axis=2)
     spread = np.full((r, r), (1 - p) / r) + p * np.eye(r)
     truth = drawn(rng, point.respondents(float((spread.T @ pair @ spread)[0, 0])), law)
@@ -72,7 +91,14 @@ def tables(dependence: Dependence, point: Point, rng: np.random.Generator) -> It
 
 WAYS: tuple[Dependence, ...] = ("rr", "rr-debiased", "secure-sum", "pair-rr")
 
-ESTIMATORS = tuple(
-    Estimator(f"rr-clusters, {way}", fraction((2, 3)), drawn=functools.partial(tables, way))
-    for way in WAYS
+ESTIMATORS = (
+    *(
+        Estimator(f"rr-clusters, {way}", fraction((2, 3)), drawn=functools.partial(tables, way))
+        for way in WAYS
+    ),
+    Estimator(
+        "rr-clusters, coins",
+        fraction((2, 3)),
+        drawn=functools.partial(tables, "secure-sum", coins=True),
+    ),
 )

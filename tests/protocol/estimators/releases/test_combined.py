@@ -17,6 +17,7 @@ from protocol.estimators.inference.laws import About
 from protocol.estimators.joint import Block, JointReports, mean_squared_error
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.combined import CombinedReleases
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.estimators.releases.release import Group, Release, groups_of
 from tests.enumeration import ROWS, Floats, dense_law, keep, matrix, summing, survey_of
 from tests.statistical import ALPHA, mean_p_value
@@ -472,3 +473,81 @@ def test_a_release_is_of_one_total_and_keeps_or_draws_uniformly() -> None:
         Release.of_tables(groups_of(APART), {("a",): np.array([1, 2]), ("c",): np.array([1, 1])})
     with pytest.raises(ValueError, match="keeps or draws uniformly"):
         groups_of((Block(("b",), matrix(ROWS)),))
+
+
+# Counts with coins
+
+TRIALS, RARE = 30, 2**13
+NOISE = TRIALS * RARE / 2**16 * (1 - RARE / 2**16)
+
+
+def with_coins(
+    generator: np.random.Generator, trials: int = TRIALS
+) -> tuple[NoisyTables, CombinedReleases]:
+    """Counts of the pairs with coins, and them combined with reports by clusters."""
+    whole = ANSWERS.reshape(SURVEY.sizes)
+    counts = {
+        names: whole.sum(axis=rest) + generator.binomial(trials, RARE / 2**16, shape)
+        for names, rest, shape in zip(PAIRS, (2, 1, 0), ((2, 3), (2, 2), (3, 2)), strict=True)
+    }
+    noisy = NoisyTables(SURVEY, counts, N, trials, RARE if trials else 0)
+    reports = sum(generator.multinomial(n, row) for n, row in zip(ANSWERS, FINAL.law, strict=True))
+    final = JointReports(SURVEY, CLUSTERS, Counts.from_table(np.reshape(reports, SURVEY.sizes)))
+    return noisy, CombinedReleases(SURVEY, (noisy, Release.of_reports(final)), final)
+
+
+@pytest.mark.parametrize("names", PAIRS)
+def test_counts_with_coins_alone_are_what_they_are_by_themselves(names: tuple[str, str]) -> None:
+    noisy, _ = with_coins(np.random.default_rng(3))
+    alone, own = LinearEstimate(CombinedReleases(SURVEY, (noisy,))), LinearEstimate(noisy)
+    weights = np.arange(float(np.prod(SURVEY.sizes_of(names)))).reshape(SURVEY.sizes_of(names))
+    for about in ABOUT:
+        table, expected = (one.table(*names) for one in (alone, own))
+        np.testing.assert_allclose(table.values, expected.values, atol=1e-14)
+        np.testing.assert_allclose(table.covariance(about), expected.covariance(about), atol=1e-16)
+        np.testing.assert_allclose(table.standard_errors, expected.standard_errors)
+        np.testing.assert_allclose(
+            table.interval(0.95, about), expected.interval(0.95, about), atol=1e-3
+        )
+        found, by_itself = (one.query(names, weights) for one in (alone, own))
+        assert found.value == pytest.approx(by_itself.value)
+        assert found.standard_error == pytest.approx(by_itself.standard_error)
+
+
+def test_counts_without_coins_are_the_exact_ones() -> None:
+    noisy, found = with_coins(np.random.default_rng(3), trials=0)
+    tables = dict(noisy.counts)
+    exact = Release.of_tables((Group(SURVEY.names, 1.0),), tables)
+    assert found.final is not None
+    expected = CombinedReleases(SURVEY, (exact, Release.of_reports(found.final)), found.final)
+    for names in TABLES:
+        one, other = (LinearEstimate(source).table(*names) for source in (found, expected))
+        np.testing.assert_allclose(one.values, other.values, atol=1e-15)
+        np.testing.assert_allclose(one.standard_errors, other.standard_errors, atol=1e-15)
+
+
+def test_coins_and_reports_together_are_least_squares_and_their_errors_are_known() -> None:
+    """Against the errors of many draws, with those of either release alone beside them."""
+    generator = np.random.default_rng(8)
+    draws = [with_coins(generator) for _ in range(600)]
+    for names in (("a",), ("a", "c"), ("b", "c"), ("c", "b", "a")):
+        order = [SURVEY.names.index(name) for name in names]
+        rest = tuple(axis for axis in range(3) if axis not in order)
+        true = ANSWERS.reshape(SURVEY.sizes).sum(axis=rest)
+        true = true.transpose(np.argsort(np.argsort(order))) / N
+        both = np.array([each.cells(names).values for _, each in draws]) - true
+        stated = np.array([each.cells(names).standard_errors for _, each in draws[:300]])
+        for errors in both.reshape(len(draws), -1).T:
+            assert mean_p_value(errors, 0.0) > ALPHA
+        squares, expected = (both**2).mean(), np.nanmean(stated**2)
+        assert squares == pytest.approx(expected, rel=0.1)
+        combined_so = [each.combination(names) for _, each in draws[:100]]
+        covariance = np.mean([one.covariance("respondents") for one in combined_so], axis=0)
+        spread = np.cov(both.reshape(len(draws), -1), rowvar=False)
+        np.testing.assert_allclose(spread, covariance, atol=0.2 * covariance.max())
+        finals = [each.final for _, each in draws]
+        reports = np.array([one.cells(names).values for one in finals if one is not None]) - true
+        assert squares < (reports**2).mean()
+        if len(names) < 3:
+            counts = np.array([noisy.cells(names).values for noisy, _ in draws]) - true
+            assert squares < (counts**2).mean()

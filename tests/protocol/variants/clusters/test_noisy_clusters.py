@@ -9,6 +9,9 @@ from msgspec.structs import replace
 from protocol.accounting.events import Coins, Masked
 from protocol.audit.audit import audit
 from protocol.randomizers.coins import Noise
+from protocol.crypto.randomness import Stream, secret_of
+from protocol.estimators.linear import LinearEstimate
+from protocol.estimators.releases.noisy import NoisyTables
 from protocol.session.roles import Seen
 from protocol.sharing import messages as kinds
 from protocol.sharing.sums import SecureSum
@@ -17,6 +20,7 @@ from protocol.surveys.survey import Attribute, Survey
 from protocol.variants.clusters.clustering import Clusters
 from protocol.variants.clusters.rr_clusters import RRClusters
 from protocol.variants.clusters.stability import stability
+from protocol.variants.reports.reports import randomized
 from protocol.variants.sums.tallies import all_pairs
 from tests.recorded.runs import recorded
 
@@ -108,3 +112,36 @@ def test_only_true_counts_take_coins() -> None:
     upload = kinds.Upload(np.zeros(54, np.uint16), np.zeros(2, np.uint8))
     event = Masked(Coins(40, 2**15, all_pairs(FOUR)))
     assert variant_of().reveals(upload, Seen()) == event
+
+
+def test_counts_with_coins_are_a_part_of_the_estimate() -> None:
+    """Both say something of a pair, and what is made of them is off by less than either."""
+    records, parties, draw = answers(600), 30, np.random.default_rng(7)
+    variant = variant_of(sums=SecureSum(noise=Noise(trials=20)))
+    layout = variant.negotiation.layout
+    counts = layout.counted(layout.cells_of(records)).astype(np.int64)
+    true = records.distribution(("a", "b"))
+    missed = []
+    for seed in range(60):
+        totals = counts + draw.binomial(20 * parties, 0.5, layout.cells)
+        negotiated = variant.negotiation.from_totals(totals, 600, parties)
+        result = variant.clustered(
+            negotiated,
+            [randomized(records, negotiated.blocks, Stream(secret_of(seed)))],
+            learned=600,
+            parties=parties,
+            totals=totals.astype(np.uint32),
+            accused=b"",
+        )
+        [learned] = variant.negotiation.releases(totals, 600, parties)
+        assert isinstance(learned, NoisyTables)
+        alone = LinearEstimate(learned), variant.final(result)
+        table = variant.estimate(result).table("a", "b")
+        missed.append([np.square(one.table("a", "b").values - true).mean() for one in alone])
+        missed[-1] += [
+            np.square(table.values - true).mean(),
+            np.square(table.standard_errors).mean(),
+        ]
+    counted, reported, both, stated = np.mean(missed, axis=0)
+    assert both < min(counted, reported)
+    assert both == pytest.approx(stated, rel=0.25)
