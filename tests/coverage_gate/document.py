@@ -27,7 +27,9 @@ GRID = """
 
 The grid: 1, 3, 10, 30, 100, 1,000, 10,000 and 1,000,000 reports that are expected to count for the
 cell; shares .001, .01, .1 and .5 of it; keep probabilities .1, .3, .5, .7 and .9 (where a
-randomizer takes an epsilon, that of keeping with this probability); 2, 3, 10 and 50 categories.
+randomizer takes an epsilon, that of keeping with this probability; where coins are added to the
+counts, the part that sampling has in the variance of a cell); 2, 3, 10 and 50 categories. Clusters
+from counts with coins have as much variance of coins in a cell as reports are expected there.
 
 Where an interval follows from one count, the law of that count is known, and coverage is the exact
 sum over it: *exact* below, on the whole of the grid that applies. Else surveys are drawn, by laws

@@ -54,6 +54,7 @@ class Known(NamedTuple):
 
 
 _STEPS = "counts have few steps where a report is nearly an answer"
+_FEW = (Point(100, 0.5, 0.9, 2),)
 _ALL_NOISE = "at this keep probability margins are all noise, and so are the slopes of a product"
 
 UNKNOWN: tuple[Known, ...] = (
@@ -97,6 +98,18 @@ UNCOVERED: tuple[Known, ...] = (
         target="cell",
         about="population",
         at=tuple(Point(45, 0.9, keep, 2) for keep in (0.2, 0.6, 0.85)),
+    ),
+    *(
+        Known(
+            f"secure-sum, {name} coins",
+            "too wide, up to 98.7 %: coins of a variance of less than 6 have few steps",
+            about="respondents",
+            at=at,
+        )
+        for name, at in (
+            ("fair", tuple(Point(30, share, 0.9, 2) for share in (0.001, 0.01, 0.1, 0.5)) + _FEW),
+            ("rare", (Point(30, 0.1, 0.9, 2), Point(30, 0.5, 0.9, 2), *_FEW)),
+        )
     ),
     Known(
         "product of margins",
