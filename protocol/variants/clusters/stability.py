@@ -13,14 +13,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.accounting.events import SIDES
 from protocol.estimators.dependence.dependence import Measure, measure_for
 from protocol.estimators.dependence.pair_reports import PairReports, outer, proper
 from protocol.estimators.dependence.quadratic import QuadraticLaw
 from protocol.estimators.projection import project
 from protocol.estimators.releases.components import applied
+from protocol.randomizers.coins import SIDES, Noise
 from protocol.randomizers.exact import Floats
-from protocol.sharing.coins import Noise
 from protocol.variants.clusters.negotiation import Negotiation
 
 Draw: TypeAlias = Callable[[int, Floats, int], NDArray[np.integer]]

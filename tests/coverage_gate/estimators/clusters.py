@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from protocol.estimators.counts import Counts as Histogram
-from protocol.sharing.coins import Noise
+from protocol.randomizers.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.variants.clusters.negotiation import Dependence
 from protocol.variants.clusters.rr_clusters import Clustered, RRClusters

@@ -12,10 +12,10 @@ from protocol.accounting.events import FAIR, PrivacyEvent
 from protocol.errors import CannotTabulateError
 from protocol.estimators.estimate import Estimate
 from protocol.messages import AGGREGATOR, Message, PartyId
+from protocol.randomizers.coins import Noise
 from protocol.session.roles import Me, Seen
 from protocol.session.tabulation import Respondents, Stage, Totals
 from protocol.session.variant import Variant
-from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.populations import cohorts
 from protocol.simulation.populations.cohorts import (

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from protocol.accounting.events import Coins, Masked
 from protocol.audit.audit import audit
-from protocol.randomizers.coins import Noise
 from protocol.crypto.randomness import Stream, secret_of
 from protocol.estimators.linear import LinearEstimate
 from protocol.estimators.releases.noisy import NoisyTables
+from protocol.randomizers.coins import Noise
 from protocol.session.roles import Seen
 from protocol.sharing import messages as kinds
 from protocol.sharing.sums import SecureSum

@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 from protocol import CannotTabulateError, Records, SurveyError, TableLaw
+from protocol.randomizers.coins import Noise
 from protocol.session.tabulation import Totals
-from protocol.sharing.coins import Noise
 from protocol.sharing.sums import SecureSum
 from protocol.simulation.populations.cohorts import Counted
 from protocol.variants import PairCounts, RRClusters, RRIndependent
