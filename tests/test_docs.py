@@ -361,7 +361,7 @@ def test_the_limits_are_the_defaults() -> None:
         int(number.replace(",", "")) for row in rows for number in re.findall(r"^[\d,]+", row[1])
     ]
     limits = Limits()
-    assert stated[:14] == [
+    assert stated[:13] == [
         limits.handshake,
         limits.frame,
         limits.idle,
@@ -373,9 +373,8 @@ def test_the_limits_are_the_defaults() -> None:
         limits.envelopes,
         MOST_ATTEMPTS,
         limits.mailbox,
-        limits.unauthenticated,
-        int(limits.unproven),
-        limits.silent,
+        limits.unfinished,
+        limits.unfinished_each,
     ]
     real = {row[0]: row[1] for row in rows}
     [alive] = [name for name in real if f"every {limits.alive:g} s" in name]

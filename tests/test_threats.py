@@ -262,6 +262,7 @@ def test_limits_of_pages_are_those_of_the_code() -> None:
         [LIMITS.body],
         [LIMITS.seconds],
         [LIMITS.connections],
+        [LIMITS.each],
         [failures.MOST],
         [failures.EVERY],
         [failures.LONGEST],

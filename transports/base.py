@@ -26,9 +26,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         goodbye: how long a party that has ended waits until the switch has read all it said.
         mailbox: how many envelopes wait for one member before its senders wait.
         envelopes: how many envelopes a party may send in a session; more is a flood.
-        unauthenticated: how many connections may be in their handshake at once.
-        unproven: how long one of them may take over a word while others wait and none gets in.
-        silent: how many connections may be open on which nobody has said a word.
+        unfinished: how many connections there may be over which nobody has proved yet who they are;
+            as many as the roster has, if it has more.
+        unfinished_each: how many of them of one address; the same holds.
         write: how many bytes are put into one write.
     """
 
@@ -40,9 +40,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     goodbye: float = 60.0
     mailbox: int = 256
     envelopes: int = 1_000_000
-    unauthenticated: int = 128
-    unproven: float = 1.0
-    silent: int = 1024
+    unfinished: int = 512
+    unfinished_each: int = 256
     write: int = 65536
 
 

@@ -6,9 +6,6 @@ Everything that waits for the other side has a deadline, and all that comes from
 from __future__ import annotations
 
 import functools
-import ipaddress
-import math
-import select
 import ssl
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -20,12 +17,12 @@ import trio
 
 from protocol.errors import RemoteProtocolError
 from transports import handshake
+from transports.admission import BACKLOG, Admission, Incoming, Network, Strangers
 from transports.background import running
 from transports.connection import Connection, turn_away
 from transports.memory import MemoryHub
 from transports.switch import Switch
 
-_ACCEPT_SECONDS = 0.1
 _ENDS = (trio.BrokenResourceError, trio.EndOfChannel)
 
 Secured = trio.SSLStream[trio.SocketStream]
@@ -68,21 +65,34 @@ class ListeningHub(MemoryHub, ABC):
     Args:
         switch: relays between members.
         tls: for TLS, a context of ``transports.tls.server_context``.
+        trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
         refused: how many connections were not let in, by ``refusal_of``.
+        admission: the connections of those who have not proved who they are.
     """
 
-    def __init__(self, switch: Switch, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        *,
+        tls: ssl.SSLContext | None = None,
+        trusted: Sequence[Network] = (),
+    ) -> None:
         super().__init__(switch)
         self.refused: Counter[str] = Counter()
+        self.admission = Admission(
+            # Members who come all at once are not strangers to each other.
+            most=max(switch.limits.unfinished, len(switch.exchange.charter.roster)),
+            each=max(switch.limits.unfinished_each, len(switch.exchange.charter.roster)),
+            trusted=trusted,
+        )
         self._tls = tls
-        # Who has not said a word, and who is in its handshake; the oldest come first.
-        self._silent: list[_Unproven] = []
-        self._entering: list[_Unproven] = []
-        self._places = trio.Semaphore(switch.limits.unauthenticated)
-        # When the last handshake ended.
-        self._left = -math.inf
+
+    @property
+    def strangers(self) -> Strangers:
+        """A count of connections over which nobody has proved who they are."""
+        return self.admission.strangers
 
     @abstractmethod
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:
@@ -93,101 +103,52 @@ class ListeningHub(MemoryHub, ABC):
         """
 
     async def serve(self, listener: trio.SocketListener) -> None:
-        """Accept connections until cancelled.
+        """Accept connections until cancelled."""
+        await self.admission.serve([listener], self._attend)
 
-        Callers who have not said a word take no room from others; beyond a cap, some of them go.
-        Whoever has begun waits for one of so many places.
-        """
-        async with trio.open_nursery() as nursery:
-            while True:
-                try:
-                    wire = await listener.accept()
-                except OSError:
-                    # Out of file descriptors, or a caller that is gone already.
-                    self._make_room()
-                    await trio.sleep(_ACCEPT_SECONDS)
-                else:
-                    if len(self._silent) >= self._switch.limits.silent:
-                        self._make_room()
-                    unproven = _Unproven(wire)
-                    # At once: the next caller must find it counted.
-                    self._silent.append(unproven)
-                    nursery.start_soon(self._attend, unproven)
-
-    def _make_room(self) -> None:
-        """Turn away some who have not said a word, of the older half."""
-        _turn_away(self._silent[: (len(self._silent) + 1) // 2])
-
-    async def _attend(self, unproven: _Unproven) -> None:
+    async def _attend(self, incoming: Incoming) -> None:
         """One connection, from its first byte to its last."""
-        try:
-            entered = await self._welcome(unproven)
-            if entered is not None:
-                caller, connection = entered
-                await caller.carry(connection)
-        finally:
-            await trio.aclose_forcefully(unproven.wire)
+        entered = await self._welcome(incoming)
+        if entered is not None:
+            caller, connection = entered
+            await caller.carry(connection)
 
-    @asynccontextmanager
-    async def _place(self, unproven: _Unproven) -> AsyncGenerator[None]:
-        """A place for a handshake, once its caller has said a word.
-
-        While all are taken and nobody leaves one, those go who take long over the next word.
-        """
-        try:
-            await trio.lowlevel.wait_readable(unproven.wire.socket)
-        finally:
-            self._silent.remove(unproven)
-        patience = self._switch.limits.unproven
-        while True:
-            with trio.move_on_after(patience):
-                await self._places.acquire()
-                break
-            long_ago = trio.current_time() - patience
-            if self._left <= long_ago:
-                _turn_away([one for one in self._entering if one.is_slow(long_ago)])
-        unproven.since = trio.current_time()
-        self._entering.append(unproven)
-        try:
-            yield
-        finally:
-            self._entering.remove(unproven)
-            self._left = trio.current_time()
-            self._places.release()
-
-    async def _welcome(self, unproven: _Unproven) -> tuple[Caller, Connection] | None:
+    async def _welcome(self, incoming: Incoming) -> tuple[Caller, Connection] | None:
         """The hub's part of the handshake; None if the caller was refused."""
         limits = self._switch.limits
-        raw = unproven.wire
+        raw = incoming.wire
         wire: trio.abc.Stream = raw
         entered: Caller | None = None
-        scope = unproven.scope
         try:
-            with trio.fail_after(limits.handshake), scope:
-                async with self._place(unproven):
-                    secured: Secured | None = None
-                    if self._tls is not None:
-                        wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
-                        await secured.do_handshake()
-                    connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
-                    try:
-                        caller = await self._identify(connection, secured)
-                        welcome, cap = caller.enter()
-                    except RemoteProtocolError as error:
-                        said = handshake.Refusal(str(error)[:400])
-                        await connection.send([handshake.encode(said)])
-                        raise
-                    entered = caller
+            with trio.fail_after(limits.handshake):
+                # Whoever has not said a word costs no more than a socket.
+                await trio.lowlevel.wait_readable(raw.socket)
+                secured: Secured | None = None
+                if self._tls is not None:
+                    wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
+                    await secured.do_handshake()
+                connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
+                try:
+                    caller = await self._identify(connection, secured)
+                    welcome, cap = caller.enter()
+                except RemoteProtocolError as error:
+                    said = handshake.Refusal(str(error)[:400])
+                    await connection.send([handshake.encode(said)])
+                    raise
+                entered = caller
+                incoming.heard = True
+                incoming.leave()
                 connection.raise_cap(cap)
                 connection.patient = caller.patient
                 await connection.send([welcome])
-            if entered is None or scope.cancelled_caught:
-                raise trio.TooSlowError
+        except trio.Cancelled:
+            if incoming.evicted:
+                self._refuse(trio.TooSlowError(), "it made room for others")
+            raise
         except (*_ENDS, trio.TooSlowError, RemoteProtocolError) as error:
             why = why_ended(error)
             if entered is None:
-                self.refused[refusal_of(error)] += 1
-                self._switch.exchange.refuse("", why, now=self._switch.now)
+                self._refuse(error, why)
             else:
                 entered.leave(why)
             if not isinstance(error, trio.TooSlowError | trio.EndOfChannel):
@@ -195,48 +156,9 @@ class ListeningHub(MemoryHub, ABC):
             return None
         return entered, connection
 
-
-class _Unproven:
-    """A connection of somebody who has not proved who it is.
-
-    Attributes:
-        address: where it comes from; of IPv6, the network.
-        since: when its handshake began; infinite before.
-        scope: is cancelled to turn it away.
-    """
-
-    __slots__ = ("address", "scope", "since", "wire")
-
-    def __init__(self, wire: trio.SocketStream) -> None:
-        self.wire = wire
-        self.scope = trio.CancelScope()
-        self.since = math.inf
-        self.address = _address(wire)
-
-    def is_slow(self, long_ago: float) -> bool:
-        """Whether it has had time enough, and nothing of it waits to be read."""
-        poll = select.poll()
-        poll.register(self.wire.socket, select.POLLIN)
-        return self.since <= long_ago and not poll.poll(0)
-
-
-def _turn_away(callers: Sequence[_Unproven]) -> None:
-    """Turn those away that are of the address that has the most of them."""
-    for crowd, _ in Counter(one.address for one in callers).most_common(1):
-        for one in callers:
-            if one.address == crowd:
-                one.scope.cancel()
-
-
-def _address(wire: trio.SocketStream) -> str:
-    try:
-        host = str(wire.socket.getpeername()[0])
-    except OSError:
-        return ""
-    address = ipaddress.ip_address(host)
-    if isinstance(address, ipaddress.IPv4Address) or address.ipv4_mapped:
-        return host
-    return address.exploded[:19]
+    def _refuse(self, error: BaseException, why: str) -> None:
+        self.refused[refusal_of(error)] += 1
+        self._switch.exchange.refuse("", why, now=self._switch.now)
 
 
 async def first_end(*directions: Callable[[], Awaitable[None]]) -> str | None:
@@ -318,7 +240,7 @@ async def listen(
         OSError: one cannot listen there; it says where.
     """
     try:
-        listeners = await trio.open_tcp_listeners(port, host=host)
+        listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         raise OSError(error.errno, error.strerror or str(error), where) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
 from protocol.wire.codec import decode_envelopes, encode_envelope
 from transports import handshake
+from transports.admission import Network
 from transports.base import Limits, Link
 from transports.connection import Connection
 from transports.dialing import dial, say
@@ -110,9 +111,14 @@ class TcpHub(ListeningHub):
     version: ClassVar[str] = handshake.VERSION
 
     def __init__(
-        self, switch: Switch, identity: Identity, *, tls: ssl.SSLContext | None = None
+        self,
+        switch: Switch,
+        identity: Identity,
+        *,
+        tls: ssl.SSLContext | None = None,
+        trusted: Sequence[Network] = (),
     ) -> None:
-        super().__init__(switch, tls=tls)
+        super().__init__(switch, tls=tls, trusted=trusted)
         self._identity = identity
 
     async def _identify(self, connection: Connection, secured: Secured | None) -> Caller:

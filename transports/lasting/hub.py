@@ -21,6 +21,7 @@ from protocol.session.roster import Identity
 from protocol.transcript.receipts import Acknowledgement
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
+from transports.admission import Network
 from transports.background import running
 from transports.base import Link
 from transports.connection import Connection
@@ -76,10 +77,11 @@ class LastingHub(TcpHub):
         identity: Identity,
         *,
         tls: ssl.SSLContext | None = None,
+        trusted: Sequence[Network] = (),
         commits: Commits | None = None,
         grace: float = GRACE,
     ) -> None:
-        super().__init__(switch, identity, tls=tls)
+        super().__init__(switch, identity, tls=tls, trusted=trusted)
         self.commits = commits
         self._grace = grace
         self._lines: dict[PartyId, Line] = {}
@@ -611,6 +613,7 @@ async def open_lasting(
     host: str = "127.0.0.1",
     port: int = 0,
     tls: ssl.SSLContext | None = None,
+    trusted: Sequence[Network] = (),
     commits: Commits | None = None,
     grace: float = GRACE,
 ) -> AsyncGenerator[tuple[LastingHub, int]]:
@@ -620,6 +623,7 @@ async def open_lasting(
         identity: the aggregator's.
         port: where to listen; 0 lets the system choose.
         tls: for TLS, a context of ``transports.tls.server_context``.
+        trusted: addresses whose connections do not make room for those of strangers.
         commits: of the record: nothing leaves before all that was recorded is durable.
         grace: how long a party that has lost its connection may take to come back, in seconds.
 
@@ -629,6 +633,6 @@ async def open_lasting(
     Raises:
         OSError: one cannot listen there; it says where.
     """
-    hub = LastingHub(switch, identity, tls=tls, commits=commits, grace=grace)
+    hub = LastingHub(switch, identity, tls=tls, trusted=trusted, commits=commits, grace=grace)
     async with running(hub.watch), listen(hub, switch.run, host=host, port=port) as opened:
         yield opened

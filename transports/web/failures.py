@@ -7,6 +7,8 @@ from collections import OrderedDict
 
 import trio
 
+from transports.admission import origin_of
+
 MOST = 30
 """Failures of an address that are free; a school or an office has one address."""
 
@@ -34,7 +36,7 @@ class Failures:
         """Note a failure. What comes of this machine, a proxy say, may be anybody's."""
         if _is_anybodys(address):
             return
-        who, now = _network_of(address), trio.current_time()
+        who, now = origin_of(address), trio.current_time()
         until = max(self._until.pop(who, now), now) + EVERY
         self._until[who] = min(until, now + (MOST - 1) * EVERY + LONGEST)
         while len(self._until) > REMEMBERED:
@@ -42,7 +44,7 @@ class Failures:
 
     def wait(self, address: str) -> float:
         """Seconds that an address has to wait; 0 if it need not."""
-        until = self._until.get(_network_of(address), 0.0)
+        until = self._until.get(origin_of(address), 0.0)
         return max(0.0, until - trio.current_time() - (MOST - 1) * EVERY)
 
 
@@ -51,14 +53,3 @@ def _is_anybodys(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return True
-
-
-def _network_of(address: str) -> str:
-    """Part of an address that counts as one: of IPv6 the first 64 bits, which one customer has."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address  # Nobody's: it never waits.
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)

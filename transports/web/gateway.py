@@ -36,12 +36,13 @@ from protocol.session.variant import bound_of, event_of
 from protocol.transcript.entries import Entry, Sent
 from protocol.wire.canonical import MALFORMED
 from protocol.wire.codec import decode_envelope, encode_envelope
+from transports.admission import Strangers
 from transports.records.commits import Commits
 from transports.switch import Switch
 from transports.web.failures import Failures
 from transports.web.http import Limits, Paths, Request, Response
 
-LIMITS = Limits(head=1 << 13, body=1 << 17, seconds=15.0, connections=1024)
+LIMITS = Limits(head=1 << 13, body=1 << 17, seconds=15.0, connections=1024, each=512)
 """Limits on a client."""
 
 STATE_PURPOSE = b"sottovoce state 1\0"
@@ -140,6 +141,7 @@ class Gateway:
         receipts: of each place whose report was counted, the encoded receipt and its checkpoint's
             note, once the survey is over.
         refused: how many requests were refused, by a few words.
+        strangers: a count of connections that ended without a whole request.
     """
 
     def __init__(
@@ -147,6 +149,7 @@ class Gateway:
     ) -> None:
         self.receipts: Mapping[PartyId, tuple[bytes, str]] = {}
         self.refused: Counter[str] = Counter()
+        self.strangers = Strangers()
         self._charter = charter
         self._said = said
         self._proxied = proxied

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -11,6 +11,7 @@ import h11
 import msgspec
 import trio
 
+from transports.admission import Admission, Incoming, Network, Standing, Strangers
 from transports.connection import turn_away
 
 
@@ -21,15 +22,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         head: the longest request line and headers together, in bytes.
         body: the longest body, in bytes.
         seconds: for a request and its response together, and of silence between two.
-        connections: the most at once. For a further one the oldest is closed that has yet to send a
-            whole request; if all have sent theirs, the oldest that has yet to read its response. If
-            none has one yet, the further one is closed.
+        connections: the most at once; beyond that, ``transports.admission`` says who goes.
+        each: the most of one address that have yet to send a whole request.
     """
 
     head: int
     body: int
     seconds: float
     connections: int
+    each: int
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         path: with the query, if it has one.
         headers: by name in lower case; of a repeated one the last.
         body: empty if there is none.
-        address: of the client; empty if it has gone.
+        address: of the client.
     """
 
     path: str
@@ -92,6 +93,8 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     early: Early = lambda request: None,
     refused: Callable[[str, int, str], object] = lambda *_: None,
+    trusted: Sequence[Network] = (),
+    strangers: Strangers | None = None,
 ) -> None:
     """Answer requests until cancelled. HEAD is answered where GET is.
 
@@ -102,72 +105,61 @@ async def serve(
         tls: for HTTPS.
         early: is asked once a head has come that is in the table.
         refused: called with the client's address, status and reason, if no handler gets a request.
+        trusted: addresses whose connections do not make room for those of strangers.
+        strangers: counts connections that end without a whole request and without ``refused``.
 
     Raises:
         Exception: a handler's, after its client has got status 500 without a text. An error
             of streams, such as ``trio.BrokenResourceError``, ends the connection alone.
     """
-    # The oldest first: who has yet to send a whole request, and who has yet to read its response.
-    waiting: dict[_Connection, trio.CancelScope] = {}
-    reading: dict[_Connection, trio.CancelScope] = {}
-    answering: set[_Connection] = set()
+    admission = Admission(
+        most=limits.connections, each=limits.each, trusted=trusted, strangers=strangers
+    )
 
-    async def attend(wire: trio.SocketStream) -> None:
-        connection = _Connection(wire, tls, limits)
-        try:
-            if len(waiting) + len(answering) + len(reading) >= limits.connections:
-                slow = waiting or reading
-                if not slow:
-                    refused(connection.address, 503, "more connections than allowed")
-                    return
-                slow.pop(next(iter(slow))).cancel()
+    async def attend(incoming: Incoming) -> None:
+        connection = _Connection(incoming, tls, limits)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
             more = True
             while more:
                 more = False
+                incoming.stand(Standing.UNFINISHED)
                 with trio.move_on_after(limits.seconds) as scope:
-                    waiting[connection] = scope
-                    more = await answer(connection, scope)
-                if scope.cancelled_caught and connection.in_request and has_place(connection):
-                    refused(connection.address, 408, "the request took too long")
-                answering.discard(connection)
-                reading.pop(connection, None)
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel):
-            pass  # The client is gone.
-        finally:
-            waiting.pop(connection, None)
-            answering.discard(connection)
-            reading.pop(connection, None)
-            await trio.aclose_forcefully(wire)
+                    more = await answer(connection, incoming)
+                if scope.cancelled_caught and connection.in_request:
+                    incoming.heard = True
+                    refused(incoming.address, 408, "the request took too long")
 
-    def has_place(connection: _Connection) -> bool:
-        """Return whether it still has a place; it may have been closed to make room."""
-        return connection in waiting or connection in answering or connection in reading
-
-    async def answer(connection: _Connection, scope: trio.CancelScope) -> bool:
+    async def answer(connection: _Connection, incoming: Incoming) -> bool:
         """Answer a request; whether another may follow."""
         try:
             handler, request = await connection.receive(paths, early)
         except _RefusedError as error:
-            refused(connection.address, error.response.status, str(error))
+            incoming.heard = True
+            refused(incoming.address, error.response.status, str(error))
             return await connection.send(error.response)
-        if waiting.pop(connection, None) is None:
+        if incoming.evicted:
             return False  # Another has got its place.
-        answering.add(connection)
+        incoming.heard = True
+        incoming.stand(Standing.ANSWERED)
         try:
             response = await handler(request)
         except Exception:
             with suppress(trio.BrokenResourceError):  # Whether or not the client is still there.
                 await connection.send(Response(500, headers={"Connection": "close"}))
             raise
-        answering.discard(connection)
-        reading[connection] = scope
+        incoming.stand(Standing.READING)
         return await connection.send(response)
 
-    await trio.serve_listeners(attend, listeners)
+    try:
+        await admission.serve(listeners, attend)
+    finally:
+        for listener in listeners:
+            listener.socket.close()
 
 
 class _Connection:
-    def __init__(self, wire: trio.SocketStream, tls: ssl.SSLContext | None, limits: Limits) -> None:
+    def __init__(self, incoming: Incoming, tls: ssl.SSLContext | None, limits: Limits) -> None:
+        wire = incoming.wire
         self._wire = wire
         self._stream: trio.abc.Stream = wire
         if tls is not None:
@@ -175,10 +167,7 @@ class _Connection:
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, limits.head)
         self._head_only = self.in_request = False
-        try:
-            self.address = str(wire.socket.getpeername()[0])
-        except OSError:
-            self.address = ""
+        self._address = incoming.address
 
     async def receive(self, paths: Paths, early: Early) -> tuple[Handler, Request]:
         """The next request, and what answers it.
@@ -194,7 +183,7 @@ class _Connection:
             self._head_only = head.method == b"HEAD"
             handler = self._check(head, paths)
             request = Request(
-                path=head.target.decode(), headers=dict(head.headers), address=self.address
+                path=head.target.decode(), headers=dict(head.headers), address=self._address
             )
             response = early(request)
             if response is not None:

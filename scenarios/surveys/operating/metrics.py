@@ -126,6 +126,8 @@ async def serve(progress: Progress, listener: socket.socket) -> None:
         return answer
 
     paths = {path: {"GET": answering(page)} for path, page in PAGES.items()}
-    limits = Limits(head=REQUEST_BYTES, body=0, seconds=SECONDS, connections=CONNECTIONS)
+    limits = Limits(
+        head=REQUEST_BYTES, body=0, seconds=SECONDS, connections=CONNECTIONS, each=CONNECTIONS
+    )
     opened = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
     await http.serve([opened], paths, limits)

@@ -19,7 +19,7 @@ HEAD_BYTES = 1 << 13
 
 SIZE_TYPE = "text/x.tlog.size"
 
-_LIMITS = Limits(head=HEAD_BYTES, body=MAX_REQUEST, seconds=10.0, connections=64)
+_LIMITS = Limits(head=HEAD_BYTES, body=MAX_REQUEST, seconds=10.0, connections=256, each=32)
 
 
 async def serve(
