@@ -86,6 +86,17 @@ def origin_of(address: str) -> str:
     return str(parsed)
 
 
+def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
+    """Return whether an address is one of those that are trusted."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return any(parsed in network for network in trusted)
+
+
 class Sum(NamedTuple):
     """What strangers have done in some time.
 
@@ -232,15 +243,7 @@ class Admission:
 
     def trusts(self, address: str) -> bool:
         """Return whether an address is trusted."""
-        if not self._trusted:
-            return False
-        try:
-            parsed = ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
-        return any(parsed in network for network in self._trusted)
+        return is_trusted(address, self._trusted)
 
     async def serve(
         self,

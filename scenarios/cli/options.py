@@ -322,6 +322,30 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class _Trusted(click.ParamType):  # type: ignore[type-arg]  # takes none before click 8.4
+    name = "address"
+
+    def convert(self, value: object, param: object, ctx: click.Context | None) -> object:
+        from transports.admission import trusted_network
+
+        try:
+            return trusted_network(str(value))
+        except ValueError as error:
+            self.fail(str(error))
+
+
+trusted_option = click.option(
+    "--trusted-address",
+    "trusted",
+    type=_Trusted(),
+    multiple=True,
+    metavar="ADDRESS[/PREFIX]",
+    help="An address or a network whose connections get in although strangers have taken all "
+    "places, and do not make room for theirs; repeat for each. Behind a proxy all have the "
+    "proxy's address: name that.",
+)
+
+
 def out_option(what: str, *names: str) -> Callable[[F], F]:
     """``--out FOLDER``, which must be given; the command writes files of these names into it."""
     return click.option("--out", type=WrittenFolder(*names), required=True, help=what)

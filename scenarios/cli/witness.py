@@ -9,10 +9,12 @@ import click
 import trio
 
 from protocol.errors import UsageError
+from scenarios.cli.options import trusted_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.errors import printable
 from scenarios.surveys.witnessing.server import serve
 from scenarios.surveys.witnessing.state import make_witness, witnessing
+from transports.admission import Network
 
 
 @click.command()
@@ -37,7 +39,7 @@ from scenarios.surveys.witnessing.state import make_witness, witnessing
 )
 @click.option(
     "--trust",
-    "trusted",
+    "logs",
     multiple=True,
     metavar="sottovoce/SESSION/KEY",
     help="The origin of a survey to cosign, as 'sottovoce keys' prints it; repeat for each.",
@@ -50,8 +52,15 @@ from scenarios.surveys.witnessing.state import make_witness, witnessing
     show_default=True,
     help="The port to listen at; 0 takes a free one, which is printed.",
 )
+@trusted_option
 def witness(
-    key: Path, state: Path, new_key: str | None, trusted: tuple[str, ...], host: str, port: int
+    key: Path,
+    state: Path,
+    new_key: str | None,
+    logs: tuple[str, ...],
+    host: str,
+    port: int,
+    trusted: tuple[Network, ...],
 ) -> None:
     """Cosign the checkpoints of surveys, each only if it extends the last one.
 
@@ -60,15 +69,15 @@ def witness(
     """
     if new_key is not None:
         click.echo(make_witness(key, state, new_key).text)
-        if not trusted:
+        if not logs:
             return
-    if not trusted:
+    if not logs:
         raise UsageError("expected --trust ORIGIN for each survey, or --new-key NAME")
 
     def say(line: str) -> None:
         click.echo(line, err=True)
 
-    with witnessing(key, state, trusted, time.time) as opened:
+    with witnessing(key, state, logs, time.time) as opened:
         say(printable(f"witness {opened.key.text}"))
 
         async def main() -> None:
@@ -78,6 +87,7 @@ def witness(
                 port=port,
                 listening=lambda where: say(f"listening on {where}"),
                 said=say,
+                trusted=trusted,
             )
 
         trio.run(main)

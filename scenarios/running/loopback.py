@@ -65,8 +65,11 @@ async def open_loopback(
         yield Loopback(hub, port, setting, context)
 
 
-def allow_connections(sockets: int) -> None:
+def allow_connections(sockets: int, *, strangers: int = 0) -> None:
     """Raise the limit on open files as far as needed and allowed.
+
+    Args:
+        strangers: how many sockets more are allowed if the system does.
 
     Raises:
         UsageError: the system does not allow that many.
@@ -80,7 +83,10 @@ def allow_connections(sockets: int) -> None:
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise UsageError(
             f"{sockets} sockets needed in one process, {hard} open files allowed by the system: "
-            "use fewer parties, or the memory transport"
+            f"allow it {needed} (ulimit -n), or use fewer parties"
         )
+    needed += strangers
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
     if soft != resource.RLIM_INFINITY and needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

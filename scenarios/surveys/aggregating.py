@@ -420,7 +420,7 @@ async def _carry_by_links(
     charter, exchange, past = attempt.charter, attempt.exchange, attempt.past
     operation = attempt.operation
     parties = charter.roster.parties
-    allow_connections(len(charter.roster))
+    allow_connections(len(charter.roster), strangers=Limits().unfinished)
     # Who is waited for so long may be away for so long.
     grace = min(joining, charter.variant.patience or joining)
     switch = Switch(exchange, Limits(idle=SILENCE), passed=0.0 if past is None else past.at)
@@ -433,6 +433,7 @@ async def _carry_by_links(
         host=host,
         port=port,
         tls=tls_context(attempt.member.folder, server_context),
+        trusted=operation.trusted,
         commits=commits,
         grace=grace,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -14,11 +14,13 @@ import trio
 from protocol.errors import UsageError
 from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
+from transports.admission import BACKLOG, Network, trusted_network
 from transports.background import running
 from transports.tls import public_context
 from transports.web import http
 from transports.web.gateway import LIMITS, Gateway
 
+_OWN = ("127.0.0.0/8", "::1")  # This machine's addresses.
 _RENEWED = 60.0  # Seconds between two looks at the certificate.
 
 
@@ -29,7 +31,9 @@ class Serving(NamedTuple):
         host, port: where to listen; port 0 takes a free one.
         certificate, key: files in PEM, for HTTPS; they are read again when they change. Without
             them, only this machine can connect: a proxy that runs on it, say.
-        proxied: whether a proxy says whose each request is (X-Forwarded-For).
+        proxied: whether a proxy says whose each request is (X-Forwarded-For). It is on this
+            machine, so that all connections of this machine are the proxy's.
+        trusted: addresses whose connections do not make room for those of strangers.
     """
 
     host: str
@@ -37,6 +41,7 @@ class Serving(NamedTuple):
     certificate: Path | None = None
     key: Path | None = None
     proxied: bool = False
+    trusted: Sequence[Network] = ()
 
     def context(self) -> ssl.SSLContext | None:
         """Read the certificate, if there is one: the context for HTTPS.
@@ -63,7 +68,7 @@ class Serving(NamedTuple):
         """
         tls = self.context()
         allow_connections(LIMITS.connections)
-        listeners = await trio.open_tcp_listeners(self.port, host=self.host)
+        listeners = await trio.open_tcp_listeners(self.port, host=self.host, backlog=BACKLOG)
         answer = functools.partial(
             http.serve,
             listeners,
@@ -72,6 +77,8 @@ class Serving(NamedTuple):
             tls=tls,
             early=gateway.early,
             refused=gateway.fail,
+            trusted=(*self.trusted, *map(trusted_network, _OWN)) if self.proxied else self.trusted,
+            strangers=gateway.strangers,
         )
         tasks: list[Callable[[], Awaitable[object]]] = [answer]
         if tls is not None:

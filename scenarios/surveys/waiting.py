@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from scenarios.surveys.serving import Serving
     from transports.web.gateway import Gateway
 
+BEGINNING = 600.0
+"""For how many seconds witnesses are asked for the first checkpoint, unless it closes before."""
+
 GRAIN = 60.0
 """To how many seconds the times on record are rounded up."""
 
@@ -87,6 +90,11 @@ def check_open(member: Member) -> None:
             f"{member.folder}: the survey closed at {charter.variant.survey.closes}, as everybody "
             "was told: nobody can answer it any more"
         )
+
+
+def beginning_of(charter: Charter) -> float:
+    """The seconds for which witnesses are asked before such a survey begins."""
+    return min(BEGINNING, seconds_left(charter) or BEGINNING)
 
 
 def await_answers(
@@ -204,7 +212,7 @@ class _Waiting:
     ) -> Mapping[PartyId, str]:
         """Carry the aggregator's machine to its end; as ``Carry``."""
         exchange, past, operation = attempt.exchange, attempt.past, attempt.operation
-        allow_connections(len(self._others))
+        allow_connections(len(self._others), strangers=Limits().unfinished)
         passed = 0.0 if past is None else past.at
         switch = Switch(exchange, Limits(idle=SILENCE), passed=passed, grain=GRAIN)
         if past is not None:
@@ -265,13 +273,15 @@ class _Waiting:
             host=host,
             port=port,
             tls=tls_context(attempt.member.folder, server_context),
+            trusted=attempt.operation.trusted,
             commits=commits,
             grace=grace,
         )
         hub, bound = await stack.enter_async_context(opened)
         if self._pages is not None:
             # One count for both ways in.
-            self._pages.gateway.refused = hub.refused
+            gateway = self._pages.gateway
+            gateway.refused, gateway.strangers = hub.refused, hub.strangers
         if past is not None:
             handed = {name: past.handed[name] for name in self._others}
             hub.expect(handed, within=grace)

@@ -24,6 +24,7 @@ from scenarios.surveys.collecting import (
     serve_receipts,
 )
 from scenarios.surveys.serving import Serving
+from scenarios.surveys.waiting import beginning_of
 from transports.web.gateway import Page
 
 
@@ -93,7 +94,7 @@ class CollectOptions:
                 f"--listen {self.listen}: with --behind-proxy, expected an address of this machine "
                 "alone: anybody else could say whose its requests are"
             )
-        return Serving(host, port, self.certificate, self.key, self.behind_proxy)
+        return Serving(host, port, self.certificate, self.key, self.behind_proxy, self.held.trusted)
 
 
 @click.command()
@@ -120,7 +121,7 @@ def collect(options: CollectOptions) -> None:
             )
         check_answerable(member, parties)
         hold = functools.partial(collect_survey, page=page, serving=serving, parties=parties)
-        hold_survey(held, member, hold)
+        hold_survey(held, member, hold, witnesses_within=beginning_of(member.charter))
     if options.leave:
         return
 

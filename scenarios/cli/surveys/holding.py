@@ -45,6 +45,7 @@ from scenarios.cli.options import (
     out_option,
     own_variant_option,
     print_statement,
+    trusted_option,
     witnesses_option,
 )
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, WRITTEN_LOG, ReadPath
@@ -63,10 +64,11 @@ from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
-from scenarios.surveys.waiting import await_answers, check_open, waits
+from scenarios.surveys.waiting import await_answers, beginning_of, check_open, waits
 from scenarios.surveys.witnessing.asking import WitnessAt, begin, cosign_checkpoint, witness_at
 from scenarios.wording.formatting import nats, some
 from scenarios.wording.withstanding import coins_sentence, sums_sentences
+from transports.admission import Network
 
 _NAMED = 20
 """How many parties are named that have answered in an attempt that is abandoned."""
@@ -156,6 +158,7 @@ class HeldOptions:
         help="Serve /metrics, for Prometheus, and /healthz here; port 0 takes a free one. Whoever "
         "reaches it can read the counts.",
     )
+    trusted: tuple[Network, ...] = shared(trusted_option)
     resume: bool = option(
         "--resume",
         is_flag=True,
@@ -198,13 +201,16 @@ class Hold(Protocol):
         """Hold the survey; the arguments are those of ``aggregate_survey``."""
 
 
-def hold_survey(options: HeldOptions, member: Member, hold: Hold) -> None:
+def hold_survey(
+    options: HeldOptions, member: Member, hold: Hold, *, witnesses_within: float
+) -> None:
     """Hold a survey, and write and print its result.
 
     Args:
         options: how.
         member: the aggregator, of the folder in the options.
         hold: holds it.
+        witnesses_within: for how many seconds witnesses are asked for the first checkpoint.
 
     Raises:
         UsageError, OSError, ProtocolError, StoppedError: as ``hold``, or a file that cannot be
@@ -236,16 +242,19 @@ def hold_survey(options: HeldOptions, member: Member, hold: Hold) -> None:
         if charter.attempt > 1:
             say(_cost_of(charter.attempt, member))
 
-    def begun(recorder: Recorder) -> str:
-        return begin(recorder, asked, needed=needed)
-
     served = None if options.metrics is None else address_of(options.metrics)
-    with operating(options.folder, log=options.log_json, address=served) as (
-        operation,
-        metrics_at,
-    ):
+    opened = operating(
+        options.folder, log=options.log_json, address=served, trusted=options.trusted
+    )
+    with opened as (operation, metrics_at):
         if metrics_at:
             say(f"metrics at http://{metrics_at}/metrics")
+
+        def begun(recorder: Recorder) -> str:
+            return begin(
+                recorder, asked, needed=needed, within=witnesses_within, operation=operation
+            )
+
         hold(
             member,
             transcript=out / TRANSCRIPT,
@@ -280,8 +289,8 @@ class AggregateOptions:
         default=60.0,
         show_default=True,
         help="Seconds to wait for all parties to connect before the survey begins without the "
-        "others. A survey of one question that says when it closes waits for nobody: parties "
-        "answer whenever they come.",
+        "others; and before that as long for witnesses. A survey of one question that says when it "
+        "closes waits for no party: they answer whenever they come.",
     )
 
 
@@ -297,10 +306,11 @@ def aggregate(options: AggregateOptions) -> None:
     host, port = address_of(options.listen)
     if waits(member.charter.variant):
         check_open(member)
-        hold_survey(held, member, functools.partial(await_answers, parties=(host, port)))
+        hold = functools.partial(await_answers, parties=(host, port))
+        hold_survey(held, member, hold, witnesses_within=beginning_of(member.charter))
         return
     hold = functools.partial(aggregate_survey, host=host, port=port, joining=options.joining)
-    hold_survey(held, member, hold)
+    hold_survey(held, member, hold, witnesses_within=options.joining)
 
 
 @click.command()

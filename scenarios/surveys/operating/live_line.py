@@ -23,6 +23,8 @@ _COLUMNS = 80
 def line_of(counts: Counts) -> str:
     """How a survey goes, in a line."""
     said = [f"{counts.joined} of {counts.parties} joined"]
+    if counts.phase is Phase.BEGINNING and counts.needed:
+        said = [f"{counts.cosigned} of {counts.needed} witnesses have cosigned"]
     if counts.phase is Phase.ASKING and counts.awaiting:
         said.append(f"{counts.answered} of {counts.awaited} answered ({counts.awaiting})")
     if counts.declined:

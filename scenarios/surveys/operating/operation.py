@@ -15,6 +15,7 @@ from scenarios.errors import StoppedError
 from scenarios.surveys.operating.joining import joining_file
 from scenarios.surveys.operating.progress import Phase, Progress, Refusing, Tell
 from scenarios.surveys.operating.signals import obey, receiving
+from transports.admission import Network
 from transports.background import running
 from transports.lasting.hub import LastingHub
 from transports.records.commits import Commits
@@ -33,10 +34,12 @@ class Operation:
         tell: takes events.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C stop it. Signals are the main thread's.
         folder: where ``close_joining`` finds the survey.
+        trusted: addresses whose connections do not make room for those of strangers.
 
     Attributes:
         progress: how it goes.
         tasks: run while parties can connect.
+        early: those of them that run before, too, while witnesses are asked.
     """
 
     def __init__(
@@ -45,9 +48,12 @@ class Operation:
         tell: Tell = lambda event, fields: None,
         heeds_signals: bool = False,
         folder: Path | None = None,
+        trusted: Sequence[Network] = (),
     ) -> None:
         self.progress = Progress(tell)
         self.tasks: Sequence[Task] = ()
+        self.early: Sequence[Task] = ()
+        self.trusted = trusted
         self._heeds_signals = heeds_signals
         self._folder = folder
         self._lingering = trio.CancelScope()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,11 +14,16 @@ from scenarios.surveys.operating.logs import STANDARD_ERROR, json_log
 from scenarios.surveys.operating.operation import Operation, Task
 from scenarios.surveys.operating.progress import Field, Tell
 from scenarios.surveys.operating.readiness import notify
+from transports.admission import Network
 
 
 @contextmanager
 def operating(
-    folder: Path, *, log: str | None = None, address: tuple[str, int] | None = None
+    folder: Path,
+    *,
+    log: str | None = None,
+    address: tuple[str, int] | None = None,
+    trusted: Sequence[Network] = (),
 ) -> Generator[tuple[Operation, str]]:
     """How the survey of a folder is held: signals stop it, and ``close_joining`` finds it.
 
@@ -28,6 +33,7 @@ def operating(
         folder: the aggregator's.
         log: the file for the log, or ``-`` for standard error; None for no log.
         address: where metrics are served, if they are.
+        trusted: addresses whose connections do not make room for those of strangers.
 
     Yields:
         How it is held, and where metrics are served, ``HOST:PORT``, or nothing.
@@ -42,7 +48,7 @@ def operating(
         for one in tells:
             one(event, fields)
 
-    operation = Operation(tell=tell, heeds_signals=True, folder=folder)
+    operation = Operation(tell=tell, heeds_signals=True, folder=folder, trusted=trusted)
     progress = operation.progress
     tasks: list[Task] = []
     where = ""
@@ -61,6 +67,7 @@ def operating(
         if log != STANDARD_ERROR and sys.stderr.isatty():
             shown = functools.partial(show, progress, sys.stderr)
             tasks.append(functools.partial(_optional, "the live line", shown))
+            operation.early = tasks[-1:]
         operation.tasks = tasks
         try:
             yield operation, where

@@ -15,14 +15,18 @@ from protocol.session.machine import Machine
 from protocol.transcript.entries import Entry
 from scenarios.surveys.closing import seconds_left
 from scenarios.surveys.watching.tally import Tally
+from transports.admission import SUMMED_SECONDS, Strangers
 from transports.records.commits import Commits
 from transports.switch import Switch
 
 EVERY = 1.0
 """The least seconds between two events that tell of changed counts."""
 
-_UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left")
+_UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left", "cosigned", "needed")
 """Counts that those events do not tell."""
+
+_STRANGERS = "refused"
+"""What strangers change as often as they like: no event is told for that alone."""
 
 Field = int | str | Mapping[str, int]
 Tell = Callable[[str, Mapping[str, Field]], object]
@@ -37,6 +41,10 @@ class Refusing(Protocol):
     """
 
     refused: Counter[str]
+
+    @property
+    def strangers(self) -> Strangers:
+        """A count of connections that ended without a whole request."""
 
 
 class Phase(StrEnum):
@@ -69,6 +77,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         durable: how many of them are known to be on disk.
         writing: for how many seconds the record has been being written; 0 between writes.
         left: the seconds until the joining or the wait ends by itself, or None.
+        cosigned: how many witnesses have cosigned the first checkpoint, while they are asked.
+        needed: how many must.
     """
 
     phase: Phase
@@ -87,6 +97,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     durable: int = 0
     writing: float = 0.0
     left: float | None = None
+    cosigned: int = 0
+    needed: int = 0
 
 
 class Progress:
@@ -109,6 +121,7 @@ class Progress:
         self._commits: Commits | None = None
         self._machine: Machine | None = None
         self._deadline: float | None = None
+        self._cosigned = self._needed = 0
         self.closed: Counter[str] = Counter()
 
     def tell(self, event: str, **fields: Field) -> None:
@@ -135,10 +148,17 @@ class Progress:
 
         return add
 
+    def witnessing(self, cosigned: int, needed: int, within: float) -> None:
+        """Witnesses are asked for so many seconds more: too few have cosigned the beginning."""
+        self._cosigned, self._needed = cosigned, needed
+        self._deadline = trio.current_time() + within
+        self.tell("witnesses", cosigned=cosigned, needed=needed, left=round(within))
+
     def opened(
         self, switch: Switch, door: Refusing | None = None, commits: Commits | None = None
     ) -> None:
         """Parties can connect."""
+        self._deadline = None
         self._switch, self._door, self._commits = switch, door, commits
         parties = len(switch.exchange.charter.roster.parties)
         self.tell("listening", parties=parties, attempt=switch.exchange.charter.attempt)
@@ -166,20 +186,45 @@ class Progress:
         self.tell("stopping", why=why)
 
     async def tell_changes(self) -> None:
-        """Tell of counts that have changed, at most once a second, until cancelled."""
+        """Tell of counts that have changed, at most once a second, until cancelled.
+
+        What strangers do is summed up at most once a minute.
+        """
         before: Mapping[str, Field] = {}
-        while True:
-            counts = msgspec.structs.asdict(self.counts())
-            now = {name: value for name, value in counts.items() if name not in _UNTOLD}
-            if now != before:
-                self.tell("progress", **now)
-            before = now
-            await trio.sleep(EVERY)
+        due = trio.current_time() + SUMMED_SECONDS
+        try:
+            while True:
+                counts = msgspec.structs.asdict(self.counts())
+                told = {name: value for name, value in counts.items() if name not in _UNTOLD}
+                now = {name: value for name, value in told.items() if name != _STRANGERS}
+                if now != before:
+                    self.tell("progress", **told)
+                before = now
+                if trio.current_time() >= due:
+                    self._sum_up()
+                    due = trio.current_time() + SUMMED_SECONDS
+                await trio.sleep(EVERY)
+        finally:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Tell what strangers have done since this was told last."""
+        if self._door is None:
+            return
+        scarce = self._door.strangers.scarce
+        times, addresses = self._door.strangers.take()
+        if times or scarce:
+            self.tell("strangers", connections=times, addresses=addresses, scarce=int(scarce))
 
     def counts(self) -> Counts:
         """How it goes now."""
         if self._switch is None or self._tally is None:
-            return Counts(phase=self.phase)
+            return Counts(
+                phase=self.phase,
+                left=self._left(),
+                cosigned=self._cosigned,
+                needed=self._needed,
+            )
         awaited = None if self._machine is None else self._machine.awaited
         return Counts(
             phase=self.phase,
@@ -206,7 +251,8 @@ class Progress:
 
     def _left(self) -> float | None:
         """Seconds until what is waited for ends by itself; only while the survey is held."""
-        if self.phase not in (Phase.JOINING, Phase.ASKING):
+        asks_witnesses = self.phase is Phase.BEGINNING and self._deadline is not None
+        if self.phase not in (Phase.JOINING, Phase.ASKING) and not asks_witnesses:
             return None
         deadline = self._deadline
         if self.phase is Phase.ASKING and self._machine is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import re
 from collections.abc import Sequence
@@ -23,12 +24,18 @@ from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
 from protocol.transcript.recorder import Recorder
 from protocol.transcript.witnessing import ADD_CHECKPOINT
-from scenarios.errors import WitnessError
+from scenarios.errors import WitnessError, say
 from scenarios.files.transcripts import Transcript
+from scenarios.surveys.operating.operation import Operation
+from transports.background import running
 
 WITHIN = 10.0
 """How long all witnesses together may take, in seconds."""
 
+SOON, LATE = 1.0, 10.0
+"""The first and the longest pause before a witness is asked again, in seconds."""
+
+_LATER = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
 _LARGEST = 1 << 14
 _SIZE = re.compile(rb"(0|[1-9][0-9]{0,18})\n")
 _SHOWN = 120
@@ -47,15 +54,21 @@ class WitnessAt(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What became of asking a witness: the line of its cosignature, or why there is none."""
+    """What became of asking a witness: the line of its cosignature, or why there is none.
+
+    ``again`` says whether it may cosign if it is asked again: it was out of reach, or busy.
+    """
 
     witness: WitnessAt
     line: str | None
     why: str = ""
+    again: bool = False
 
 
 class _NotCosignedError(Exception):
-    pass
+    def __init__(self, why: str, *, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
 
 
 class _Place(NamedTuple):
@@ -118,8 +131,13 @@ def ask_witnesses(
     Returns:
         What became of each, in their order.
     """
-    late = f"no answer within {within:g} s"
-    asked = [Asked(witness, None, late) for witness in witnesses]
+    return trio.run(functools.partial(_ask_all, note, hashes, witnesses, within))
+
+
+async def _ask_all(
+    note: str, hashes: Sequence[bytes], witnesses: Sequence[WitnessAt], within: float
+) -> list[Asked]:
+    asked = [Asked(each, None, f"no answer within {within:.3g} s", True) for each in witnesses]
 
     async def ask(place: int, witness: WitnessAt) -> None:
         def call() -> Asked:
@@ -128,23 +146,31 @@ def ask_witnesses(
         # The thread of a witness that is late is left behind; it holds up nothing.
         asked[place] = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
 
-    async def ask_all() -> None:
-        with trio.move_on_after(within):
-            async with trio.open_nursery() as nursery:
-                for place, witness in enumerate(witnesses):
-                    nursery.start_soon(ask, place, witness)
-
-    trio.run(ask_all)
+    with trio.move_on_after(within):
+        async with trio.open_nursery() as nursery:
+            for place, witness in enumerate(witnesses):
+                nursery.start_soon(ask, place, witness)
     return asked
 
 
-def begin(recorder: Recorder, witnesses: Sequence[WitnessAt], *, needed: int) -> str:
+def begin(
+    recorder: Recorder,
+    witnesses: Sequence[WitnessAt],
+    *,
+    needed: int,
+    within: float = 0.0,
+    operation: Operation | None = None,
+) -> str:
     """Have the first checkpoint of a record cosigned, and put the cosignatures on record.
+
+    Witnesses that are out of reach or busy are asked again, after longer and longer pauses.
 
     Args:
         recorder: of a survey that has not begun.
         witnesses: whom to ask.
         needed: how many must cosign.
+        within: for how many seconds they are asked again; each is asked once in any case.
+        operation: whom to tell how it goes.
 
     Returns:
         The note, with the cosignatures.
@@ -156,26 +182,58 @@ def begin(recorder: Recorder, witnesses: Sequence[WitnessAt], *, needed: int) ->
     first = recorder.checkpoint
     if first is None:
         raise LocalProtocolError("the record has no checkpoint")
-    asked = ask_witnesses(first.note, (), witnesses)
+    asked = trio.run(_ask_again, first.note, witnesses, needed, within, operation or Operation())
     lines = [each.line for each in asked if each.line is not None]
     if len(lines) < needed:
-        why = "; ".join(f"{a.witness.key.name}: {a.why}" for a in asked if a.line is None)
-        raise WitnessError(
-            f"the survey has not begun: {len(lines)} of {len(asked)} witnesses have cosigned the "
-            f"first checkpoint, expected {needed}: {why}"
-        )
+        raise WitnessError(f"the survey has not begun: {_missing(asked, needed)}")
     note = with_lines(first.note, lines)
     recorder.cosigned(note)
     return note
+
+
+async def _ask_again(
+    note: str, witnesses: Sequence[WitnessAt], needed: int, within: float, operation: Operation
+) -> list[Asked]:
+    """Ask until so many have cosigned, can no more, or the time is up."""
+    end, pause = trio.current_time() + within, SOON
+    asked = [Asked(each, None, again=True) for each in witnesses]
+    async with running(*operation.early):
+        while True:
+            places = [place for place, each in enumerate(asked) if each.again]
+            left = max(1.0, min(WITHIN, end - trio.current_time())) if pause > SOON else WITHIN
+            found = await _ask_all(note, (), [witnesses[place] for place in places], left)
+            for place, each in zip(places, found, strict=True):
+                asked[place] = each
+            cosigned = sum(each.line is not None for each in asked)
+            left = end - trio.current_time()
+            possible = cosigned + sum(each.again for each in asked)
+            if cosigned >= needed or possible < needed or left <= 0:
+                return asked
+            if pause == SOON:
+                say(f"{_missing(asked, needed)}; asked again for {left:.0f} s")
+            operation.progress.witnessing(cosigned, needed, left)
+            await trio.sleep(min(pause, left))
+            pause = min(2 * pause, LATE)
+
+
+def _missing(asked: Sequence[Asked], needed: int) -> str:
+    """How many have cosigned, and why the others have not."""
+    cosigned = sum(each.line is not None for each in asked)
+    why = "; ".join(f"{each.witness.key.name}: {each.why}" for each in asked if each.line is None)
+    return (
+        f"{cosigned} of {len(asked)} witnesses have cosigned the first checkpoint, expected "
+        f"{needed}: {why}"
+    )
 
 
 def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> Asked:
     try:
         return Asked(witness, _cosignature(note, hashes, witness, within))
     except (_NotCosignedError, ValueError) as error:
-        return Asked(witness, None, str(error))
+        again = isinstance(error, _NotCosignedError) and error.again
+        return Asked(witness, None, str(error), again)
     except (OSError, http.client.HTTPException) as error:
-        return Asked(witness, None, str(error) or type(error).__name__)
+        return Asked(witness, None, str(error) or type(error).__name__, True)
 
 
 def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> str:
@@ -197,7 +255,8 @@ def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within:
     text = body.decode("utf-8", "replace")
     if status != http.client.OK:
         said = " ".join(text[:_SHOWN].split())
-        raise _NotCosignedError(f"it answered {status}: {said}")
+        again = status in _LATER or status >= http.client.INTERNAL_SERVER_ERROR
+        raise _NotCosignedError(f"it answered {status}: {said}", again=again)
     return line_of(text, note, witness.key)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -13,6 +14,7 @@ import trio
 import trio.testing
 import trustme
 
+from transports.admission import Strangers
 from transports.background import running
 from transports.testing import HANGS
 from transports.web.http import Limits, Request, Response, serve
@@ -69,7 +71,10 @@ Told = list[tuple[str, int, str]]
 
 @asynccontextmanager
 async def served(
-    limits: Limits = LIMITS, told: Told | None = None, tls: ssl.SSLContext | None = None
+    limits: Limits = LIMITS,
+    told: Told | None = None,
+    tls: ssl.SSLContext | None = None,
+    strangers: Strangers | None = None,
 ) -> AsyncGenerator[int]:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
 
@@ -77,7 +82,13 @@ async def served(
         if told is not None:
             told.append((address, status, reason))
 
-    task = functools.partial(serve, listeners, PATHS, limits, tls=tls, early=judge, refused=refused)
+    task = functools.partial(
+        *(serve, listeners, PATHS, limits),
+        tls=tls,
+        early=judge,
+        refused=refused,
+        strangers=strangers,
+    )
     async with running(task):
         yield listeners[0].socket.getsockname()[1]
 
@@ -298,6 +309,46 @@ async def test_the_silent_make_room() -> None:
             await stream.send_all(posted(b"4"))
             assert (await stream.receive_some()).endswith(b"\r\n\r\n4")
     assert told == []
+
+
+async def test_a_crowd_that_sends_drop_by_drop_delays_nobody() -> None:
+    """Three hundred from fifty addresses, and whoever is closed comes again."""
+    limits = msgspec.structs.replace(LIMITS, connections=64, each=32)
+    drops = asked("GET /path")
+    crowd: list[socket.socket] = []
+
+    def call(place: int) -> socket.socket:
+        made = socket.socket()
+        made.bind((f"127.0.4.{1 + place % 50}", 0))
+        made.connect(("127.0.0.1", port))
+        made.setblocking(False)
+        return made
+
+    async def drip() -> None:
+        sent = 0
+        while True:
+            for place, made in enumerate(crowd):
+                try:
+                    made.send(drops[sent % (len(drops) - 1) :][:1])
+                except OSError:
+                    made.close()
+                    crowd[place] = call(place)
+            sent += 1
+            await trio.sleep(0.05)
+
+    strangers = Strangers()
+    async with served(limits, strangers=strangers) as port:
+        try:
+            crowd += map(call, range(300))
+            async with running(drip):
+                for _ in range(5):
+                    back = await exchange(port, posted(b"answer", CLOSE))
+                    assert back.endswith(b"answer")
+        finally:
+            for made in crowd:
+                made.close()
+    # That many had to make room at least.
+    assert strangers.take().times >= 300 - 64
 
 
 async def test_those_who_do_not_read_make_room() -> None:

@@ -22,10 +22,12 @@ from scenarios.report.served import Compared, Page
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
+from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.serving import Serving
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
+from transports.admission import Network
 
 Passed = list[object]
 
@@ -147,15 +149,16 @@ def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> No
         begin: Callable[[None], str] | None,
         publish: Callable[[object], object],
         resume: bool,
+        operation: Operation,
         **others: object,
     ) -> None:
-        passed.append((host, port, transcript, joining, resume))
+        passed.append((host, port, transcript, joining, resume, operation.trusted))
         if begin is not None:
             begin(None)
         transcript.parent.mkdir(exist_ok=True)
         publish(outcome)
 
-    def begin(recorder: None, asked: Sequence[object], *, needed: int) -> str:
+    def begin(recorder: None, asked: Sequence[object], *, needed: int, **others: object) -> str:
         passed.append((asked, needed))
         return ""
 
@@ -239,8 +242,10 @@ def witnessing(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> Non
     """What a witness serves; nobody can ask it."""
     opened = witness_command.witnessing
 
-    async def serve(witness: Witness, *, host: str, port: int, **others: object) -> None:
-        passed.append((host, port))
+    async def serve(
+        witness: Witness, *, host: str, port: int, trusted: Sequence[Network], **others: object
+    ) -> None:
+        passed.append((host, port, trusted))
 
     @contextlib.contextmanager
     def witnessing(key: Path, state: Path, trusted: Sequence[str], clock: Any) -> Generator[Any]:

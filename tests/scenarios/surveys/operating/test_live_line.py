@@ -51,6 +51,11 @@ def test_while_parties_join() -> None:
     assert said == "joining: 37 of 50 joined; connections refused: 1 TLS, 2 too slow; 41 s left"
 
 
+def test_while_witnesses_are_asked() -> None:
+    said = line_of(counts(phase=Phase.BEGINNING, parties=0, joined=0, cosigned=1, needed=2))
+    assert said == "beginning: 1 of 2 witnesses have cosigned; 41 s left"
+
+
 def test_while_answers_are_awaited() -> None:
     said = line_of(
         counts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -19,6 +20,7 @@ from protocol.transcript.recorder import Recorder
 from protocol.transcript.resuming import Past
 from scenarios.surveys.operating.progress import Field, Phase, Progress
 from tests.every_variant import examples
+from transports.admission import Strangers
 from transports.background import running
 from transports.records.commits import Commits
 from transports.switch import Switch
@@ -204,3 +206,73 @@ async def test_changes_are_told_and_nothing_else(
         ("progress", 0),
         ("progress", 1),
     ]
+
+
+class Door:
+    """Where strangers knock."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[str] = Counter()
+        self.strangers = Strangers()
+
+    async def be_knocked_at(self) -> None:
+        """Ten times a second, from three addresses in turn."""
+        while True:
+            for last in range(3):
+                self.refused["too slow"] += 1
+                self.strangers.note(f"192.0.2.{last}")
+                await trio.sleep(0.1)
+
+
+async def test_strangers_are_summed_up_and_tell_nothing_else(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    door = Door()
+    watched.progress.opened(watched.switch, door)
+    watched.events.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watched.progress.tell_changes)
+        nursery.start_soon(door.be_knocked_at)
+        await trio.sleep(250.05)
+        watched.switch.attach(A)
+        await trio.sleep(5.0)
+        nursery.cancel_scope.cancel()
+    events = [event for event, _ in watched.events]
+    # A minute each, and what was left at the end.
+    assert events == ["progress", *["strangers"] * 4, "progress", "strangers"]
+    summed = [fields for event, fields in watched.events if event == "strangers"]
+    assert {fields["addresses"] for fields in summed} == {3}
+    assert sum(int(str(fields["connections"])) for fields in summed) == door.refused.total()
+    # All that changes is told together.
+    assert watched.events[-2][1]["refused"] != {}
+
+
+async def test_what_runs_short_is_told_once(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    door = Door()
+    watched.progress.opened(watched.switch, door)
+    watched.events.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watched.progress.tell_changes)
+        door.strangers.scarce = True
+        await trio.sleep(200.0)
+        nursery.cancel_scope.cancel()
+    assert [fields for event, fields in watched.events if event == "strangers"] == [
+        {"connections": 0, "addresses": 0, "scarce": 1}
+    ]
+
+
+async def test_witnesses_are_waited_for(
+    watched: Watched, autojump_clock: trio.testing.MockClock
+) -> None:
+    progress = Progress(lambda event, fields: watched.events.append((event, fields)))
+    watched.events.clear()
+    progress.witnessing(1, 2, 50.4)
+    assert watched.events == [("witnesses", {"cosigned": 1, "needed": 2, "left": 50})]
+    await trio.sleep(10.0)
+    counts = progress.counts()
+    assert (counts.phase, counts.cosigned, counts.needed) == (Phase.BEGINNING, 1, 2)
+    assert counts.left == pytest.approx(40.4)
+    progress.opened(watched.switch)
+    assert progress.counts().left is None

@@ -281,7 +281,7 @@ def test_hostile_requests_are_refused(witness: Running, sent: bytes, status: int
 
 @pytest.mark.slow
 def test_a_refusal_is_one_line(made: Files) -> None:
-    with running(made, [ORIGIN]) as witness:
+    with running(made, [ORIGIN], trusted=["127.0.0.1"]) as witness:
         for sent, _ in HOSTILE:
             exchange(witness, sent)
         exchange(witness, b"")

@@ -100,7 +100,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
         there = ("--witness", witness.at.url, made.vkey)
         nobody = ("--witness", "http://127.0.0.1:9", other)
         aggregate = ("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", aside)
-        early = sottovoce(*aggregate, *there, *nobody)
+        early = sottovoce(*aggregate, *there, *nobody, "--joining", 0)
         secret = keys / AGGREGATOR / f"{LOG_SECRET}-1"
         assert secret.exists()
         said = hold(keys, out, *there, *nobody, "--witnesses", 1)

@@ -62,11 +62,17 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(
-    made: Files, origins: Sequence[str], program: Sequence[str] = ("-m", "scenarios")
+    made: Files,
+    origins: Sequence[str],
+    program: Sequence[str] = ("-m", "scenarios"),
+    *,
+    port: int = 0,
+    trusted: Sequence[str] = (),
 ) -> Generator[Running]:
     """A witness, started as a user does."""
     trust = [word for each in origins for word in ("--trust", each)]
-    options = ["--key", str(made.key), "--state", str(made.state), "--port", "0", *trust]
+    trust += [word for each in trusted for word in ("--trusted-address", each)]
+    options = ["--key", str(made.key), "--state", str(made.state), "--port", str(port), *trust]
     process = subprocess.Popen(
         [sys.executable, *program, "witness", *options],
         stdout=subprocess.PIPE,
