@@ -13,7 +13,7 @@ import errno
 import ipaddress
 import math
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import NamedTuple
 
 import trio
@@ -37,6 +37,7 @@ REMEMBERED = 4096
 """How many addresses are told apart in that time."""
 
 _BATCH = 1024
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 0.02
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -269,46 +270,51 @@ class Admission:
         async with trio.open_nursery() as nursery:
 
             async def accept(listener: trio.SocketListener) -> None:
-                named = listener.socket
-                with socket.fromfd(named.fileno(), named.family, named.type) as door:
-                    door.setblocking(False)
+                with _door_of(listener) as door:
                     while True:
-                        await trio.lowlevel.wait_readable(door)
                         # All that wait are accepted before any is served: the last come first.
-                        came, exhausted = self._accept_some(door)
+                        came, short = await self._accept(listener, door)
                         for one in came:
                             if one.evicted:
                                 self.strangers.note(one.address)
                                 one.wire.socket.close()
                             else:
                                 nursery.start_soon(attend_one, one)
-                        await trio.sleep(_PAUSE if exhausted else 0)
+                        await trio.sleep(_PAUSE if short else 0)
 
             for listener in listeners:
                 nursery.start_soon(accept, listener)
 
-    def _accept_some(self, door: socket.socket) -> tuple[list[Incoming], bool]:
-        """Who is at the door, and whether the system has no file descriptors for more."""
+    async def _accept(
+        self, listener: trio.SocketListener, door: socket.socket | None
+    ) -> tuple[list[Incoming], bool]:
+        """Wait for somebody; who is at the door then, and whether file descriptors are short."""
         came: list[Incoming] = []
-        for _ in range(_BATCH):
-            try:
+
+        def enter(wire: trio.SocketStream, address: str) -> None:
+            one = Incoming(self, wire, address)
+            one.evicted = not self._enter(one, wire.socket.fileno())
+            came.append(one)
+
+        try:
+            first = await listener.accept()
+            enter(first, _address_of(first))
+            while door is not None and len(came) < _BATCH:
                 accepted, name = door.accept()
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    continue  # That caller is gone already.
+                if _is_gone(accepted):
+                    self.strangers.note(str(name[0]))
+                    accepted.close()
+                    continue
+                wire = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+                enter(wire, str(name[0]))
+        except BlockingIOError:
+            pass  # Nobody else is there.
+        except OSError as error:
+            if error.errno in _SHORT:
                 self.strangers.scarce = True
                 self._make_room(for_trusted=False)
                 return came, True
-            if _is_gone(accepted):
-                self.strangers.note(str(name[0]))
-                accepted.close()
-                continue
-            wire = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
-            one = Incoming(self, wire, str(name[0]))
-            one.evicted = not self._enter(one, accepted.fileno())
-            came.append(one)
+            # That caller is gone already.
         return came, False
 
     def _enter(self, new: Incoming, descriptor: int) -> bool:
@@ -360,6 +366,25 @@ class Admission:
         self._held += change
         self._held_by_strangers += 0 if one.trusted else change
         one._standing = standing
+
+
+@contextlib.contextmanager
+def _door_of(listener: trio.SocketListener) -> Generator[socket.socket | None]:
+    """What accepts without waiting; None if the listener is none of the system's."""
+    named = listener.socket
+    if named.fileno() < 0:
+        yield None
+        return
+    with socket.fromfd(named.fileno(), named.family, named.type) as door:
+        door.setblocking(False)
+        yield door
+
+
+def _address_of(wire: trio.SocketStream) -> str:
+    try:
+        return str(wire.socket.getpeername()[0])
+    except OSError:
+        return ""  # It is gone.
 
 
 def _is_gone(accepted: socket.socket) -> bool:

@@ -83,7 +83,7 @@ def allow_connections(sockets: int, *, strangers: int = 0) -> None:
     if hard != resource.RLIM_INFINITY and needed > hard:
         raise UsageError(
             f"{sockets} sockets needed in one process, {hard} open files allowed by the system: "
-            f"allow it {needed} (ulimit -n), or use fewer parties"
+            f"use fewer parties, or allow {needed} (ulimit -n)"
         )
     needed += strangers
     if hard != resource.RLIM_INFINITY:

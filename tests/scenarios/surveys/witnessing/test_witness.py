@@ -82,6 +82,10 @@ def test_bad_input_is_told(made: Files, tmp_path: Path) -> None:
     assert "expected --trust" in told(made.key, made.state)
     for wrong in ("example.com/log", ORIGIN.upper(), f"{ORIGIN}\n1"):
         assert "expected an origin" in told(made.key, made.state, "--trust", wrong)
+    for wrong in ("here", "0.0.0.0/0", "192.0.2.7/24"):
+        said = told(made.key, made.state, *trust, "--trusted-address", wrong)
+        assert f"'{wrong}': " in said
+        assert "expected" in said
     assert "--new-key NAME makes one" in told(tmp_path / "none", made.state, *trust)
     (tmp_path / "empty").mkdir()
     assert "lost its state" in told(made.key, tmp_path / "empty", *trust)
