@@ -36,7 +36,7 @@ LINES, LINES_OF_ONE = 50, 5
 REMEMBERED = 4096
 """How many addresses are told apart in that time."""
 
-_BATCH = 1024
+_BATCH = 512
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 0.02
 
@@ -77,14 +77,15 @@ def trusted_network(text: str) -> Network:
 def origin_of(address: str) -> str:
     """Part of an address that counts as one: of IPv6 the first 64 bits, which one customer has."""
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
+        # As the system writes it: what has no colon is of IPv4 already.
+        parsed = ipaddress.IPv6Address(address.partition("%")[0]) if ":" in address else None
     except ValueError:
         return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+    if parsed is None:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
@@ -299,7 +300,9 @@ class Admission:
         try:
             first = await listener.accept()
             enter(first, _address_of(first))
-            while door is not None and len(came) < _BATCH:
+            for _ in range(_BATCH):
+                if door is None:
+                    break
                 accepted, name = door.accept()
                 if _is_gone(accepted):
                     self.strangers.note(str(name[0]))
