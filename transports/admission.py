@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import trio
 
+from transports.connection import end
+
 BACKLOG = 4096
 """How many connections may wait to be accepted, as far as the system allows."""
 
@@ -160,7 +162,8 @@ class Incoming:
     """A connection that was accepted, while it holds a place.
 
     Attributes:
-        wire: its stream.
+        wire: its socket.
+        stream: what is said over it: TLS, once that has begun.
         address: where it comes from.
         trusted: whether that is a trusted address.
         scope: is cancelled when it has to go.
@@ -176,12 +179,14 @@ class Incoming:
         "evicted",
         "heard",
         "scope",
+        "stream",
         "trusted",
         "wire",
     )
 
     def __init__(self, admission: Admission, wire: trio.SocketStream, address: str) -> None:
         self.wire = wire
+        self.stream: trio.abc.Stream = wire
         self.address = address
         self.trusted = admission.trusts(address)
         self.scope = trio.CancelScope()
@@ -266,7 +271,7 @@ class Admission:
                 one.leave()
                 if not one.heard:
                     self.strangers.note(one.address)
-                await trio.aclose_forcefully(one.wire)
+                await end(one.stream)
 
         async with trio.open_nursery() as nursery:
 

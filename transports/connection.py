@@ -131,6 +131,31 @@ class Connection:
         with trio.move_on_after(_CLOSING_SECONDS):
             await self._wire.aclose()
 
+    async def end(self) -> None:
+        """Close for good: nobody may use it any more, and what it holds is let go of."""
+        try:
+            await self.aclose()
+        finally:
+            _empty(self._wire)
+
+
+async def end(wire: trio.abc.Stream) -> None:
+    """Close a stream at once and for good: nobody may use it any more."""
+    try:
+        await trio.aclose_forcefully(wire)
+    finally:
+        _empty(wire)
+
+
+def _empty(wire: trio.abc.Stream) -> None:
+    """Let go of what a closed stream of TLS holds.
+
+    Trio's refers to itself. What OpenSSL keeps for it, 36 kB, would stay until Python looks through
+    all objects, which it does the more rarely the more there are.
+    """
+    if isinstance(wire, trio.SSLStream):
+        vars(wire).clear()
+
 
 async def turn_away(wire: trio.SocketStream) -> None:
     """Close so that what was said last arrives: unread bytes would make the system reset it."""

@@ -12,7 +12,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR
 from transports import handshake
 from transports.base import Limits
-from transports.connection import Connection
+from transports.connection import Connection, end
 from transports.tls import check_peer
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ async def dial(
         RemoteProtocolError,
     ) as error:
         if wire is not None:
-            await trio.aclose_forcefully(wire)
+            await end(wire)
         refused = isinstance(error, RemoteProtocolError) or isinstance(
             error.__cause__, ssl.SSLCertVerificationError
         )
@@ -71,7 +71,7 @@ async def dial(
         raise kind(_why_refused(error)) from error
     except BaseException:
         if wire is not None:
-            await trio.aclose_forcefully(wire)
+            await end(wire)
         raise
 
 

@@ -126,6 +126,7 @@ class ListeningHub(MemoryHub, ABC):
                 secured: Secured | None = None
                 if self._tls is not None:
                     wire = secured = trio.SSLStream(raw, self._tls, server_side=True)
+                    incoming.stream = secured
                     await secured.do_handshake()
                 connection = Connection(wire, cap=handshake.MAX_BYTES, limits=limits)
                 try:

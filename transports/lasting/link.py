@@ -198,7 +198,7 @@ class LastingLink(MailboxLink[Envelope]):
             try:
                 why = await self._carry(connection)
             finally:
-                await connection.aclose()
+                await connection.end()
             if why is None or self._leaving:
                 self._end("")
                 return

@@ -164,6 +164,7 @@ class _Connection:
         self._stream: trio.abc.Stream = wire
         if tls is not None:
             self._stream = trio.SSLStream(wire, tls, server_side=True, https_compatible=True)
+            incoming.stream = self._stream
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, limits.head)
         self._head_only = self.in_request = False
@@ -198,7 +199,8 @@ class _Connection:
             status, reason = error.error_status_hint, "malformed request"
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
                 reason = f"headers of more than {self._limits.head} bytes"
-            raise _refused(status, reason) from error
+            # Its traceback refers to itself, and to all that this connection holds.
+            raise _refused(status, reason) from error.with_traceback(None)
         return handler, msgspec.structs.replace(request, body=body)
 
     def _check(self, head: h11.Request, paths: Paths) -> Handler:

@@ -14,8 +14,10 @@ import trio
 import trio.testing
 import trustme
 
+from tests.transports.living import alive, no_collections
 from transports.admission import Strangers
 from transports.background import running
+from transports.connection import end
 from transports.testing import HANGS
 from transports.web.http import Limits, Request, Response, serve
 
@@ -431,3 +433,33 @@ async def test_what_is_refused_by_its_head_is_not_read() -> None:
         back = await exchange(port, posted(b"x", CLOSE, "POST /below/other"))
         assert back.endswith(b"\r\n\r\nx")
     assert told == [("127.0.0.1", 409, "known")]
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize(
+    "said",
+    [b"GET /path HTTP/1.1\r\nHost: h\r\n\r\n", b"nonsense\r\n\r\n", b"GET /pa", b""],
+    ids=["asks", "nonsense", "breaks off", "silent"],
+)
+async def test_who_comes_and_goes_leaves_nothing_behind(said: bytes, secured: bool) -> None:
+    authority = trustme.CA()
+    theirs, ours = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.configure_trust(theirs)
+    authority.issue_cert("localhost").configure_cert(ours)
+    counts = []
+    with trio.fail_after(HANGS):
+        async with served(tls=ours if secured else None) as port:
+            await trio.testing.wait_all_tasks_blocked()
+            tasks = trio.lowlevel.current_statistics().tasks_living
+            with no_collections():
+                for _ in range(3):
+                    for _ in range(4):
+                        wire: trio.abc.Stream = await trio.open_tcp_stream("127.0.0.1", port)
+                        if secured:
+                            wire = trio.SSLStream(wire, theirs, server_hostname="localhost")
+                        await wire.send_all(said)
+                        if said.endswith(b"\r\n\r\n"):
+                            await wire.receive_some()
+                        await end(wire)
+                    counts.append(await alive(tasks))
+    assert counts[2] == counts[1] == counts[0]

@@ -1,0 +1,39 @@
+"""A count of what is alive, to see that who comes and goes leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import trio
+
+_PACKAGES = ("protocol.", "transports.", "trio", "ssl", "_ssl", "_socket", "socket", "h11")
+_RUNNING = (types.CoroutineType, types.FrameType, types.TracebackType, types.AsyncGeneratorType)
+_UNCOUNTED = ("CancelScope", "CancelReason")
+"""Trio forgets deadlines that are void once there are a thousand of them."""
+
+
+@contextmanager
+def no_collections() -> Generator[None]:
+    """Have nothing that refers to itself collected while the block runs: it counts as alive."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def alive(tasks: int) -> Counter[str]:
+    """Objects of tasks, connections and protocols, by type, once no more than so many tasks run."""
+    while trio.lowlevel.current_statistics().tasks_living > tasks:  # noqa: ASYNC110
+        await trio.sleep(0.01)
+    return Counter(
+        type(each).__qualname__
+        for each in gc.get_objects()
+        if isinstance(each, _RUNNING)
+        or (type(each).__module__.startswith(_PACKAGES) and type(each).__name__ not in _UNCOUNTED)
+    )
