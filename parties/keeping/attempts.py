@@ -222,6 +222,16 @@ def counting(folder: Path) -> Generator[Counter]:
         yield Counter(folder, lines)
 
 
+def attempts_in(folder: Path) -> list[Taken]:
+    """The aggregator's attempts as they stand, the last state of each, for reading.
+
+    Raises:
+        UsageError: the file is malformed.
+        OSError: it cannot be read; names it.
+    """
+    return [*{line.attempt: line for line in lines_in(folder / ATTEMPTS, _TAKEN)}.values()]
+
+
 def unfinished(folder: Path, attempt: int) -> UsageError:
     """The error for a new attempt while one is not over."""
     return UsageError(

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -224,13 +224,16 @@ def growing_again(path: Path) -> Generator[GrowingTranscript]:
             yield record
 
 
-def make_way(path: Path, *, force: bool = False) -> Path | None:
+def make_way(
+    path: Path, *, force: bool = False, before: Callable[[], object] = lambda: None
+) -> Path | None:
     """Make sure that a transcript can be written.
 
     Args:
         path: the transcript's.
         force: move the record of a real survey aside, into a new folder beside it, with its
             checkpoint and result.
+        before: called before it is moved.
 
     Returns:
         The folder that it was moved to, if it was.
@@ -245,6 +248,7 @@ def make_way(path: Path, *, force: bool = False) -> Path | None:
         except _InTheWayError as error:
             if not force:
                 raise
+            before()
             return _move_aside(path, error.there)
     return None
 

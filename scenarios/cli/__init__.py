@@ -68,6 +68,7 @@ HOLD = {
     "withdraw": Place("surveys.linking", "Take no answer by a link any more."),
     "aggregate": Place("surveys.holding", "Hold a survey as the aggregator."),
     "collect": Place("surveys.collecting", "Take answers from a web page until a survey closes."),
+    "status": Place("surveys.status", "Show the attempts at a survey, and what was done by hand."),
     "close": Place("surveys.holding", "End the joining, or the collecting, of a survey."),
     "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
     "page": Place("transcripts.receipts", "Write a web page on which respondents check receipts."),

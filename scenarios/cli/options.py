@@ -241,8 +241,13 @@ class PublishedCheckpoint:
             raise UsageError(f"--witness-key: {error}") from error
 
 
-def clear(out: Path, *, force: bool) -> None:
+def clear(out: Path, *, force: bool, before: Callable[[], object] = lambda: None) -> None:
     """Make sure that a folder can take a record; says so if one was moved aside.
+
+    Args:
+        out: the folder.
+        force: move the record of a real survey aside.
+        before: called before it is moved.
 
     Raises:
         UsageError: it holds the record of a real survey, or another program writes there.
@@ -251,7 +256,7 @@ def clear(out: Path, *, force: bool) -> None:
     from parties.keeping.record_names import TRANSCRIPT
     from parties.keeping.records import make_way
 
-    moved = make_way(out / TRANSCRIPT, force=force)
+    moved = make_way(out / TRANSCRIPT, force=force, before=before)
     if moved is not None:
         say(f"the record that was there is now in {moved}")
 

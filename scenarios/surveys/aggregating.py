@@ -39,6 +39,7 @@ from scenarios.running.simulation import program
 from scenarios.surveys.answering import SILENCE
 from scenarios.surveys.closing import closed, count_out
 from scenarios.surveys.members import tls_context
+from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.operation import Operation
 from transports.background import running
 from transports.base import Limits
@@ -162,6 +163,8 @@ class Attempt(NamedTuple):
         Raises:
             OSError: it cannot be noted; perhaps it is all the same, and the record stays.
         """
+        if self.past is None:
+            note(self.member.folder, "begin", attempt=self.charter.attempt)
         self.record.keep()
         self.counter.begin()
         self.record.keep(self.first)
@@ -374,6 +377,9 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
     unsaid: list[Envelope] | None = None
     if past is not None and past.began is not None:
         unsaid = catch_up(machine, past, start=trio.current_time() - past.at)
+    if past is not None:
+        waiting = "" if past.began is None else "asking"
+        note(attempt.member.folder, "resume", attempt=charter.attempt, wait=waiting)
     attempt.take_up()
     if past is not None and unsaid is not None:
         unsaid = past.close(unsaid)
@@ -525,6 +531,8 @@ def abandon_survey(member: Member, transcript: Path, *, lost: bool = False) -> A
                 if not lost:
                     raise
                 damaged = error.path
+        if ended is None:
+            note(member.folder, "abandon --lost", attempt=last.attempt)
         counter.finish()
     return Abandoned(last.attempt, ended, damaged)
 
@@ -541,6 +549,7 @@ def _close(member: Member, counter: Counter, last: Taken, transcript: Path) -> t
             raise UsageError(
                 f"{attempt.record.path}: the survey has ended well; --resume publishes it"
             )
+        note(member.folder, "abandon", attempt=last.attempt)
         attempt.take_up()
         if ending is None:
             attempt.recorder.close(complete=False, reason=ABANDONED)

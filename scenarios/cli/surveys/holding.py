@@ -59,6 +59,7 @@ from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
@@ -220,7 +221,7 @@ def hold_survey(
     published, out = options.published, options.out
     published.check(member.charter.variant.survey)
     if not make_ready(member, out / TRANSCRIPT, resume=options.resume):
-        clear(out, force=options.force)
+        clear(out, force=options.force, before=functools.partial(note, options.folder, "force"))
 
     done: Finished | None = None
     stated = Statement()

@@ -14,6 +14,7 @@ import trio
 
 from parties.keeping.writing import is_named, lock, open_private
 from protocol.errors import UsageError
+from scenarios.surveys.operating.by_hand import note_to_last
 from transports.background import running
 
 JOINING = "joining"
@@ -69,8 +70,9 @@ def close_joining(folder: Path, *, early: bool = False) -> str:
         When it would have ended by itself, as everybody was told; empty if nobody was.
 
     Raises:
-        UsageError: none waits, or the time has not come.
-        OSError: the file cannot be opened or deleted.
+        UsageError: none waits, or the time has not come, or what was done by hand before is
+            malformed.
+        OSError: the file cannot be opened or deleted, or the act cannot be written down.
     """
     path = folder / JOINING
     try:
@@ -85,6 +87,8 @@ def close_joining(folder: Path, *, early: bool = False) -> str:
                     f"{folder}: the survey closes by itself at {closes}, as everybody was told; "
                     "--early closes it now, and its record will say so"
                 )
+            done, wait = ("close --early", "collecting") if closes else ("close", "joining")
+            note_to_last(folder, done, wait=wait)
             path.unlink(missing_ok=True)
             return closes
         # Its program was killed.

@@ -254,6 +254,8 @@ COLLECT = (
         collecting,
     ),
     Call("close linked/aggregator", {"--early": (None, passed)}, ("linked",), closing),
+    Call("status linked/aggregator", {"--json": (None, out)}, ("linked",)),
+    Call("status {quiet_keys}/aggregator", {"--variant": ("{quiet}", code)}),
 )
 
 ABANDON = (
