@@ -186,6 +186,7 @@ class Counter:
 
         Raises:
             RuntimeError: no attempt was taken.
+            UsageError: the folder was moved or deleted meanwhile.
             OSError: it cannot be written.
         """
         if self._current().state != "over":
@@ -193,7 +194,19 @@ class Counter:
         self._erase()
 
     def _erase(self) -> None:
-        """Erase the secrets of the last attempt."""
+        """Erase the secrets of the last attempt.
+
+        Raises:
+            UsageError: the folder is not where it was.
+            OSError: they cannot be erased.
+        """
+        if not self._lines.is_there():
+            secrets = " and ".join(map(self._secret, (LOG_SECRET, STREAM_SECRET)))
+            raise UsageError(
+                f"{self.folder}: was moved or deleted while it was in use; attempt "
+                f"{self._current().attempt} is over, and its secrets stay where the folder is: "
+                f"{secrets}"
+            )
         for kind in (LOG_SECRET, STREAM_SECRET):
             name = self._secret(kind)
             # A program that was killed may have left what it wrote before it had its name.

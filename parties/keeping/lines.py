@@ -24,6 +24,10 @@ class Lines(Generic[L]):
         self._file = file
         self.values = values
 
+    def is_there(self) -> bool:
+        """Whether the file still has its path: it was not moved, deleted or replaced."""
+        return self._file.is_there()
+
     def add(self, *values: L) -> None:
         """Add values in one write.
 

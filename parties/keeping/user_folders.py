@@ -15,10 +15,14 @@ def user_folder(variable: str, usual: str) -> Path:
         usual: that folder without the variable, relative to the user's home.
 
     Raises:
-        RuntimeError: the user has no home.
+        RuntimeError: the user has no home, or one that depends on where a program runs.
     """
     named = os.environ.get(variable, "")
-    return (Path(named) if os.path.isabs(named) else Path.home() / usual) / "sottovoce"
+    if os.path.isabs(named):
+        return Path(named) / "sottovoce"
+    if not os.path.isabs(os.environ.get("HOME", "/")):
+        raise RuntimeError("HOME is not an absolute path")
+    return Path.home() / usual / "sottovoce"
 
 
 def cache_folder() -> Path:

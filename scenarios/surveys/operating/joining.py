@@ -44,7 +44,8 @@ async def joining_file(
 
     async def look() -> None:
         while True:
-            if not is_named(descriptor, path):
+            # Not once it is moved, with its folder, say: nobody has ended anything then.
+            if not os.fstat(descriptor).st_nlink:
                 end()
                 return
             await trio.sleep(EVERY)

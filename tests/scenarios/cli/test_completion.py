@@ -27,7 +27,7 @@ def completed(*words: str) -> list[str]:
 
 def test_commands() -> None:
     assert completed("") == sorted(COMMANDS)
-    assert completed("s") == ["seal", "show", "shuffle"]
+    assert completed("s") == ["seal", "show", "shuffle", "status"]
     assert completed("--v") == ["--version"]
 
 

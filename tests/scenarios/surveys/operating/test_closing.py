@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import trio
+import trio.testing
 
 from protocol.messages import AGGREGATOR
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.operating.joining import JOINING, joining_file
+from scenarios.surveys.operating.joining import EVERY, JOINING, joining_file
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.surveys.operating.held import hold, until
@@ -45,3 +46,16 @@ async def test_a_file_that_is_left_is_replaced(tmp_path: Path) -> None:
         (tmp_path / JOINING).unlink()
         await ended.wait()
     assert not (tmp_path / JOINING).exists()
+
+
+async def test_a_folder_that_is_moved_ends_nothing(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    folder, moved, ended = tmp_path / "one", tmp_path / "two", trio.Event()
+    folder.mkdir()
+    async with joining_file(folder, ended.set):
+        folder.rename(moved)
+        await trio.sleep(4 * EVERY)
+        assert not ended.is_set()
+        (moved / JOINING).unlink()
+        await ended.wait()
