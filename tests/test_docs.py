@@ -42,8 +42,9 @@ from scenarios.surveys.answering import SILENCE
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import command_of
 from transports.base import Limits
+from transports.dialing import BESIDE
 from transports.lasting.hub import KEPT_BYTES
-from transports.lasting.link import LATE, PATIENCE, SOON
+from transports.lasting.link import LAST, LATE, PATIENCE, SOON
 
 ROOT = Path(__file__).parents[1]
 PAGES = tuple(
@@ -382,6 +383,10 @@ def test_the_limits_are_the_defaults() -> None:
     [waiting] = [text for text in real.values() if "--waiting" in text]
     bounds = [float(number) for number in re.findall(r"([\d.]+) s", waiting)]
     assert bounds == [PATIENCE, SOON, LATE]
+    [last] = [text for name, text in real.items() if "the last try" in name]
+    [beside] = [text for name, text in real.items() if "another connection beside" in name]
+    assert f"at most {LAST:g} s" in last
+    assert f"after {BESIDE:g} s" in beside
 
 
 def test_the_caps_on_files_are_those_of_the_code() -> None:

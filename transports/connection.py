@@ -25,6 +25,7 @@ class Connection:
 
     Attributes:
         patient: as given; it may be changed.
+        heard: when something has come last; at first, when it began.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Connection:
         self._reader = FrameReader(cap)
         self._limits = limits
         self.patient = patient
+        self.heard = trio.current_time()
         self._whole: deque[bytes] = deque()
         self._frame_due = float("inf")
         self._torn = False
@@ -91,7 +93,9 @@ class Connection:
             RemoteProtocolError: a frame is too large.
         """
         reader = self._reader
-        due = self._frame_due if reader.in_frame else trio.current_time() + self._limits.idle
+        due = trio.current_time() + self._limits.idle
+        if reader.in_frame:
+            due = min(due, self._frame_due)
         received = None
         self._filling = True
         try:
@@ -103,6 +107,7 @@ class Connection:
                 self._filled.set()
         if received is None:
             raise trio.BrokenResourceError("silent for too long")
+        self.heard = trio.current_time()
         was_in_frame = reader.in_frame
         if not received:
             if was_in_frame:

@@ -138,7 +138,7 @@ _real_take = Counter.take
 
 async def _once(dial: link.Dial, patience: link.Patience) -> object:
     """Who does not get through at once gives up."""
-    return await dial()
+    return await dial(patience.left)
 
 
 def _any_stream(key: bytes, session: bytes, party: str) -> Stream:

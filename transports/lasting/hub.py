@@ -439,6 +439,7 @@ class Visit(Caller):
         self._noticed = 0
         self._told = 0
         self._given = False
+        self._asked = False
         self._since = math.inf
         self._accepted = line.accepted
         self._heard = False
@@ -558,6 +559,8 @@ class Visit(Caller):
             if line.alive > most:
                 said = f"it has said more than {most} times that it is there"
                 raise RemoteProtocolError(said, field="link")
+            self._asked = True
+            self.news.set()
             return
         if not isinstance(frame, Envelope):
             raise unexpected(frame, Alive, Goodbye)
@@ -589,9 +592,10 @@ class Visit(Caller):
                     return
                 continue
             self.news = trio.Event()
-            with trio.move_on_after(limits.alive) as quiet:
+            with trio.move_on_after(0.0 if self._asked else limits.alive) as quiet:
                 await self.news.wait()
             if quiet.cancelled_caught:
+                self._asked = False
                 await connection.send([encode(Alive())])
 
     def _acknowledgements(self, accepted: int) -> Iterator[bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
 import trio
 
 from protocol.errors import RemoteProtocolError
@@ -19,7 +21,7 @@ from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
 from transports.connection import Connection
-from transports.dialing import TurnedAwayError, dial
+from transports.dialing import TurnedAwayError, addresses_of, dial, race, reason_of, root_of
 from transports.lasting.frames import (
     VERSION,
     Accepted,
@@ -39,7 +41,13 @@ from transports.mailbox import Mailbox, MailboxLink
 from transports.tcp import introduce
 
 PATIENCE = 300.0
-"""How long a party tries to reach the hub, at first and whenever it has lost it, in seconds."""
+"""How long a party goes without a sign of life of the hub, at first and later on, in seconds."""
+
+LAST = 4.0
+"""How much longer the last try may take, in seconds."""
+
+SHORTEST = 2.0
+"""The shortest silence after which a connection is taken to be lost, in seconds."""
 
 SOON, LATE = 0.1, 10.0
 """The longest pause before a second try, and before any: they double, and the pause is drawn."""
@@ -47,21 +55,33 @@ SOON, LATE = 0.1, 10.0
 WINDOW = 4 * 1024 * 1024
 """How many bytes may wait to be written before the sender waits."""
 
+_SILENT = "silent for too long"
 _REPLACED = "another program has connected as this party"
 
-Dial = Callable[[], Awaitable[Connection]]
+Dial = Callable[[float], Awaitable[Connection]]
+"""Connects within so many seconds."""
 
 
 class Patience:
-    """How long one goes on trying to reach the hub: from now on, with growing pauses.
+    """How long one goes on trying to reach the hub, with growing pauses.
 
     Args:
         seconds: for how long.
+        since: from when on; by default from now on.
+
+    Attributes:
+        last: when the last try has to end.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._until = trio.current_time() + seconds
+    def __init__(self, seconds: float, *, since: float | None = None) -> None:
+        self._until = (trio.current_time() if since is None else since) + seconds
+        self.last = self._until + LAST
         self._pause = SOON
+
+    @property
+    def left(self) -> float:
+        """How long a try may take, in seconds."""
+        return max(self.last - trio.current_time(), 0.0)
 
     async def pause(self) -> bool:
         """Wait before the next try; False, at once, if it has taken too long."""
@@ -77,22 +97,25 @@ class Patience:
 class LastingLink(MailboxLink[Envelope]):
     """A party's link that outlives its connections.
 
-    A connection by which nothing has come, and which did not last for ``limits.alive`` seconds
-    either, is a try that failed. A hub that breaks the rules of the link ends it.
+    A connection by which nothing has come, and by which the hub was not heard for ``limits.alive``
+    seconds either, is a try that failed. A hub that breaks the rules of the link ends it. A party
+    that says that it is there is told the same, so the hub is heard as often as it is asked.
 
     Args:
         dial: connects and introduces the party.
         member: the party.
         limits: the deadlines.
-        patience: how long to try after a connection is lost, in seconds.
+        patience: how long to go on without a sign of life of the hub, in seconds.
 
     Attributes:
         why: why the link is over for good; None while it is not; empty if the hub ended it.
+        lost: why no connection could be made again; None if it has not come to that.
     """
 
     def __init__(self, dial: Dial, member: PartyId, limits: Limits, patience: float) -> None:
         super().__init__(member, Mailbox(limits.mailbox))
         self.why: str | None = None
+        self.lost: ConnectionError | None = None
         self._dial = dial
         self._limits = limits
         self._patience = patience
@@ -109,6 +132,10 @@ class LastingLink(MailboxLink[Envelope]):
         # How many have come that were waited for; how many say that the hub is there.
         self._came = 0
         self._alive = 0
+        # How many frames have come since it was told what is accepted, over all connections.
+        self._heard = 0
+        # Whether it has waited long enough for what is not acknowledged.
+        self._waited = False
         # The last that this connection has acknowledged, and whether it has given a receipt.
         self._told = 0
         self._ended = False
@@ -141,8 +168,8 @@ class LastingLink(MailboxLink[Envelope]):
     async def acknowledged(self) -> bool:
         """Wait until all that was said is on the hub's disk, or the link is over.
 
-        What comes meanwhile is dropped. If nothing is acknowledged for as long as it may take to
-        reach the hub and to say goodbye, it waits no longer.
+        What comes meanwhile is dropped. If nothing is acknowledged for as long as one goes on
+        without a sign of life, or as a goodbye may take, it waits no longer.
 
         Returns:
             Whether all of it is.
@@ -162,14 +189,13 @@ class LastingLink(MailboxLink[Envelope]):
     async def _until(self, done: Callable[[], bool]) -> bool:
         """Wait until something is so, the link is over, or nothing has come for too long."""
         self.mail.close()
-        most = self._patience + self._limits.goodbye
-        late = False
-        while not done() and self.why is None and not late:
+        most = max(self._patience, self._limits.goodbye)
+        while not done() and self.why is None and not self._waited:
             before = self._acknowledged
             with trio.move_on_after(most) as waited:
                 while not done() and self.why is None and self._acknowledged == before:
                     await self._waiting.park()
-            late = waited.cancelled_caught
+            self._waited = waited.cancelled_caught
         return done()
 
     async def aclose(self) -> None:
@@ -179,7 +205,8 @@ class LastingLink(MailboxLink[Envelope]):
             return
         self._closed = True
         with trio.move_on_after(self._limits.goodbye):
-            await self.acknowledged()
+            if not self._waited:
+                await self.acknowledged()
             self._leaving = True
             self._news.set()
             while self.why is None:
@@ -196,7 +223,7 @@ class LastingLink(MailboxLink[Envelope]):
         while True:
             came, lasts = self._came, trio.current_time() + self._limits.alive
             try:
-                why = await self._carry(connection)
+                why = await self._carry(connection, patience)
             finally:
                 await connection.end()
             if why is None or self._leaving:
@@ -204,23 +231,46 @@ class LastingLink(MailboxLink[Envelope]):
                 return
             if self.why is not None:
                 return
-            if patience is None or self._came > came or trio.current_time() >= lasts:
-                patience = Patience(self._patience)
+            if patience is None or self._came > came or connection.heard >= lasts:
+                patience = Patience(self._patience, since=connection.heard)
             elif not await patience.pause():
-                self._end(why)
+                self._lose(ConnectionError(why))
                 return
             try:
                 connection = await patiently(self._dial, patience)
+            except TurnedAwayError as error:
+                self._lose(error)
+                return
             except ConnectionError as error:
-                lost = "" if isinstance(error, TurnedAwayError) else f"{why}; "
-                self._end(f"{lost}{error}")
+                self._lose(ConnectionError(f"{why}; {error}"))
                 return
 
-    async def _carry(self, connection: Connection) -> str | None:
-        """Both ways over one connection; why it ended, or None if the hub has said goodbye."""
+    async def _carry(self, connection: Connection, patience: Patience | None) -> str | None:
+        """Carry both ways over one connection.
+
+        Args:
+            patience: of the party that has lost another one; the hub has to show soon that it
+                reads this one. None for the first.
+
+        Returns:
+            Why it ended, or None if the hub has said goodbye.
+        """
+        now = trio.current_time()
+        last = quiet = math.inf
+        if patience is not None:
+            last, quiet = max(patience.last, now + LAST), LAST / 2
+        heard = self._heard
+
+        async def wear_out() -> None:
+            await trio.sleep_until(last)
+            if self._heard == heard:
+                raise trio.BrokenResourceError(_SILENT)
+            await trio.sleep_forever()
+
         try:
-            await connection.send([encode(Received(self._received))])
-            frame = read_frame(await connection.receive())
+            with trio.fail_at(min(last, now + self._limits.idle)):
+                await connection.send([encode(Received(self._received))])
+                frame = read_frame(await connection.receive())
             if isinstance(frame, Replaced):
                 self._end(_REPLACED)
                 return None
@@ -230,10 +280,14 @@ class LastingLink(MailboxLink[Envelope]):
         except RemoteProtocolError as error:
             self._break(error)
             return None
+        except trio.TooSlowError:
+            return _SILENT
         except (trio.BrokenResourceError, trio.EndOfChannel) as end:
-            return str(end) or "the connection ended"
+            return _why_ended(end)
         return await first_end(
-            lambda: self._incoming(connection), lambda: self._outgoing(connection)
+            lambda: _plainly(self._incoming(connection)),
+            lambda: _plainly(self._outgoing(connection, quiet)),
+            wear_out,
         )
 
     def _resume(self, accepted: int, handed: int) -> None:
@@ -264,6 +318,7 @@ class LastingLink(MailboxLink[Envelope]):
                 while not len(connection):
                     await connection.fill()
                 for payload in connection.take():
+                    self._heard += 1
                     frame = read_frame(payload)
                     if isinstance(frame, Goodbye):
                         return
@@ -319,8 +374,10 @@ class LastingLink(MailboxLink[Envelope]):
         self._forget()
         self._waiting.unpark_all()
 
-    async def _outgoing(self, connection: Connection) -> None:
+    async def _outgoing(self, connection: Connection, quiet: float) -> None:
+        """Say what there is to say; after a first quiet of so many seconds, that one is there."""
         limits = self._limits
+        quiet = min(quiet, limits.alive)
         while True:
             payloads: list[bytes] = []
             size = 0
@@ -338,10 +395,11 @@ class LastingLink(MailboxLink[Envelope]):
                 await trio.sleep_forever()  # Until the hub has read it.
             else:
                 self._news = trio.Event()
-                with trio.move_on_after(limits.alive) as quiet:
+                with trio.move_on_after(quiet) as waited:
                     await self._news.wait()
-                if not quiet.cancelled_caught:
+                if not waited.cancelled_caught:
                     continue
+                quiet = limits.alive
                 payloads.append(encode(Alive()))
             await connection.send(payloads)
 
@@ -354,6 +412,11 @@ class LastingLink(MailboxLink[Envelope]):
     def _break(self, error: RemoteProtocolError) -> None:
         """The hub has broken a rule of the link."""
         self._end(f"the aggregator broke the rules of the link: {error}")
+
+    def _lose(self, lost: ConnectionError) -> None:
+        """No connection can be made again."""
+        self.lost = lost
+        self._end(str(lost))
 
     def _end(self, why: str) -> None:
         if self.why is None:
@@ -387,7 +450,7 @@ async def patiently(dial: Dial, patience: Patience) -> Connection:
     """
     while True:
         try:
-            return await dial()
+            return await dial(patience.left)
         except TurnedAwayError:
             raise
         except ConnectionError:
@@ -412,14 +475,16 @@ async def connect_lasting(
     Args:
         identity: the party and its key; the roster holds the public part.
         tls: for TLS, a context of ``transports.tls.client_context``.
-        patience: how long to try to reach the hub, at first and whenever it is lost, in seconds.
+        patience: how long to go on without a sign of life of the hub, in seconds: until it was
+            reached, and after it was heard last. The last try may take ``LAST`` seconds more. A
+            connection on which nothing is heard for half as long is taken to be lost.
         join: as ``connect_tcp`` has it; called once. The link stays with that attempt.
 
     Raises:
         TurnedAwayError: the two ends do not accept each other.
         ConnectionError: the hub was out of reach for so long; says why in one line.
     """
-    limits = limits or Limits()
+    limits = _limits_of(limits or Limits(), patience)
     joined: list[int] = [] if join is not None else [charter.attempt]
 
     def rejoin(attempt: int) -> None:
@@ -430,12 +495,22 @@ async def connect_lasting(
             said = f"the aggregator is at attempt {attempt}, this party at {joined[0]}"
             raise RemoteProtocolError(said, field="attempt")
 
-    async def enter(connection: Connection) -> None:
-        await introduce(connection, charter, identity, version=VERSION, join=rejoin)
+    async def dialed(within: float) -> Connection:
+        last = trio.current_time() + within
 
-    async def dialed() -> Connection:
-        connection, _ = await dial(host, port, enter, tls=tls, limits=limits)
-        return connection
+        async def contend(address: str, alone: Callable[[], None]) -> Connection:
+            def challenged(attempt: int) -> None:
+                alone()
+                rejoin(attempt)
+
+            async def enter(connection: Connection) -> None:
+                await introduce(connection, charter, identity, version=VERSION, join=challenged)
+
+            left = max(last - trio.current_time(), 0.0)
+            connection, _ = await dial(address, port, enter, tls=tls, limits=limits, within=left)
+            return connection
+
+        return await race(await addresses_of(host, port, within=within), contend)
 
     first = await patiently(dialed, Patience(patience))
     link = LastingLink(dialed, identity.name, limits, patience)
@@ -448,3 +523,22 @@ async def connect_lasting(
             yield link
         finally:
             await link.aclose()
+
+
+def _limits_of(limits: Limits, patience: float) -> Limits:
+    """The limits of a party: a silence leaves it half its patience, and has three signs of life."""
+    idle = min(limits.idle, max(patience / 2, SHORTEST))
+    return msgspec.structs.replace(limits, idle=idle, alive=min(limits.alive, idle / 3))
+
+
+async def _plainly(direction: Awaitable[None]) -> None:
+    """One direction of a connection, which breaks in words for a person."""
+    try:
+        await direction
+    except trio.BrokenResourceError as error:
+        raise trio.BrokenResourceError(_why_ended(error)) from None
+
+
+def _why_ended(end: Exception) -> str:
+    """Why a connection ended, in words for a person."""
+    return reason_of(root_of(end)) if end.__cause__ else str(end) or "the connection ended"
