@@ -39,6 +39,7 @@ from scenarios.running.loading import find_scenario, find_variant
 from scenarios.running.scenario import Context
 from scenarios.statement.runs import run_values
 from scenarios.surveys.answering import SILENCE
+from scenarios.surveys.endings import ENDINGS
 from scenarios.surveys.survey_plan import read_plan
 from tests.scenarios.command import command_of
 from transports.base import Limits
@@ -387,6 +388,11 @@ def test_the_limits_are_the_defaults() -> None:
     [beside] = [text for name, text in real.items() if "another connection beside" in name]
     assert f"at most {LAST:g} s" in last
     assert f"after {BESIDE:g} s" in beside
+
+
+def test_the_endings_of_a_party_are_those_of_the_code() -> None:
+    rows = rows_of(section("docs/guide.md", "How a party ends"))
+    assert [(name, int(code), *rest) for name, code, *rest in rows] == [*map(tuple, ENDINGS)]
 
 
 def test_the_caps_on_files_are_those_of_the_code() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from parties.actor import run_machine
-from parties.keeping.attempts import Allowance, Answers, OpenAnswers, open_answers
+from parties.keeping.attempts import Allowance, Answers, OpenAnswers, answers_in, open_answers
 from parties.keeping.members import Member, own_secret
 from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.payments import Release
@@ -38,7 +38,7 @@ from parties.keeping.repeating import (
 )
 from parties.keeping.session_keys import known_session_key, mark_of, role_stream, session_key
 from protocol.accounting.spending import DELTA, Cost, largest
-from protocol.errors import PrivacyError, UsageError
+from protocol.errors import PrivacyError, ProtocolError, RemoteProtocolError, UsageError
 from protocol.messages import AGGREGATOR, DONE, Envelope, Head
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
@@ -46,25 +46,33 @@ from protocol.session.run import ending_of
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
 from protocol.wire.codec import encode_envelope
-from scenarios.errors import LATE, STOPPED, StoppedError
+from scenarios.errors import StoppedError
+from scenarios.surveys.endings import (
+    DECLINED,
+    DONE_BEFORE,
+    DONE_NOW,
+    FAILED,
+    LOST,
+    MACHINE_FAILED,
+    NO_RECEIPT,
+    NOT_ACKNOWLEDGED,
+    STOPPED_BY_SIGNAL,
+    TOO_LATE,
+    TURNED_AWAY,
+    UNREACHABLE,
+    Ending,
+    is_of_machine,
+)
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.signals import heeding
 from scenarios.surveys.respondents import Respondents, coding_for, read_respondents
 from transports.base import Limits
-from transports.dialing import TurnedAwayError
+from transports.dialing import StrangerError, TurnedAwayError
 from transports.lasting.link import PATIENCE, LastingLink, connect_lasting
 from transports.tls import client_context
 
 SILENCE = 60.0
 """After so many seconds without a sign of life a connection is taken to be lost."""
-
-AGAIN = (
-    "run the same command again; in the same attempt that repeats the answer and costs nothing more"
-)
-"""What a party can do that does not know whether it is done."""
-
-NOT_ACKNOWLEDGED = f"not acknowledged: {AGAIN}"
-"""How a party ends that does not know whether all that it said is on the aggregator's disk."""
 
 NOT_IN_TIME = "late: the aggregator had closed the wait for a report before it came"
 """How a party ends whose answer is not counted, or not all of it, as it came too late."""
@@ -80,23 +88,25 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """How a party's answer went.
 
     Args:
-        ending: how its role ended; ``"done"`` if all went well, the party holds its receipt, and no
-            report came too late.
+        how: the kind of ending.
+        ending: how it ended, in words; ``"done"`` if all went well, the party holds its receipt,
+            and no report came too late.
         attempt: at the survey.
         spent: what was spent per respondent in this attempt, by whichever program.
         before: that spent in earlier ones.
-        stopped: whether a signal has ended it.
+        trouble: whether it ended because of the network, a disk or a signal and not by its role.
         receipt: what the aggregator has given for all that the party said, a receipt or a late
             note; None for nothing.
         repeated: whether the report was one that was given before, which costs nothing again.
         earlier: whether an earlier program has given the answer, and this one heard no more of it.
     """
 
+    how: Ending
     ending: str
     attempt: int
     spent: Cost
     before: Cost
-    stopped: bool = False
+    trouble: bool = False
     receipt: Kept | None = None
     repeated: bool = False
     earlier: bool = False
@@ -104,11 +114,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def code(self) -> int:
         """The exit code of its program."""
-        if self.stopped:
-            return STOPPED
-        if self.ending == NOT_IN_TIME:
-            return LATE
-        return 0 if self.ending == DONE else 1
+        return self.how.code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +211,8 @@ async def answer_survey(
         host, port: where the aggregator listens.
         repeat: from whose folder the report to give again was given, this member's or that of an
             earlier survey; None to draw one.
-        waiting: how long to try to reach the aggregator, at first and whenever it is lost, in
-            seconds.
+        waiting: how long to go on without a sign of life of the aggregator, in seconds: until it
+            was reached, and after it was heard last. An aggregator that is alive is waited for.
         heeds_signals: whether SIGTERM, SIGHUP and Ctrl-C end it, in the main thread.
 
     Raises:
@@ -216,10 +222,37 @@ async def answer_survey(
             or it is not said whether people whose ids read alike are one.
         PrivacyError: somebody has spent too much, or the folder knows of spending that the purse
             lacks; nobody was told anything.
-        StoppedError: a signal came before it was connected.
-        OSError: no connection, the aggregator has begun an attempt before one that was answered, or
-            a file in a folder cannot be written; says which and why.
+        OSError: what is at the path of a file in a folder is something else; says which and why.
     """
+    try:
+        return await _answered(
+            member,
+            answering,
+            host=host,
+            port=port,
+            repeat=repeat,
+            waiting=waiting,
+            heeds_signals=heeds_signals,
+        )
+    except OSError as error:
+        if not is_of_machine(error):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        why = f"{where}{error.strerror or error}"
+        return _cut_short(answers_in(member.folder), MACHINE_FAILED, why)
+
+
+async def _answered(
+    member: Member,
+    answering: Answering,
+    *,
+    host: str,
+    port: int,
+    repeat: Member | None,
+    waiting: float,
+    heeds_signals: bool,
+) -> Answered:
+    """How a party's answer went, as ``answer_survey`` has it, while its disks do as they should."""
     people = answering.people(member)
     held = people.records
     given: Given | None = None
@@ -242,60 +275,52 @@ async def answer_survey(
         else:
             before.check_paid(payers, given.release, given.epsilon)
     tls = tls_context(member.folder, client_context)
-    try:
-        with open_answers(member.folder) as answers, ExitStack() as kept:
-            with open_purse(purse) as before:
-                before.check_knows(recalled_in(member), member.folder)
-            earlier = _done_before(member, answers, held)
-            sitting = Sitting(
-                member=member,
-                records=held,
-                answers=answers,
-                purse=purse,
-                payers=payers,
-                repeat=given,
-                withstand=answering.withstand or 0,
-                honest=answering.honest or 0,
-                kept=kept,
+    with open_answers(member.folder) as answers, ExitStack() as kept:
+        with open_purse(purse) as before:
+            before.check_knows(recalled_in(member), member.folder)
+        earlier = _done_before(member, answers, held)
+        sitting = Sitting(
+            member=member,
+            records=held,
+            answers=answers,
+            purse=purse,
+            payers=payers,
+            repeat=given,
+            withstand=answering.withstand or 0,
+            honest=answering.honest or 0,
+            kept=kept,
+        )
+
+        async def answered(join: Callable[[int], object]) -> Kept | None:
+            connected = connect_lasting(
+                host,
+                port,
+                charter=member.charter,
+                identity=member.identity,
+                tls=tls,
+                limits=Limits(idle=SILENCE),
+                patience=waiting,
+                join=join,
             )
+            async with connected as link:
+                return await sitting.speak(link)
 
-            async def answered(join: Callable[[int], object]) -> Kept | None:
-                connected = connect_lasting(
-                    host,
-                    port,
-                    charter=member.charter,
-                    identity=member.identity,
-                    tls=tls,
-                    limits=Limits(idle=SILENCE),
-                    patience=waiting,
-                    join=join,
-                )
-                async with connected as link:
-                    return await sitting.speak(link)
-
-            receipt: Kept | None = None
-            stopped = ""
-            try:
-                if heeds_signals:
-                    receipt = await heeding(answered, sitting.open)
-                else:
-                    receipt = await answered(sitting.open)
-            except StoppedError as error:
-                if sitting.attempt is None:
-                    raise
-                stopped = f"{error}: {AGAIN}"
-            except TurnedAwayError:
-                raise
-            except ConnectionError:
-                if earlier is None:
-                    raise
-                return earlier
-            finally:
-                # After the link is closed, and always: others must not see whether there was one.
-                sitting.note()
-            return sitting.settle(receipt, stopped, earlier)
-    except ConnectionError as error:
-        raise ConnectionError(f"{host}:{port}: {error}") from error
+        receipt: Kept | None = None
+        stopped = ""
+        try:
+            if heeds_signals:
+                receipt = await heeding(answered, sitting.open)
+            else:
+                receipt = await answered(sitting.open)
+        except StoppedError as error:
+            stopped = str(error)
+        except ConnectionError as error:
+            sitting.lost = error
+        finally:
+            # After the link is closed, and always: others must not see whether there was one.
+            sitting.note()
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return sitting.settle(receipt, stopped, earlier, where)
 
 
 def _done_before(member: Member, answers: Answers, records: Records) -> Answered | None:
@@ -314,6 +339,7 @@ def _done_before(member: Member, answers: Answers, records: Records) -> Answered
     if mark != mark_of(known_session_key(member.folder, charter, records), charter.session):
         return None
     return Answered(
+        how=TOO_LATE if receipt.late else DONE_BEFORE,
         ending=NOT_IN_TIME if receipt.late else DONE,
         attempt=attempt,
         spent=answers.spent(attempt),
@@ -321,6 +347,19 @@ def _done_before(member: Member, answers: Answers, records: Records) -> Answered
         repeated=noted_given(member.folder, charter.session) is not None,
         receipt=receipt,
         earlier=True,
+    )
+
+
+def _cut_short(answers: Answers, how: Ending, why: str) -> Answered:
+    """How a party has ended whose program could not go on, by what its folder says it spent."""
+    attempt = max(answers.attempts, default=0)
+    return Answered(
+        how=how,
+        ending=why,
+        attempt=attempt,
+        spent=answers.spent(attempt),
+        before=answers.before(attempt),
+        trouble=True,
     )
 
 
@@ -367,6 +406,7 @@ class Sitting:
         kept: closes the files of what is remembered.
         attempt: the attempt that was opened; None before.
         paid: the cost and the question that were paid for last; None before.
+        lost: why the aggregator could not be reached, or not any more; None while it can.
     """
 
     member: Member
@@ -380,6 +420,7 @@ class Sitting:
     kept: ExitStack
     attempt: _Attempt | None = None
     paid: tuple[Cost, bytes] | None = None
+    lost: ConnectionError | None = None
 
     @property
     def _opened(self) -> _Attempt:
@@ -439,6 +480,8 @@ class Sitting:
         machine = here.machine
         await run_machine(machine, SameAgain(link, here.heard, here.said, self._pay, self._check))
         acknowledged = None if machine.head is None else await link.acknowledgement()
+        if machine.failure is None or not _refuses(machine.failure):
+            self.lost = link.lost
         if machine.head is None or acknowledged is None:
             return None
         # Before the goodbye: whoever is killed after it finds nobody to ask again.
@@ -457,32 +500,55 @@ class Sitting:
         if self.attempt is not None:
             self.attempt.note(self.attempt.machine.notices)
 
-    def settle(self, receipt: Kept | None, stopped: str, earlier: Answered | None) -> Answered:
+    def settle(
+        self, receipt: Kept | None, stopped: str, earlier: Answered | None, where: str
+    ) -> Answered:
         """Say how the answer went.
 
         Args:
             receipt: what the aggregator acknowledged it with; None for nothing.
             stopped: how a signal ended it; empty if none did.
             earlier: how an earlier program has ended, if that is known.
+            where: the address of the aggregator.
         """
-        machine = self._opened.machine
+        lost, answers = self.lost, self.answers
+        if self.attempt is None:
+            # Whoever is turned away is told something new; else all is as it was.
+            if earlier is not None and not isinstance(lost, TurnedAwayError) and not stopped:
+                return earlier
+            if lost is None:
+                return _cut_short(answers, STOPPED_BY_SIGNAL, stopped)
+            how = _without(lost, said=bool(answers.attempts))
+            return _cut_short(answers, how, f"{where}: {lost}")
+        machine = self.attempt.machine
         attempt = machine.charter.attempt
-        ending = stopped or ending_of(machine)
-        if ending == DONE and receipt is None:
+        if receipt is None and lost is not None and not stopped:
             if earlier is not None and earlier.attempt == attempt:
                 return earlier
-            ending = NOT_ACKNOWLEDGED
-        elif ending == DONE and receipt is not None and receipt.problems:
-            ending = f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
-        elif ending == DONE and receipt is not None and receipt.late:
-            ending = NOT_IN_TIME
+            how, ending = _without(lost, said=attempt in answers.attempts), f"{where}: {lost}"
+        elif stopped:
+            how, ending = STOPPED_BY_SIGNAL, stopped
+        elif machine.failure is not None:
+            how = DECLINED if _refuses(machine.failure) else FAILED
+            ending = ending_of(machine)
+        elif receipt is None:
+            if earlier is not None and earlier.attempt == attempt:
+                return earlier
+            how, ending = NOT_ACKNOWLEDGED, NOT_ACKNOWLEDGED.name
+        elif receipt.problems:
+            how, ending = NO_RECEIPT, f"{DOES_NOT_HOLD}: {'; '.join(receipt.problems)}"
+        elif receipt.late:
+            how, ending = TOO_LATE, NOT_IN_TIME
+        else:
+            how, ending = DONE_NOW, DONE
         return Answered(
+            how=how,
             ending=ending,
-            stopped=bool(stopped),
+            trouble=how in (UNREACHABLE, LOST, TURNED_AWAY),
             attempt=attempt,
-            spent=largest((self._opened.spent, self.answers.spent(attempt))),
-            before=self.answers.before(attempt),
-            repeated=self._opened.given is not None,
+            spent=largest((self.attempt.spent, answers.spent(attempt))),
+            before=answers.before(attempt),
+            repeated=self.attempt.given is not None,
             receipt=receipt,
         )
 
@@ -508,6 +574,23 @@ class Sitting:
             asked = here.machine.charter.variant.messages[0].kind()
             with _silently():
                 here.given.check_asked(envelope, asked)
+
+
+def _refuses(failure: ProtocolError) -> bool:
+    """Whether a role has declined by itself."""
+    return isinstance(failure, PrivacyError | RemoteProtocolError)
+
+
+def _without(lost: ConnectionError, *, said: bool) -> Ending:
+    """The ending of a party that cannot reach its aggregator.
+
+    Args:
+        lost: why not.
+        said: whether it has said anything in this attempt, by whichever program.
+    """
+    if isinstance(lost, TurnedAwayError) and not isinstance(lost, StrangerError):
+        return TURNED_AWAY
+    return LOST if said else UNREACHABLE
 
 
 @contextmanager

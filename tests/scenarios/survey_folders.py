@@ -160,11 +160,13 @@ def hold(
     aggregator: Path | None = None,
     repeating: bool = False,
     publish: Callable[[Outcome], object] | None = None,
+    ended: dict[str, Answered] | None = None,
     **demands: Any,
 ) -> dict[str, Answered]:
     """Hold the survey over TLS; how each party ended. It raises what the aggregator does.
 
     Args:
+        ended: takes how each party ended, also if the aggregator raises.
         demands: of each party, beside its budget.
     """
     listening, where = threading.Event(), []
@@ -205,7 +207,8 @@ def hold(
             )
             for name, budget in budgets.items()
         }
-        found = {name: answer.result(HANGS) for name, answer in answering.items()}
+        found = {} if ended is None else ended
+        found.update({name: answer.result(HANGS) for name, answer in answering.items()})
         holding.result(HANGS)
     return found
 

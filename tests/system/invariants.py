@@ -40,6 +40,7 @@ from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import LATE
 from scenarios.surveys.aggregating import ABANDONED
+from scenarios.surveys.endings import LOST, UNREACHABLE
 from scenarios.surveys.operating.operation import DRAINING
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part, Stop
@@ -483,7 +484,7 @@ def who_has_a_receipt_is_done(course: Course) -> Iterator[str]:
         if f"{KEYS}/receipt-{last.session.hex()}" not in course.found[life.member, life.number]:
             continue
         for one in course.lives_of(life.member)[life.number + 1 :]:
-            if isinstance(one.error, ConnectionError):
+            if one.answered is not None and one.answered.how in (LOST, UNREACHABLE):
                 yield f"it had its receipt, and {one}"
 
 

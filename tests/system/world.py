@@ -42,7 +42,14 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
 from scenarios.surveys import aggregating, answering
-from scenarios.surveys.answering import NOT_ACKNOWLEDGED, Answered
+from scenarios.surveys.answering import Answered
+from scenarios.surveys.endings import (
+    LOST,
+    MACHINE_FAILED,
+    NOT_ACKNOWLEDGED,
+    TURNED_AWAY,
+    UNREACHABLE,
+)
 from scenarios.surveys.enrolment.folders import make_keys
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating import operation
@@ -78,6 +85,9 @@ BOUND = 3600.0
 
 SYNC = 0.004
 """How long a sync takes that is done in a thread, in seconds."""
+
+_AGAIN = (LOST, MACHINE_FAILED, NOT_ACKNOWLEDGED, TURNED_AWAY, UNREACHABLE)
+"""The endings after which a party is started again."""
 
 MEMORY = Path("/dev/shm")
 KEYS, OUT, PURSE, FILE = "keys", "out", "purse", "records.csv"
@@ -618,7 +628,7 @@ def _tries_again(life: Life) -> bool:
     """Whether a person would start the program again after what it said."""
     if life.member == AGGREGATOR:
         return isinstance(life.error, OSError)
-    return life.said == NOT_ACKNOWLEDGED or isinstance(life.error, OSError)
+    return life.answered is not None and life.answered.how in _AGAIN
 
 
 def _envelope_of(payload: bytes) -> Envelope | None:

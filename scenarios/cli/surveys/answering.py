@@ -12,15 +12,17 @@ import trio
 from parties.keeping.members import Member
 from parties.keeping.receipts import Kept
 from protocol.accounting.spending import DELTA, Cost, assumed, largest
+from protocol.errors import PrivacyError
 from protocol.messages import DONE
 from protocol.transcript.receipts import COUNTED, LATE, NOT_YET_KNOWN, Word
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import address_of, own_variant_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.values import gathers
-from scenarios.errors import printable, say
+from scenarios.errors import COMPLAINT, printable, say
 from scenarios.files.budget import within_usual_budget
 from scenarios.surveys.answering import Answering, answer_survey
+from scenarios.surveys.endings import NO_BUDGET, Ending
 from scenarios.surveys.members import CHARTER, ROSTER, read_member
 from scenarios.wording.announced import described
 from scenarios.wording.withstanding import coins_sentence, sums_sentences
@@ -141,8 +143,8 @@ answering_options = gathers(
     type=Amount(min=0),
     default=PATIENCE,
     show_default=True,
-    help="Seconds to try to reach the aggregator, at the start and whenever the connection is "
-    "lost.",
+    help="Seconds to go on without a sign of life of the aggregator, at the start and later on. "
+    "One that is alive is waited for, however long the survey takes.",
 )
 def answer(
     folder: Path,
@@ -155,8 +157,10 @@ def answer(
     """Answer, as the party whose keys are in FOLDER, with the records of a table.
 
     It is done once the party's folder has a receipt: by it the aggregator has signed that the whole
-    answer is on its disk. If the answer came too late to be counted, the aggregator signs that, and
-    the exit code is 75.
+    answer is on its disk. Otherwise the last lines say what was spent, what is acknowledged and
+    what to do next. The exit code is 75 if the same command should be run again, or if the answer
+    came too late to be counted, 69 if the aggregator was not reached, 77 if it turned the party
+    away.
     """
     host, port = address_of(connect)
     member = member_in(folder, variant)
@@ -167,21 +171,25 @@ def answer(
         say(said)
     if coins := coins_sentence(asked, parties):
         say(coins)
-    answered = trio.run(
-        functools.partial(
-            answer_survey,
-            member,
-            answering,
-            host=host,
-            port=port,
-            repeat=None if repeat is None else member_in(repeat, variant),
-            waiting=waiting,
-            heeds_signals=True,
-        )
+    asking = functools.partial(
+        answer_survey,
+        member,
+        answering,
+        host=host,
+        port=port,
+        repeat=None if repeat is None else member_in(repeat, variant),
+        waiting=waiting,
+        heeds_signals=True,
     )
+    try:
+        answered = trio.run(asking)
+    except PrivacyError as error:
+        return _complain(NO_BUDGET, str(error), "nothing spent")
     spent = _spent(answered.spent, answered.before, answered.attempt)
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"
+    if answered.trouble:
+        return _complain(answered.how, answered.ending, spent)
     if answered.earlier:
         how = "was done with" if answered.ending == DONE else "was late in"
         known = f"this party {how} attempt {answered.attempt} before"
@@ -192,11 +200,24 @@ def answer(
         click.echo(printable(f"check it with: {answered.receipt.check}"))
         if not answered.receipt.problems:
             click.echo(f"counted: {_COUNTED[answered.receipt.word]}")
+    else:
+        click.echo(f"acknowledged: {answered.how.acknowledged}")
+    if answered.code:
+        click.echo(f"next: {answered.how.following}")
     return answered.code
 
 
+def _complain(how: Ending, why: str, spent: str) -> int:
+    """Say in one line how a party has ended that could not go on; return the exit code."""
+    said = f"acknowledged: {how.acknowledged}; next: {how.following}"
+    say(f"{COMPLAINT}{' '.join(f'{why}; {spent}; {said}'.split())}")
+    return how.code
+
+
 def _spent(spent: Cost, before: Cost, attempt: int) -> str:
-    """What was spent per respondent, in an attempt and in those before it."""
+    """What was spent per respondent, in an attempt and in those before it; 0 for none."""
+    if not attempt:
+        return "nothing spent"
     said = f"{_figure(spent)} spent per respondent"
     if attempt > 1:
         earlier = _figure(before) if before.delta else f"{before.epsilon:.6g}"

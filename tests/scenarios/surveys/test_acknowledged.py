@@ -47,17 +47,14 @@ def everybody(keys: Path, where: str, *, waiting: float = TRIES) -> dict[str, st
     records = table(keys / "records.csv", *ROWS)
 
     def answer(folder: Path) -> str:
-        try:
-            return answer_alone(
-                read_member(folder),
-                host=host,
-                port=int(port),
-                records=records,
-                budget=None,
-                waiting=waiting,
-            ).ending
-        except OSError as error:
-            return str(error)
+        return answer_alone(
+            read_member(folder),
+            host=host,
+            port=int(port),
+            records=records,
+            budget=None,
+            waiting=waiting,
+        ).ending
 
     parties = sorted(keys.glob("party-*"))
     with ThreadPoolExecutor(len(parties)) as pool:

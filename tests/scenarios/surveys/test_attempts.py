@@ -43,6 +43,8 @@ from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.answering import Answered
+from scenarios.surveys.endings import TURNED_AWAY
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
@@ -662,8 +664,11 @@ def test_a_party_stays_away_from_an_earlier_attempt(keys: Path, tmp_path: Path) 
     merging = ("purse", "--purse", keys / "anna.purse", "--merge", keys / "anna")
     assert sottovoce(*merging).code == 0
     before = (keys / "anna" / ATTEMPTS).read_bytes()
-    with pytest.raises(ConnectionError, match="attempt: 1, but this party has answered attempt 2"):
-        hold(keys, tmp_path / "out", {"anna": 9.0})
+    found: dict[str, Answered] = {}
+    with pytest.raises(QuorumError):
+        hold(keys, tmp_path / "out", {"anna": 9.0}, ended=found)
+    assert "attempt: 1, but this party has answered attempt 2" in found["anna"].ending
+    assert (found["anna"].how, found["anna"].spent.epsilon) == (TURNED_AWAY, 2.0)
     assert (keys / "anna" / ATTEMPTS).read_bytes() == before
     assert not [*(keys / "anna").glob("heard-*")]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import stat
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 import pytest
@@ -30,6 +31,7 @@ from protocol.wire.codec import decode_envelope, encode_envelope
 from scenarios.errors import STOPPED
 from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.answering import Answered
+from scenarios.surveys.endings import NOT_ACKNOWLEDGED
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, python, sottovoce
 from tests.scenarios.programs import Program
@@ -220,6 +222,8 @@ class ScriptedLink:
         attempt: at the survey.
     """
 
+    lost: ClassVar[ConnectionError | None] = None
+
     def __init__(self, says: Sequence[Envelope], aggregator: Member, attempt: int) -> None:
         self.said: list[Envelope] = []
         self._aggregator = aggregator
@@ -383,7 +387,7 @@ def test_a_party_without_a_receipt_is_not_done(
 
     monkeypatch.setattr(ScriptedLink, "acknowledgement", nothing)
     ended, _ = answered_to(question(keys))
-    assert ended.ending.startswith("not acknowledged: run the same command again")
+    assert (ended.ending, ended.how, ended.code) == ("not acknowledged", NOT_ACKNOWLEDGED, 75)
     assert ended.receipt is None
 
 
@@ -515,9 +519,9 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     other = make_folders(tmp_path)
     records = table(tmp_path / "r.csv", *ROWS)
 
-    def answer(folder: Path, where: str = "127.0.0.1:1") -> str:
+    def answer(folder: Path, where: str = "127.0.0.1:1", code: int = 2) -> str:
         said = sottovoce("answer", folder, "--connect", where, "--records", records)
-        return complaint(said)
+        return complaint(said, code)
 
     mixed = tmp_path / "mixed"
     shutil.copytree(keys / "anna", mixed)
@@ -534,7 +538,8 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     assert "roster.json: its root is not the one in charter.json" in answer(aggregator)
     with aggregating(keys, tmp_path / "out") as (_, where, _):
         # Of another survey: neither side accepts the other's certificate.
-        assert answer(other / "anna", where).startswith(f"{where}: ")
+        said = answer(other / "anna", where, os.EX_UNAVAILABLE)
+        assert said.startswith(f"{where}: the other side's certificate is not of this survey")
 
 
 def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:

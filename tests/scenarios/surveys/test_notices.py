@@ -26,6 +26,7 @@ from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tally
 from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered
+from scenarios.surveys.endings import DONE_NOW
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import answer_alone, make_folders, table
@@ -130,7 +131,9 @@ def test_a_notice_is_in_the_folder_and_nowhere_else(folders: Path, tmp_path: Pat
     for answered in survey(folders, out).values():
         assert answered.receipt is not None
         found = msgspec.structs.replace(answered, receipt=None)
-        assert found == Answered(ending="done", attempt=1, spent=Cost(math.inf), before=Cost())
+        assert found == Answered(
+            how=DONE_NOW, ending="done", attempt=1, spent=Cost(math.inf), before=Cost()
+        )
     for name in WHO:
         path = notices(folders, name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

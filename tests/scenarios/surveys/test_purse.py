@@ -720,10 +720,12 @@ def test_a_refusal_connects_to_nobody(two_surveys: list[Path], tmp_path: Path) -
     said = sottovoce(*answer, *options, "--budget", 3)
     assert complaint(said, code=1) == (
         "1 of 2 respondents has too little left: up to 1.5 of 3 spent elsewhere, 2 needed; "
-        "a budget of 3.5 is enough for all"
+        "a budget of 3.5 is enough for all; nothing spent; acknowledged: nothing was said; "
+        "next: stay away, or allow more with --budget or --delta"
     )
     for enough in (("--budget", 3.6), ()):
-        assert complaint(sottovoce(*answer, *options, *enough)).startswith("127.0.0.1:1: ")
+        said = sottovoce(*answer, *options, *enough)
+        assert complaint(said, os.EX_UNAVAILABLE).startswith("127.0.0.1:1: nobody listens there")
     assert not [*anna.glob("heard-*")]
     assert "--id smokes: is asked by the survey" in complaint(
         sottovoce(*answer, "--purse", tmp_path / "purse", "--id", "smokes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_who_has_a_receipt_is_done_though_nobody_is_there(
         answer = ("answer", folder, "--connect", "127.0.0.1:1", "--waiting", 0, "--id", "who")
         return sottovoce(*answer, "--purse", tmp_path / "purse", "--records", records, *options)
 
-    assert "127.0.0.1:1" in complaint(alone())
+    assert "127.0.0.1:1" in complaint(alone(), os.EX_UNAVAILABLE)
     first, _ = answer_from(folder, records, asked)
     assert (first.ending, first.earlier) == (DONE, False)
     again, _ = answer_from(folder, records, asked, link_class=Unheard)
@@ -156,14 +157,17 @@ def test_who_has_a_receipt_is_done_though_nobody_is_there(
     assert said.out.startswith("done; epsilon 2 spent per respondent\nreceipt: ")
     assert "done with attempt 1 before" in said.err
     # Other people did not answer.
-    complaint(alone("--budget", 9, records=people_table(tmp_path / "o.csv", "ann,yes,old")))
+    others = people_table(tmp_path / "o.csv", "ann,yes,old")
+    complaint(alone("--budget", 9, records=others), os.EX_TEMPFAIL)
     # In an attempt that it is told of it answers; it is not done with that.
     later = question(two_surveys[0], attempt=2)
     unheard, _ = answer_from(folder, records, later, attempt=2, link_class=Unheard, budget=9.0)
     assert unheard.ending.startswith("not acknowledged")
     assert unheard.attempt == 2
     # Nor is it without its receipt of the last one.
-    complaint(alone("--budget", 9))
+    unsure = complaint(alone("--budget", 9), os.EX_TEMPFAIL)
+    assert "epsilon 2 spent per respondent in attempt 2, 2 in earlier ones" in unsure
+    assert "acknowledged: no, as far as this party knows; next: run the same command" in unsure
 
 
 def test_the_receipt_of_who_has_declined_does_not_make_it_done(
@@ -359,7 +363,7 @@ def test_who_is_late_is_told_so_and_stays_charged(
     assert again.code == 75
     assert again.out.startswith("late: ")
     assert "epsilon 2 spent per respondent\nlate note: " in again.out
-    assert again.out.endswith("counted: no, it came too late\n")
+    assert "\ncounted: no, it came too late\nnext: run the same command again once " in again.out
     assert "was late in attempt 1 before" in again.err
     # In another attempt it can be counted.
     later = question(two_surveys[0], attempt=2)

@@ -22,6 +22,7 @@ from scenarios.report.served import Compared, Page
 from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
+from scenarios.surveys.endings import DONE_NOW
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.rehearsing import Rehearsed
 from scenarios.surveys.serving import Serving
@@ -130,7 +131,7 @@ def answering(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> None
         member: Member, answering: Answering, *, repeat: Member | None, **options: Any
     ) -> Answered:
         passed.append((member.identity.name, answering, repeat and repeat.folder, options))
-        return Answered(ending="done", attempt=1, spent=Cost(1.0), before=Cost())
+        return Answered(how=DONE_NOW, ending="done", attempt=1, spent=Cost(1.0), before=Cost())
 
     patch.setattr("scenarios.cli.surveys.answering.answer_survey", answer)
 

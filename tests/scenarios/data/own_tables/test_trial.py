@@ -236,7 +236,7 @@ def test_a_party_answers_from_a_table_as_the_plan_reads_it(plan: Path, tmp_path:
     answer = (*answer, "--purse", tmp_path / "purse", "--records", own)
     assert "column 'age': unknown category '20'" in complaint(sottovoce(*answer))
     # It is read by now, and nobody listens.
-    assert "127.0.0.1:1" in complaint(sottovoce(*answer, "--plan", plan))
+    assert "127.0.0.1:1" in complaint(sottovoce(*answer, "--plan", plan), 69)
     check = ("preflight", keys / "anna", "--purse", tmp_path / "purse")
     said = sottovoce(*check, "--records", own, "--plan", plan)
     assert "150 respondents, every answer has a category" in said.out

@@ -20,6 +20,7 @@ from protocol.transcript.entries import Departed, Ending, Sent
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import STOPPED, StoppedError
 from scenarios.running.outcomes import Outcome
+from scenarios.surveys.endings import STOPPED_BY_SIGNAL
 from scenarios.surveys.operating.joining import JOINING
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.progress import Phase
@@ -241,8 +242,8 @@ def test_a_party_that_is_stopped_says_what_it_spent(
             party.kill()
         name = signal.Signals(number).name
         assert out == (
-            f"stopped by {name}: run the same command again; in the same attempt that repeats the "
-            "answer and costs nothing more; epsilon 0 spent per respondent\n"
+            f"stopped by {name}; epsilon 0 spent per respondent\n"
+            f"acknowledged: no, as far as this party knows\nnext: {STOPPED_BY_SIGNAL.following}\n"
         )
         assert party.returncode == STOPPED
         aggregator.send_signal(number)
@@ -326,7 +327,7 @@ def test_programs_are_stopped_by_sighup_in_tests_that_nohup_runs(
 ) -> None:
     records = table(tmp_path / "r.csv", *ROWS)
     said = python("-c", NOHUP, keys / "anna", records, timeout=HANGS)
-    assert said.out == "sottovoce: stopped by SIGHUP\n", said.err
+    assert said.out.startswith("sottovoce: stopped by SIGHUP; nothing spent; "), said.err
 
 
 @pytest.mark.slow
@@ -342,4 +343,5 @@ def test_a_party_that_is_stopped_before_it_is_let_in(keys: Path, tmp_path: Path)
                 out, complained = party.communicate(timeout=HANGS)
         finally:
             party.kill()
-    assert (out, complained, party.returncode) == ("", "sottovoce: stopped by SIGTERM\n", STOPPED)
+    assert (out, party.returncode) == ("", STOPPED)
+    assert complained.startswith("sottovoce: stopped by SIGTERM; nothing spent; acknowledged: no, ")
