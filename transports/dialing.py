@@ -246,8 +246,8 @@ _NOT_ALLOWED = "this machine does not allow it: check its firewall and the port"
 _FULL = "this machine has too many files open: end other programs or raise its limit (ulimit -n)"
 
 _OF_SYSTEM: Mapping[int, str] = {
-    errno.ECONNREFUSED: "nobody listens there: the aggregator has not begun or is over, or the "
-    "address is another",
+    errno.ECONNREFUSED: "nobody listens there: it has not begun or is over, or the address is "
+    "another",
     errno.EADDRINUSE: "another program listens there: end it, or choose another port",
     errno.EADDRNOTAVAIL: "this machine does not have this address: check the address",
     errno.ETIMEDOUT: _NO_ANSWER,
@@ -263,7 +263,7 @@ _NO_TLS = (
     "the other side does not speak TLS: a web server or another program is at this port, or "
     "something is in between"
 )
-_OTHER_TLS = "the other side speaks TLS, and is no aggregator: check the port"
+_OTHER_TLS = "the other side speaks another TLS: something else is at this port"
 _GARBLED = "what came over TLS was garbled on the way: something in between changes it"
 
 _OF_TLS: Mapping[str, str] = {
@@ -303,7 +303,7 @@ def reason_of(error: BaseException) -> str:
     """Why a connection failed and what to do, in plain words: none of OpenSSL's or the system's.
 
     Args:
-        error: of a socket, of a name that was looked up, or of TLS.
+        error: of a socket that connects or listens, of a name that was looked up, or of TLS.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == _NOT_YET:
@@ -311,11 +311,11 @@ def reason_of(error: BaseException) -> str:
         if error.verify_code == _EXPIRED:
             return f"the other side's certificate has expired: {_CLOCKS}"
         return (
-            "the other side's certificate is not of this survey: another survey or server is "
-            "there, or something in between answers for it; check the address"
+            "the other side's certificate is not one that is trusted for this address: another "
+            "survey or server is there, or something in between answers for it"
         )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return "the other side ended TLS: it does not accept this certificate, or is no aggregator"
+        return "the other side ended TLS: it does not accept this certificate, or is something else"
     if isinstance(error, ssl.SSLError):
         return _OF_TLS.get(getattr(error, "reason", None) or "", _GARBLED)
     if isinstance(error, UnicodeError):

@@ -20,6 +20,7 @@ from transports import handshake
 from transports.admission import BACKLOG, Admission, Incoming, Network, Strangers
 from transports.background import running
 from transports.connection import Connection, turn_away
+from transports.dialing import reason_of
 from transports.memory import MemoryHub
 from transports.switch import Switch
 
@@ -221,6 +222,22 @@ def refusal_of(error: BaseException) -> str:
     return "connection ended"
 
 
+async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
+    """The listeners at the addresses of a host.
+
+    Args:
+        port: where to listen; 0 lets the system choose.
+
+    Raises:
+        OSError: one cannot listen there; it says where, why and what to do.
+    """
+    try:
+        return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise OSError(getattr(error, "errno", None), reason_of(error), where) from error
+
+
 H = TypeVar("H", bound=ListeningHub)
 
 
@@ -240,11 +257,7 @@ async def listen(
     Raises:
         OSError: one cannot listen there; it says where.
     """
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
-    except OSError as error:
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        raise OSError(error.errno, error.strerror or str(error), where) from error
+    listeners = await open_listeners(host, port)
     try:
         serving = [functools.partial(hub.serve, listener) for listener in listeners]
         async with running(run, *serving):

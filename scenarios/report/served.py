@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import trio
 
 from protocol.errors import UsageError
+from transports.dialing import reason_of
 
 WITHIN = 15.0
 """Time that a server has for the whole page, in seconds."""
@@ -153,9 +154,10 @@ def _fetched(url: str, within: float) -> Page:
         return trio.run(fetch)
     except TimeoutError as error:
         raise late from error
-    except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise UsageError(f"{host}: {why}") from error
+    except OSError as error:
+        raise UsageError(f"{host}: {reason_of(error)}") from error
+    except http.client.HTTPException as error:
+        raise UsageError(f"{host}: what answers there does not speak HTTP") from error
 
 
 def _get(secure: bool, host: str, port: int | None, path: str, within: float) -> Page:

@@ -65,7 +65,7 @@ NO_BUDGET = Ending(
     "too little budget left",
     1,
     NOTHING,
-    "nothing was said",
+    "nothing more was said",
     "stay away, or allow more with --budget or --delta",
 )
 NOT_ACKNOWLEDGED = Ending("not acknowledged", os.EX_TEMPFAIL, SAID, _UNKNOWN, AGAIN)

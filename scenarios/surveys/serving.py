@@ -14,8 +14,9 @@ import trio
 from protocol.errors import UsageError
 from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
-from transports.admission import BACKLOG, Network, trusted_network
+from transports.admission import Network, trusted_network
 from transports.background import running
+from transports.listening import open_listeners
 from transports.tls import public_context
 from transports.web import http
 from transports.web.gateway import LIMITS, Gateway
@@ -68,7 +69,7 @@ class Serving(NamedTuple):
         """
         tls = self.context()
         allow_connections(LIMITS.connections)
-        listeners = await trio.open_tcp_listeners(self.port, host=self.host, backlog=BACKLOG)
+        listeners = await open_listeners(self.host, self.port)
         answer = functools.partial(
             http.serve,
             listeners,

@@ -112,9 +112,9 @@ def _secured(context: ssl.SSLContext) -> Peer:
         (_web_server, "does not speak TLS: a web server or another program is at this port"),
         (_mail_server, "does not speak TLS"),
         (_resets, "the connection was cut off, by the other side or by what is in between"),
-        (_ends, "ended TLS: it does not accept this certificate, or is no aggregator"),
+        (_ends, "ended TLS: it does not accept this certificate, or is something else"),
         (_garbles, "garbled on the way"),
-        (_old_server, "the other side speaks TLS, and is no aggregator: check the port"),
+        (_old_server, "the other side speaks another TLS: something else is at this port"),
     ],
 )
 async def test_what_is_no_aggregator_is_named(what: Peer, says: str, tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def _issued(folder: Path, begins: datetime.timedelta, days: int = 1) -> ssl.SSLC
             lambda folder: Certificates(folder / "other", seed=b"other").server(
                 identity_of(AGGREGATOR)
             ),
-            "certificate is not of this survey: another survey or server is there, or something "
-            "in between answers for it; check the address",
+            "certificate is not one that is trusted for this address: another survey or server is "
+            "there, or something in between answers for it",
         ),
         (
             lambda folder: Certificates(folder).server(identity_of(PartyId("party-2"))),

@@ -284,7 +284,7 @@ def old_version(folder: Path) -> ssl.SSLContext:
 @pytest.mark.parametrize(
     ("context", "line", "reason"),
     [
-        (other_authority, "certificate is not of this survey", ""),
+        (other_authority, "certificate is not one that is trusted", ""),
         (unknown_certificate, "does not accept this certificate", "VERIFY_FAILED"),
         (no_certificate, "does not accept this certificate", "did not return"),
         (anothers_certificate, "the certificate names party-2, expected 'party-1'", "party-2"),

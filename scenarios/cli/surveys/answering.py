@@ -184,7 +184,7 @@ def answer(
     try:
         answered = trio.run(asking)
     except PrivacyError as error:
-        return _complain(NO_BUDGET, str(error), "nothing spent")
+        return _complain(NO_BUDGET, str(error), "nothing more spent")
     spent = _spent(answered.spent, answered.before, answered.attempt)
     if answered.repeated:
         spent += "; it was the report given before, so both can be linked"

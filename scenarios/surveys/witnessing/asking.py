@@ -28,6 +28,7 @@ from scenarios.errors import WitnessError, say
 from scenarios.files.transcripts import Transcript
 from scenarios.surveys.operating.operation import Operation
 from transports.background import running
+from transports.dialing import reason_of
 
 WITHIN = 10.0
 """How long all witnesses together may take, in seconds."""
@@ -39,6 +40,7 @@ _LATER = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
 _LARGEST = 1 << 14
 _SIZE = re.compile(rb"(0|[1-9][0-9]{0,18})\n")
 _SHOWN = 120
+_NO_HTTP = "what answers there does not speak HTTP: check the address, and whether it is https"
 
 
 class WitnessAt(msgspec.Struct, frozen=True):
@@ -232,8 +234,10 @@ def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) 
     except (_NotCosignedError, ValueError) as error:
         again = isinstance(error, _NotCosignedError) and error.again
         return Asked(witness, None, str(error), again)
-    except (OSError, http.client.HTTPException) as error:
-        return Asked(witness, None, str(error) or type(error).__name__, True)
+    except OSError as error:
+        return Asked(witness, None, reason_of(error), True)
+    except http.client.HTTPException:
+        return Asked(witness, None, _NO_HTTP, True)
 
 
 def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> str:

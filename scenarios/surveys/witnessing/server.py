@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 
-import trio
-
 from protocol.errors import UsageError
 from protocol.transcript.witnessing import ADD_CHECKPOINT, MAX_REQUEST, Decision
 from scenarios.errors import printable
 from scenarios.surveys.witnessing.state import Witness
 from scenarios.wording.formatting import count
-from transports.admission import BACKLOG, SUMMED_SECONDS, Network, Strangers, is_trusted
+from transports.admission import SUMMED_SECONDS, Network, Strangers, is_trusted
 from transports.background import running
+from transports.listening import open_listeners
 from transports.web import http
 from transports.web.http import Limits, Request, Response
 
@@ -89,7 +88,7 @@ async def serve(
             return Response(decision.status, size, {"Content-Type": SIZE_TYPE})
         return Response(decision.status, (line or f"{decision.reason}\n").encode())
 
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    listeners = await open_listeners(host, port)
     listening(f"{host}:{listeners[0].socket.getsockname()[1]}")
     paths = {ADD_CHECKPOINT: {"POST": add_checkpoint}}
     async with running(sum_up):

@@ -168,7 +168,10 @@ def test_an_aggregator_that_could_not_begin_has_signed_no_ending(
             member, host="127.0.0.1", port=port, transcript=out, joining=60.0, listening=crash
         )
 
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(OSError, match="another program listens"),
+    ):
         aggregate(taken.getsockname()[1])
     assert not [*tmp_path.glob("transcript.*")]
     with monkeypatch.context() as patched:

@@ -539,7 +539,7 @@ def test_keys_that_do_not_belong_together(keys: Path, tmp_path: Path) -> None:
     with aggregating(keys, tmp_path / "out") as (_, where, _):
         # Of another survey: neither side accepts the other's certificate.
         said = answer(other / "anna", where, os.EX_UNAVAILABLE)
-        assert said.startswith(f"{where}: the other side's certificate is not of this survey")
+        assert said.startswith(f"{where}: the other side's certificate is not one that is trusted")
 
 
 def test_members_let_an_auditor_replay_their_words(keys: Path, surveys: list[Path]) -> None:

@@ -541,7 +541,7 @@ def test_of_a_survey_that_could_not_begin_nothing_stays(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = ("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--out", tmp_path)
         said = sottovoce("aggregate", keys / "aggregator", *listen)
-    assert complaint(said) == f"{listen[1]}: Address already in use"
+    assert complaint(said).startswith(f"{listen[1]}: another program listens there: ")
     # Set aside for examples: nobody's address.
     for where in ("192.0.2.1:0", "[2001:db8::1]:0"):
         said = sottovoce("aggregate", keys / "aggregator", "--listen", where, "--out", tmp_path)

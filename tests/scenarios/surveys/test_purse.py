@@ -720,7 +720,8 @@ def test_a_refusal_connects_to_nobody(two_surveys: list[Path], tmp_path: Path) -
     said = sottovoce(*answer, *options, "--budget", 3)
     assert complaint(said, code=1) == (
         "1 of 2 respondents has too little left: up to 1.5 of 3 spent elsewhere, 2 needed; "
-        "a budget of 3.5 is enough for all; nothing spent; acknowledged: nothing was said; "
+        "a budget of 3.5 is enough for all; nothing more spent; "
+        "acknowledged: nothing more was said; "
         "next: stay away, or allow more with --budget or --delta"
     )
     for enough in (("--budget", 3.6), ()):
