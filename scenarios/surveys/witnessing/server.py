@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 
+import trio
+
 from protocol.errors import UsageError
 from protocol.transcript.witnessing import ADD_CHECKPOINT, MAX_REQUEST, Decision
 from scenarios.errors import printable
