@@ -43,7 +43,7 @@ from transports.tcp import introduce
 PATIENCE = 300.0
 """How long a party goes without a sign of life of the hub, at first and later on, in seconds."""
 
-LAST = 4.0
+LAST = 3.0
 """How much longer the last try may take, in seconds."""
 
 SHORTEST = 2.0
