@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import trio
 
 from protocol.crypto.randomness import Streams
-from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope
+from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
+from protocol.session.roles import Gather
 from protocol.session.roster import Identity
 
 
@@ -43,13 +44,22 @@ def aggregator(charter: Charter, *, streams: Streams, identity: Identity | None 
     return Machine(charter, AGGREGATOR, stream, identity=identity)
 
 
+Outside = Callable[[Gather], Awaitable[Message | None]]
+"""Makes the message that a role asks for from outside the session (``Machine.asks``), or None."""
+
+
 async def run_machine(
-    machine: Machine, link: Channel, *, unsaid: Sequence[Envelope] | None = None
+    machine: Machine,
+    link: Channel,
+    *,
+    unsaid: Sequence[Envelope] | None = None,
+    outside: Outside | None = None,
 ) -> Machine:
     """Start, send, wait until the deadline, deliver, repeat, until the role or its link ends.
 
     Args:
         unsaid: of a machine that was started before, what it has said and nobody has sent yet.
+        outside: makes what the role asks for from outside the session; without it, nobody does.
     """
     try:
         if unsaid is None:
@@ -58,8 +68,12 @@ async def run_machine(
             await _say(machine, link, unsaid)
         await _speak(machine, link)
         while not machine.finished:
+            asked = machine.asks
             # Awaited right here: thousands of parties wait at a time.
-            if machine.deadline is None:
+            if asked is not None:
+                told = None if outside is None else await outside(asked)
+                machine.tell(told, trio.current_time())
+            elif machine.deadline is None:
                 _hear(machine, await link.receive_many())
             else:
                 _hear(machine, await _receive_until(machine.deadline, link))

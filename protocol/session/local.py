@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Protocol
 
 from protocol.accounting.spending import DELTA
 from protocol.crypto.randomness import Streams
 from protocol.errors import RemoteProtocolError
-from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, ROLE_STREAM, Envelope, PartyId
+from protocol.messages import (
+    AGGREGATOR,
+    LINK_CLOSED,
+    NEVER_CAME,
+    ROLE_STREAM,
+    Envelope,
+    Message,
+    PartyId,
+)
 from protocol.session.exchange import Delivery, Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Gather
@@ -29,6 +37,7 @@ def run_locally(
     honest: int = 0,
     delta: float = DELTA,
     endings: MutableMapping[PartyId, str] | None = None,
+    outside: Outside | None = None,
 ) -> Run:
     """Run a whole session.
 
@@ -38,6 +47,8 @@ def run_locally(
     Args:
         budget, honest, delta: of each party, as ``Machine`` has them.
         endings: takes what becomes of each party, also where the run fails.
+        outside: makes what the aggregator's role asks for from outside the session; without it,
+            nobody does.
 
     Raises:
         ProtocolError: the aggregator's role failed, or all members wait for each other.
@@ -57,7 +68,11 @@ def run_locally(
         for name, _ in charter.roster.members
         if charter.roster.serves(name) or name in holdings
     }
-    return Loop(exchange, machines).run({} if endings is None else endings)
+    return Loop(exchange, machines, outside).run({} if endings is None else endings)
+
+
+Outside = Callable[[Gather], Message | None]
+"""Makes the message that a role asks for (``Machine.asks``), or None."""
 
 
 class Member(Ended, Protocol):
@@ -71,7 +86,10 @@ class Member(Ended, Protocol):
     def deadline(self) -> float | None: ...
     @property
     def awaited(self) -> Gather | None: ...
+    @property
+    def asks(self) -> Gather | None: ...
 
+    def tell(self, message: Message | None, now: float) -> None: ...
     def start(self, now: float) -> None: ...
     def take(self) -> list[Envelope]: ...
     def receive(self, envelope: Envelope, now: float) -> None: ...
@@ -85,10 +103,17 @@ class Loop:
     Args:
         exchange: the hub, to which nobody is attached yet.
         machines: of those who come, in the order of the roster.
+        outside: as ``run_locally`` has it.
     """
 
-    def __init__(self, exchange: Exchange, machines: Mapping[PartyId, Member]) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        machines: Mapping[PartyId, Member],
+        outside: Outside | None = None,
+    ) -> None:
         self._exchange = exchange
+        self._outside = outside
         self._machines = machines
         self._now = 0.0
         self._ready: deque[Delivery] = deque()
@@ -166,6 +191,11 @@ class Loop:
             if ruling.ends is not None:
                 self._end(machine, ruling.ends)
                 return
+        asked = machine.asks
+        if asked is not None:
+            machine.tell(None if self._outside is None else self._outside(asked), self._now)
+            self._post(machine)
+            return
         if machine.finished:
             self._queue(exchange.leave(name, LINK_CLOSED, now=self._now))
 

@@ -195,6 +195,12 @@ class Machine:
         return self._inbox.waiting.effect if self._inbox.waiting else None
 
     @property
+    def asks(self) -> Gather | None:
+        """What the role waits for from outside the session (``Me.obtain``): ``tell`` answers it."""
+        awaited = self.awaited
+        return awaited if awaited is not None and awaited.about else None
+
+    @property
     def answered(self) -> int:
         """How many senders have answered the open wait; 0 if the role does not wait."""
         return len(self._inbox.waiting.answers) if self._inbox.waiting else 0
@@ -270,6 +276,16 @@ class Machine:
         deadline = self.deadline
         if deadline is not None and now >= deadline:
             self.close_gather(now)
+
+    def tell(self, message: Message | None, now: float) -> None:
+        """Answer what the role asks for from outside the session; None if nobody can."""
+        waiting = self._inbox.waiting
+        if waiting is None or self.asks is None:
+            return
+        if message is not None:
+            waiting.answers[RECORD] = message
+        waiting.pending.discard(RECORD)
+        self._close_if_complete(now)
 
     def close_gather(self, now: float) -> None:
         """Return from the open gather, if there is one, with what has come."""

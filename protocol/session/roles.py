@@ -56,7 +56,10 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Gather(msgspec.Struct, frozen=True):
-    """Effect: wait for one message of a kind from each of these senders."""
+    """Effect: wait for one message of a kind from each of these senders.
+
+    ``about`` is what a message from outside the session is to be about (``Me.obtain``).
+    """
 
     kind: type[Message]
     senders: tuple[PartyId, ...]
@@ -64,6 +67,7 @@ class Gather(msgspec.Struct, frozen=True):
     within: float | None
     at_least: int
     noted: bool
+    about: bytes = b""
 
     @property
     def topic(self) -> Topic:
@@ -366,6 +370,24 @@ class Me:
         except WithheldError:
             answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False))
             message = cast(M, answers[RECORD])
+        await self.note(message)
+        return message
+
+    async def obtain(self, kind: type[M], about: bytes, *, round: int | None = None) -> M:
+        """Have a message made outside the session, say it for the record, and return it.
+
+        It is the aggregator's to do, and whoever runs it makes the message (``Machine.asks``). A
+        replay takes it from the record, so the role has to check what it can of it.
+
+        Args:
+            about: what it is to be about; not empty.
+            round: of a kind that is obtained more than once.
+
+        Raises:
+            QuorumError: nobody made it.
+        """
+        answers = await _perform(Gather(kind, (RECORD,), round, None, 1, False, about))
+        message = cast(M, answers[RECORD])
         await self.note(message)
         return message
 

@@ -111,6 +111,10 @@ class Withstood(msgspec.Struct, frozen=True, kw_only=True):
             joined included.
         readers: whether anybody who reads the record can take the aggregator's part, because it
             holds what opens the sum.
+        witnesses: how many witnesses certify the survivor set; 0 if none do.
+        trusted: how many of these have to be honest.
+        unwitnessed: how many parties may conspire, chosen like ``colluders``, if fewer witnesses
+            are.
     """
 
     parties: int
@@ -119,21 +123,30 @@ class Withstood(msgspec.Struct, frozen=True, kw_only=True):
     honest: int
     missing: int
     readers: bool = True
+    witnesses: int = 0
+    trusted: int = 0
+    unwitnessed: int = 0
 
 
-def withstood(parties: int, degree: Degree, bound: Bound) -> Withstood:
+def withstood(parties: int, degree: Degree, bound: Bound, *, certified: bool = False) -> Withstood:
     """The number of colluders that a sum withstands.
 
     A party reveals its shares for one survivor set, after t neighbours confirmed it; of every other
     party it reveals one kind of share.
 
+    Args:
+        certified: whether all are known to reveal for one survivor set, each only if it has a mask
+            with every neighbour in it.
+
     Complete graph: ``min(2t - k, t - 1)``, and no more. If honest parties reveal for two sets, each
     of the two camps has at least ``t - c + 1`` honest members, one and those who confirm it, so
     ``n - c >= 2 (t - c + 1)``: that needs ``c >= 2t - k + 1``. With one set for all, the secret of
-    a party that is not to be known has only the colluders' shares: that needs ``c >= t``.
+    a party that is not to be known has only the colluders' shares: that needs ``c >= t``. So if it
+    is certified, ``t - 1`` are withstood: any two honest parties in it have a mask with each other.
 
     Sparse graph: ``degree_of`` says which colluders are withstood. Whoever they are, fewer than
-    ``2t - k`` are.
+    ``2t - k`` are. That two sets of honest parties have no mask with each other does not take two
+    survivor sets there, so a certified one withstands no more.
 
     A party is in a sum with the t neighbours that confirmed it. In the sparse graph fewer than
     ``2t - k`` of these are corrupt.
@@ -150,8 +163,10 @@ def withstood(parties: int, degree: Degree, bound: Bound) -> Withstood:
             adaptive=min(corrupt, 2 * t - k - 1),
             honest=k - t + 2,
             missing=bound.dropped_of(parties),
+            unwitnessed=corrupt,
         )
-    colluders = min(2 * t - k, t - 1)
+    unwitnessed = min(2 * t - k, t - 1)
+    colluders = t - 1 if certified else unwitnessed
     if colluders < corrupt:
         raise ValueError(
             f"{parties} parties of which {k - t} may be missing withstand {max(0, colluders)} who "
@@ -164,16 +179,18 @@ def withstood(parties: int, degree: Degree, bound: Bound) -> Withstood:
         adaptive=colluders,
         honest=t + 1 - colluders,
         missing=k - t,
+        unwitnessed=unwitnessed,
     )
 
 
-def degree_of(parties: int, bound: Bound) -> Degree:
+def degree_of(parties: int, bound: Bound, *, certified: bool = False) -> Degree:
     """The fewest neighbours that are enough for so many parties.
 
     With C = floor(corrupt n) and D = floor(dropped n), up to 255 parties: all are neighbours, and
     ``t = k - D``. It withstands ``min(n - 1 - 2D, n - 2)`` colluders, and no protocol that
     finishes with any D missing withstands more: of ``2D`` honest parties each half sees what it
-    would see if the other half had vanished.
+    would see if the other half had vanished. With a survivor set that others certify it withstands
+    ``n - 2 - D``.
 
     Among more it is the smallest even k for which there is a t such that
 
@@ -215,7 +232,7 @@ def degree_of(parties: int, bound: Bound) -> Degree:
             )
         return sparse
     complete = Degree(neighbours=parties - 1, threshold=parties - 1 - dropped)
-    withstood(parties, complete, bound)
+    withstood(parties, complete, bound, certified=certified)
     return complete
 
 

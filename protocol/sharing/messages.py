@@ -15,6 +15,7 @@ from protocol.messages import NONCE_BYTES, Message
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.masks import DIGEST_BYTES, modulus_bits
+from protocol.transcript.certifying import Certificate
 from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -222,7 +223,14 @@ class Tagged(Message, frozen=True):
 
 
 def kinds_of(
-    *, cells: int, parties: int, most: int, neighbours: int, literal: bool, opening: bool
+    *,
+    cells: int,
+    parties: int,
+    most: int,
+    neighbours: int,
+    literal: bool,
+    opening: bool,
+    certificate: int,
 ) -> tuple[Kind, ...]:
     """The kinds of message of a sum.
 
@@ -233,6 +241,7 @@ def kinds_of(
         neighbours: of every party.
         literal: whether it is the literal profile; else it is the sparse one.
         opening: whether what opens a sparse sum is published.
+        certificate: the most bytes of what certifies its survivors; 0 if nothing does.
     """
     counts = most + 1
     dealt = cells * smallest_dtype(counts).itemsize if literal else SHARED
@@ -247,10 +256,12 @@ def kinds_of(
         "seed": 0 if literal else SECRET_BYTES,
         "digest": 0 if literal else DIGEST_BYTES,
         "part": min(parties, OPENED),
+        "certificate bytes": certificate,
         "survivor bytes": 64 + parties // 8,
         "unmask bytes": 256 + neighbours * REVEALED,
     }
-    sparse = (Upload, Survivors, Unmask, *((Opening,) if opening else ()), Totals)
+    certified = (Certificate,) if certificate else ()
+    sparse = (Upload, *certified, Survivors, Unmask, *((Opening,) if opening else ()), Totals)
     profile = (Partial, Partials) if literal else sparse
     summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
     return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed

@@ -49,6 +49,7 @@ from protocol.sharing.messages import (
     Upload,
 )
 from protocol.sharing.opening import signed_by_party
+from protocol.transcript.certifying import Witnesses, certify, receive_certified
 
 
 class Sum(NamedTuple):
@@ -116,6 +117,7 @@ async def contribute(
     degree: Degree,
     bits: Bits,
     least: int,
+    witnesses: Witnesses | None = None,
 ) -> Hood:
     """A party's side.
 
@@ -125,13 +127,15 @@ async def contribute(
         degree: how many neighbours everybody has, and how many of them can unmask.
         bits: of a cell under masks.
         least: with fewer parties, itself included, this party neither uploads nor unmasks.
+        witnesses: who have to certify the survivors.
 
     Returns:
         The neighbours; those are there that have uploaded.
 
     Raises:
         PrivacyError: more parties are missing than agreed.
-        RemoteProtocolError: others broke the rules so far that this party's values are at risk.
+        RemoteProtocolError: others broke the rules so far that this party's values are at risk, or
+            the survivors are not certified.
     """
     k = degree.neighbours
     hood = await join(me, respondents=respondents, neighbours=k)
@@ -164,7 +168,10 @@ async def contribute(
     del seeds
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
-    survivors = await me.receive(Survivors, AGGREGATOR)
+    if witnesses is None:
+        survivors = await me.receive(Survivors, AGGREGATOR)
+    else:
+        survivors = await receive_certified(me, Survivors, witnesses, number=SURVIVORS)
     among = survivors_among(survivors.uploaded, parties=parties)
     uploaded, survived = among[hood.places], int(among.sum())
     if not among[hood.place] or (uploaded & ~hood.there).any():
@@ -180,6 +187,13 @@ async def contribute(
     vouched = int((uploaded & received.good).sum())
     lost = int((uploaded & ~received.good).sum())
     _check_missing(parties - survived + lost, parties - least)
+    if witnesses is not None and lost:
+        # One set is not one sum where honest parties in it have no mask with each other.
+        apart = [hood.names[row] for row in np.flatnonzero(uploaded & ~received.good).tolist()]
+        raise RemoteProtocolError(
+            f"no mask with the survivors {', '.join(apart[:5])}: they may be in another sum",
+            field="Survivors",
+        )
     if vouched < degree.threshold:
         raise RemoteProtocolError(
             f"{vouched} neighbours with valid shares among the survivors, at least "
@@ -252,11 +266,13 @@ async def collect(
     within: float | None,
     quorum: int,
     published: bool,
+    witnesses: Witnesses | None = None,
 ) -> Sum:
     """The aggregator's side, from the joins on.
 
     Args:
         published: whether what opens the sum goes on record.
+        witnesses: who have to certify the survivors.
 
     Raises:
         QuorumError: too few are left.
@@ -274,7 +290,10 @@ async def collect(
     uploaded[[places[name] for name in survivors]] = True
     told = Survivors(me.roster.bitmap(survivors))
     digest = digest_of(told)
-    await me.broadcast(survivors, told)
+    if witnesses is None:
+        await me.broadcast(survivors, told)
+    else:
+        await certify(me, survivors, told, witnesses, number=SURVIVORS)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
     # Two neighbours that differ about their mask were not handed each other's boxes.

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
 from protocol.accounting.events import (
@@ -57,6 +57,7 @@ from protocol.sharing.messages import (
     meeting_kinds_of,
 )
 from protocol.sharing.sparse import Sum, Summed
+from protocol.transcript.certifying import Certificate, Witnesses
 from protocol.wire.codec import Kind
 
 __all__ = ["Groups", "Profile", "SecureSum", "Sum", "Summed", "digest_of"]
@@ -95,6 +96,11 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         opening: ``published`` puts what takes the masks off a sparse sum on record, so that anybody
             can check the total. ``withheld`` keeps it with the aggregator: nobody else can check
             the total, and nobody else can conspire with parties to read others' counts.
+        witnesses: who have to cosign the survivors of a sparse sum before parties unmask; without
+            them, parties rely on each other's words alone.
+
+    Raises:
+        ValueError: a literal sum with witnesses.
     """
 
     profile: Profile = "sparse"
@@ -104,6 +110,19 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     correctness: Annotated[int, Meta(ge=2, le=256)] = 20
     opening: Literal["published", "withheld"] = "published"
     noise: Noise | None = None
+    witnesses: Witnesses | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.profile == "literal" and self.certifying is not None:
+            raise ValueError(
+                "witnesses certify who survives in the sparse profile; in the literal one nobody "
+                "may be missing"
+            )
+
+    @property
+    def certifying(self) -> Witnesses | None:
+        """The witnesses that certify the survivors, if any do."""
+        return None if isinstance(self.witnesses, UnsetType) else self.witnesses
 
     def event(self, tables: tuple[tuple[str, ...], ...], names: Sequence[str]) -> PrivacyEvent:
         """What a contribution of true counts tells by itself.
@@ -161,10 +180,15 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there are too few parties for the bound.
         """
-        found = withstood(parties, self.degree(parties), _bound(self))
-        # The record of a literal sum has all broadcasts.
-        readers = self.profile == "literal" or self.opening == "published"
-        return msgspec.structs.replace(found, readers=readers)
+        named = self.certifying
+        found = withstood(parties, self.degree(parties), _bound(self), certified=named is not None)
+        return msgspec.structs.replace(
+            found,
+            # The record of a literal sum has all broadcasts.
+            readers=self.profile == "literal" or self.opening == "published",
+            witnesses=0 if named is None else len(named.keys),
+            trusted=0 if named is None else named.honest,
+        )
 
     def promised(self, parties: int, colluders: int = 0) -> int:
         """The fewest honest parties in a sum: all but those who may be missing or conspire.
@@ -209,6 +233,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             neighbours=self.degree(parties).neighbours,
             literal=self.profile == "literal",
             opening=self.opening == "published",
+            certificate=0 if self.certifying is None else self.certifying.note_bytes,
         )
 
     def meeting_kinds(self, parties: int) -> tuple[Kind, ...]:
@@ -328,6 +353,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             degree=self.degree(parties),
             bits=modulus_bits(most + self.coins(parties)),
             least=self.needed(parties, quorum),
+            witnesses=self.certifying,
         )
         if not everyone:
             return None
@@ -408,6 +434,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 within=within,
                 quorum=quorum,
                 published=self.opening == "published",
+                witnesses=self.certifying,
             )
             accused = {*summed.accused, *unfit}
             summed = summed._replace(accused=tuple(n for n in parties if n in accused))
@@ -487,7 +514,7 @@ class SecureSum(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             case Begin() | Join() | Deal():
                 # Shares are drawn without a look at the records.
                 return Public()
-            case Graph() | Dealt() | Survivors() | Tagged():
+            case Graph() | Dealt() | Certificate() | Survivors() | Tagged():
                 return Public()
             case Upload() | Partial():
                 return Masked(event)
@@ -554,7 +581,7 @@ def _degree(sums: SecureSum, parties: int) -> Degree:
         everybody = Degree(neighbours=parties - 1, threshold=parties - 1)
         withstood(parties, everybody, _bound(sums))
         return everybody
-    return degree_of(parties, _bound(sums))
+    return degree_of(parties, _bound(sums), certified=sums.certifying is not None)
 
 
 def sums_of(variant: Variant) -> SecureSum | None:

@@ -23,7 +23,7 @@ from protocol.messages import (
 from protocol.session.charter import Charter
 from protocol.session.exchange import Exchange
 from protocol.session.fates import FateRule
-from protocol.session.local import run_locally
+from protocol.session.local import Outside, run_locally
 from protocol.session.machine import Machine
 from protocol.session.variant import event_of, unjudged
 from protocol.simulation.setting import Setting
@@ -47,6 +47,7 @@ class Rehearsal:
         budget: the most epsilon that each party spends; None for no limit of its own.
         seeded: whether the record names the seed.
         signed: whether the aggregator signs checkpoints.
+        outside: as ``run_locally`` has it.
 
     Attributes:
         result: what was published; None if the run failed (``published`` raises then).
@@ -67,6 +68,7 @@ class Rehearsal:
         budget: float | None = None,
         seeded: bool = True,
         signed: bool = False,
+        outside: Outside | None = None,
     ) -> None:
         self.setting = setting
         self.result: Message | None = None
@@ -84,6 +86,7 @@ class Rehearsal:
                 identities=setting.identities,
                 budget=budget,
                 endings=self.endings,
+                outside=outside,
             )
         except ProtocolError as error:
             self.failure = error
