@@ -18,6 +18,7 @@ from protocol.messages import (
     RECORD,
     Closed,
     Envelope,
+    Message,
     PartyId,
 )
 from protocol.session.charter import Charter
@@ -25,6 +26,7 @@ from protocol.session.closings import check_range
 from protocol.session.exchange import Exchange
 from protocol.session.machine import Machine
 from protocol.session.roles import Topic, topic_of
+from protocol.transcript.certifying import Certificate
 from protocol.transcript.entries import (
     Checkpoint,
     Delivered,
@@ -81,6 +83,7 @@ class Past:
         handed: what was delivered to each party, in order.
         departed: who had left before the aggregator did, and why.
         heard: what was delivered to the aggregator, and when, in order.
+        obtained: what the aggregator got from outside the session and has said for the record.
         cosigned: the note of the first checkpoint with cosignatures, if it is on record.
     """
 
@@ -93,6 +96,7 @@ class Past:
         self.handed: dict[PartyId, list[Envelope]] = {name: [] for name in charter.roster.others}
         self.departed: dict[PartyId, str] = {}
         self.cosigned: str | None = None
+        self.obtained: dict[Topic, Message] = {}
         self.heard: list[tuple[float, Envelope]] = []
         self._charter = charter
         self._recorder = recorder
@@ -161,9 +165,18 @@ class Past:
             self.began = at if self.began is None else self.began
             if _is_closing(envelope):
                 self._close(envelope, at)
+            elif (recipient, envelope.kind) == (RECORD, Certificate.kind()):
+                self._obtain(envelope)
         if recipient != RECORD and recipient not in self._exchange.departed:
             self.waiting[sender, envelope.seq] = envelope
             self._waiting_for.setdefault(recipient, set()).add((sender, envelope.seq))
+
+    def _obtain(self, envelope: Envelope) -> None:
+        try:
+            said = self._charter.codec.decode(envelope.kind, envelope.body)
+        except RemoteProtocolError as error:
+            raise TranscriptError(f"a certificate is malformed: {error}") from error
+        self.obtained[topic_of(said)] = said
 
     def _delivered(self, entry: Delivered) -> None:
         envelope = self.waiting.pop((entry.sender, entry.seq), None)
@@ -300,6 +313,10 @@ class _Rerun:
         machine, closings = self._machine, self._past.closings
         while True:
             self._listen()
+            asked = machine.asks
+            if asked is not None and asked.topic in self._past.obtained:
+                machine.tell(self._past.obtained[asked.topic], self._now(self._past.at))
+                continue
             number, waiting = self._returned, machine.awaited
             if number >= len(closings) or waiting is None:
                 return

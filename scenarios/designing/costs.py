@@ -28,6 +28,7 @@ from scenarios.designing.assumed import Shares
 from scenarios.designing.summing import AmongHonest
 from scenarios.wording.formatting import count
 from scenarios.wording.formatting import epsilon as figure
+from scenarios.wording.withstanding import trusting
 
 RECORDS = (32, 64)
 """How many respondents parties speak for in two small runs from which more are reckoned."""
@@ -200,8 +201,8 @@ def trust_in(variant: Variant, parties: int, among: AmongHonest | None = None) -
         return "all other parties, not to put their shares together; the counts are exact"
     return (
         f"the other parties, of which {sums.withstands(parties).colluders:,} may conspire with the "
-        f"aggregator{_or_readers(sums, parties)}; the counts are exact, and a single person may be "
-        "found in them"
+        f"aggregator{_or_readers(sums, parties)}{trusting(sums.withstands(parties))}; the counts "
+        "are exact, and a single person may be found in them"
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import trio
 
-from parties.actor import aggregator, run_machine
+from parties.actor import Outside, aggregator, run_machine
 from parties.keeping.attempts import Counter, Taken, counting, hashed, unfinished
 from parties.keeping.members import Member
 from parties.keeping.packing import start_of
@@ -41,6 +41,7 @@ from scenarios.surveys.closing import closed, count_out
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.operation import Operation
+from scenarios.surveys.witnessing.asking import WitnessAt, certifying, check_named
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import LastingHub, open_lasting
@@ -68,6 +69,7 @@ def aggregate_survey(
     listening: Callable[[str], object],
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
+    witnesses: Sequence[WitnessAt] = (),
     publish: Callable[[Outcome[Variant]], object] | None = None,
     resume: bool = False,
     operation: Operation | None = None,
@@ -87,6 +89,7 @@ def aggregate_survey(
         begin: called with the record of the header alone, before anybody can connect. It gives the
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
             and leaves nothing; the next try is the same attempt and begins the same log.
+        witnesses: who are asked to certify what the aggregator says, where the survey names some.
         publish: called with the outcome while the transcript is still locked.
         resume: go on with the last attempt if it has begun and is not over. If there was none, the
             first one begins.
@@ -105,6 +108,7 @@ def aggregate_survey(
         transcript=transcript,
         taken=taken,
         begin=begin,
+        witnesses=witnesses,
         resume=resume,
         operation=operation,
     )
@@ -132,6 +136,7 @@ class Attempt(NamedTuple):
         operation: whom to tell how it goes, and what may end it early.
         first: the note of the first checkpoint with cosignatures, if it was asked for.
         past: what the record says already; None if the attempt begins.
+        witnesses: who are asked to certify what the aggregator says.
     """
 
     member: Member
@@ -144,6 +149,13 @@ class Attempt(NamedTuple):
     operation: Operation
     first: str | None
     past: Past | None
+    witnesses: Sequence[WitnessAt] = ()
+
+    def outside(self, commits: Commits) -> Outside:
+        """What the aggregator's role gets from outside the session."""
+        return certifying(
+            self.charter, self.member.identity, self.witnesses, durable=commits.caught_up
+        )
 
     def take_up(self) -> None:
         """Begin to write after what is on record already, if there is any.
@@ -177,6 +189,7 @@ def attempting(
     transcript: Path,
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
+    witnesses: Sequence[WitnessAt] = (),
     resume: bool = False,
     operation: Operation | None = None,
 ) -> Generator[Attempt]:
@@ -187,6 +200,7 @@ def attempting(
     The arguments and errors are those of ``aggregate_survey``.
     """
     check_aggregator(member)
+    check_named(member.charter, witnesses)
     operation = operation or Operation()
     with counting(member.folder) as counter, ExitStack() as stack:
         last = counter.last
@@ -197,7 +211,7 @@ def attempting(
         else:
             opened = _anew(member, counter, transcript, operation, taken, begin)
         with _giving_up():
-            attempt = stack.enter_context(opened)
+            attempt = stack.enter_context(opened)._replace(witnesses=witnesses)
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and not ending.complete:
             attempt.take_up()
@@ -456,7 +470,8 @@ async def _carry_by_links(
                             await hub.joined(parties, within=joining)
                     operation.progress.asking(machine)
                     async with running(functools.partial(_close_on_time, charter, switch, hub)):
-                        await run_machine(machine, link, unsaid=unsaid)
+                        outside = attempt.outside(commits)
+                        await run_machine(machine, link, unsaid=unsaid, outside=outside)
             with operation.lingering(LINGER):
                 await hub.emptied()
             hub.give_up()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
@@ -24,6 +24,7 @@ from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
 from scenarios.surveys.serving import Serving
 from scenarios.surveys.waiting import Pages, await_answers, check_open
+from scenarios.surveys.witnessing.asking import WitnessAt
 from scenarios.wording.formatting import some
 from transports.web.gateway import Gateway, OnRecord, Page
 
@@ -87,6 +88,7 @@ def collect_survey(
     listening: Callable[[str], object],
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
+    witnesses: Sequence[WitnessAt] = (),
     publish: Callable[[Outcome[Variant]], object] | None = None,
     resume: bool = False,
     operation: Operation | None = None,
@@ -118,6 +120,7 @@ def collect_survey(
         listening=listening,
         taken=taken,
         begin=begin,
+        witnesses=witnesses,
         publish=publish,
         resume=resume,
         operation=operation,

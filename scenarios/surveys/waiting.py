@@ -38,6 +38,7 @@ from scenarios.surveys.answering import SILENCE
 from scenarios.surveys.closing import closed, count_out, seconds_left
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
+from scenarios.surveys.witnessing.asking import WitnessAt
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import STAYED_AWAY, LastingHub, open_lasting
@@ -107,6 +108,7 @@ def await_answers(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
+    witnesses: Sequence[WitnessAt] = (),
     resume: bool = False,
     operation: Operation | None = None,
 ) -> Outcome[Variant]:
@@ -130,6 +132,7 @@ def await_answers(
         transcript=transcript,
         taken=taken,
         begin=begin,
+        witnesses=witnesses,
         resume=resume,
         operation=operation,
     )
@@ -231,7 +234,8 @@ class _Waiting:
                 ending = operation.closing(self._early.set, closes=closes)
                 async with ending, running(watching, withdrawing):
                     link = MemoryLink(switch, AGGREGATOR)
-                    await run_machine(machine, link, unsaid=unsaid)
+                    outside = attempt.outside(commits)
+                    await run_machine(machine, link, unsaid=unsaid, outside=outside)
                     link.close()
             if self._pages is not None:
                 self._pages.gateway.close()

@@ -35,7 +35,11 @@ _SIZES = (6, 12, 50, 250)
 
 
 def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
-    """How many may conspire and what they learn, how many may be missing, and who cannot check."""
+    """How many may conspire and what they learn, how many may be missing, and who cannot check.
+
+    The first sentence says too how many witnesses have to be honest for that, if any certify the
+    survivors.
+    """
     who, learn = _of(found.colluders, found.parties), "they learn"
     if found.adaptive < found.colluders:
         who += f", chosen before the neighbours are drawn, or any {found.adaptive:,},"
@@ -44,11 +48,27 @@ def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
     honest = count(found.honest, "honest party", "honest parties")
     missing = f"At most {found.missing:,} may be missing in all; with more the attempt ends without"
     return (
-        f"{who} may conspire with {_whom(found)}: of the secure sum {learn} one total over at "
+        f"{who} may conspire with {_whom(found)}{trusting(found)}: of the secure sum {learn} one "
+        f"total over at "
         f"least {honest}, and nothing else.",
         f"{missing} a result." if found.missing else f"N{_NOBODY_MISSING}",
         *(() if found.readers else (WITHHELD,)),
     )
+
+
+def trusting(found: Withstood) -> str:
+    """How many witnesses have to be honest for a sum to withstand so many; empty without them."""
+    if not found.witnesses:
+        return ""
+    if found.unwitnessed == found.colluders:
+        return ", with or without honest witnesses"
+    return f" as long as {_honest(found)}, and {found.unwitnessed:,} if not"
+
+
+def _honest(found: Withstood) -> str:
+    """How many witnesses are honest."""
+    of = count(found.witnesses, "witness", "witnesses")
+    return f"{found.trusted:,} of {of} {'is' if found.trusted == 1 else 'are'} honest"
 
 
 def withstood_in(variant: Variant, parties: int) -> Withstood | None:
@@ -155,10 +175,11 @@ def sums_sentences_by_size(variant: Variant) -> tuple[str, ...]:
     more = "".join(f", {other.removesuffix(' parties')}" for other in others)
     least = next((parties for parties, found in known.items() if found.missing), None)
     readers = known[max(known)].readers
+    as_long = f" as long as {_honest(known[max(known)])}" if known[max(known)].witnesses else ""
     whom = _whom(known[max(known)])
     below = f"Up to {COMPLETE}" if least is None else f"Below {least:,}"
     return (
-        f"It depends on how many take part: {first} may conspire with {whom}{more}.",
+        f"It depends on how many take part: {first} may conspire with {whom}{more}{as_long}.",
         f"{below} parties n{_NOBODY_MISSING}",
         *(() if readers else (WITHHELD,)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -66,7 +66,13 @@ from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
 from scenarios.surveys.waiting import await_answers, beginning_of, check_open, waits
-from scenarios.surveys.witnessing.asking import WitnessAt, begin, cosign_checkpoint, witness_at
+from scenarios.surveys.witnessing.asking import (
+    WitnessAt,
+    begin,
+    check_named,
+    cosign_checkpoint,
+    witness_at,
+)
 from scenarios.wording.formatting import nats, some
 from scenarios.wording.withstanding import coins_sentence, sums_sentences
 from transports.admission import Network
@@ -195,6 +201,7 @@ class Hold(Protocol):
         listening: Callable[[str], object],
         taken: Callable[[Charter], object],
         begin: Callable[[Recorder], str] | None,
+        witnesses: Sequence[WitnessAt],
         publish: Callable[[Outcome[Variant]], object],
         resume: bool,
         operation: Operation,
@@ -218,6 +225,7 @@ def hold_survey(
             written.
     """
     asked, needed = options.asked_witnesses()
+    check_named(member.charter, asked)
     published, out = options.published, options.out
     published.check(member.charter.variant.survey)
     if not make_ready(member, out / TRANSCRIPT, resume=options.resume):
@@ -262,6 +270,7 @@ def hold_survey(
             listening=listening,
             taken=taken,
             begin=begun if asked else None,
+            witnesses=asked,
             publish=publish,
             resume=options.resume,
             operation=operation,

@@ -142,6 +142,12 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
     if size > withstands.adaptive:
         parties = count(size, "party", "parties")
         notes.append(f"{parties} may learn more than was found, if the aggregator lies")
+    elif size > withstands.unwitnessed:
+        parties = count(size, "party", "parties")
+        notes.append(
+            f"{parties} may learn more than was found, if the aggregator and more than "
+            f"{withstands.witnesses - withstands.trusted} of the witnesses lie"
+        )
     return tuple(notes)
 
 

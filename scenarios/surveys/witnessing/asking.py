@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import http.client
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,12 +13,18 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
+from parties.actor import Outside
 from parties.keeping.checkpoints import checkpoint_note
 from parties.keeping.record_names import checkpoint_path
 from parties.keeping.writing import write_whole
 from protocol.audit.proofs.consistency import log_hashes
 from protocol.crypto.merkle import consistency_path
 from protocol.errors import LocalProtocolError, UsageError
+from protocol.messages import Message
+from protocol.session.charter import Charter
+from protocol.session.roles import Gather
+from protocol.session.roster import Identity
+from protocol.transcript.certifying import Certificate, to_cosign
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
@@ -133,12 +139,17 @@ def ask_witnesses(
     Returns:
         What became of each, in their order.
     """
-    return trio.run(functools.partial(_ask_all, note, hashes, witnesses, within))
+    return trio.run(functools.partial(asked_of, note, hashes, witnesses, within=within))
 
 
-async def _ask_all(
-    note: str, hashes: Sequence[bytes], witnesses: Sequence[WitnessAt], within: float
+async def asked_of(
+    note: str,
+    hashes: Sequence[bytes],
+    witnesses: Sequence[WitnessAt],
+    *,
+    within: float = WITHIN,
 ) -> list[Asked]:
+    """Ask all witnesses at once, inside a trio program; as ``ask_witnesses``."""
     asked = [Asked(each, None, f"no answer within {within:.3g} s", True) for each in witnesses]
 
     async def ask(place: int, witness: WitnessAt) -> None:
@@ -203,7 +214,7 @@ async def _ask_again(
         while True:
             places = [place for place, each in enumerate(asked) if each.again]
             left = max(1.0, min(WITHIN, end - trio.current_time())) if pause > SOON else WITHIN
-            found = await _ask_all(note, (), [witnesses[place] for place in places], left)
+            found = await asked_of(note, (), [witnesses[place] for place in places], within=left)
             for place, each in zip(places, found, strict=True):
                 asked[place] = each
             cosigned = sum(each.line is not None for each in asked)
@@ -226,6 +237,65 @@ def _missing(asked: Sequence[Asked], needed: int) -> str:
         f"{cosigned} of {len(asked)} witnesses have cosigned the first checkpoint, expected "
         f"{needed}: {why}"
     )
+
+
+def certifying(
+    charter: Charter,
+    signer: Identity,
+    witnesses: Sequence[WitnessAt],
+    *,
+    durable: Callable[[], Awaitable[object]],
+) -> Outside:
+    """An aggregator's way to have certified what its role says: by asking witnesses.
+
+    Args:
+        charter: of the session.
+        signer: holds the aggregator's key.
+        witnesses: whom to ask.
+        durable: waits until what is on record is durable. An aggregator that forgot what it has had
+            certified would have another thing certified in its place, and nobody would.
+    """
+
+    async def certify(asked: Gather) -> Message | None:
+        if asked.kind is not Certificate or asked.round is None:
+            return None
+        await durable()
+        checkpoint = to_cosign(
+            signer, session=charter.session, number=asked.round, statement=asked.about
+        )
+        lines = []
+        for answer in await asked_of(checkpoint.note, (), witnesses):
+            if answer.line is None:
+                say(f"witness {answer.witness.key.name} has NOT certified: {answer.why}")
+            else:
+                lines.append(answer.line)
+        return Certificate(asked.round, with_lines(checkpoint.note, lines)) if lines else None
+
+    return certify
+
+
+def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
+    """Make sure that enough of the witnesses are asked that a survey's sums are certified by.
+
+    Raises:
+        UsageError: too few are; it names the others.
+    """
+    if Certificate.kind() not in charter.codec.names:
+        return
+    from protocol.sharing.sums import sums_of  # Few surveys sum.
+
+    sums = sums_of(charter.variant)
+    named = None if sums is None else sums.certifying
+    if named is None:
+        return
+    keys = [each.key for each in asked]
+    others = [key.text for key in named.read if key not in keys]
+    if len(named.keys) - len(others) < named.quorum:
+        raise UsageError(
+            f"--witness: {named.quorum} of {len(named.keys)} witnesses have to certify this "
+            f"survey's sums; expected a URL for each of them, and there is none for {others[0]}"
+            + (f" and {len(others) - 1} more" if len(others) > 1 else "")
+        )
 
 
 def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> Asked:

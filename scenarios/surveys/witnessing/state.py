@@ -16,6 +16,7 @@ from protocol.errors import UsageError
 from protocol.messages import PartyId
 from protocol.session.roster import Identity
 from protocol.session.terms import MOST_ATTEMPTS, attempt_at
+from protocol.transcript.certifying import MOST_CERTIFIED, log_of
 from protocol.transcript.checkpoints import SignedCheckpoint, origin_of, read_text, to_base64
 from protocol.transcript.cosignatures import WitnessKey, cosign, read_witness_key
 from protocol.transcript.witnessing import Decision, decide
@@ -125,7 +126,7 @@ def witnessing(
         key: the file of the private key.
         folder: of the state, as ``make_witness`` made it.
         trusted: the origins of the surveys that it cosigns: of the first attempt, which stands for
-            all attempts.
+            all attempts, and for the logs of what is certified in them.
         clock: gives seconds since 1970.
 
     Raises:
@@ -163,10 +164,13 @@ def witnessing(
 
 
 def _attempts(origin: str) -> Iterator[str]:
-    """The origins of all attempts at a survey, by that of the first."""
+    """The origins of all attempts at a survey, by that of the first, and of what they certify."""
     survey_id, key, _, _ = read_text(f"{origin}\n0\n{_EMPTY_ROOT_LINE}\n")
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        yield origin_of(attempt_at(survey_id, attempt), key)
+        session = attempt_at(survey_id, attempt)
+        yield origin_of(session, key)
+        for number in range(MOST_CERTIFIED):
+            yield origin_of(log_of(session, number), key)
 
 
 def _last_of(folder: Path, origin: str) -> SignedCheckpoint | None:

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from protocol.errors import ProtocolError
-from protocol.messages import AGGREGATOR, Envelope, Message, PartyId
+from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
 from protocol.sharing.sums import SecureSum
 from protocol.transcript.certifying import Certificate, statement_of
+from protocol.transcript.reader import Records
+from protocol.transcript.resuming import catch_up
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from tests.protocol.cosigners import Asking, Cosigner, certificate, named
 from tests.protocol.sessions import (
@@ -25,10 +27,12 @@ from tests.protocol.sessions import (
     identities_of,
     machine_of,
     rehearsed,
+    setting_in,
 )
 from tests.protocol.sharing.test_conspiracies import Colluding, Conspiracy, colluding, splits
 from tests.protocol.sharing.test_sums import exact, vanishing
 from tests.protocol.sharing.test_sums_attacks import change, flipped, rewriting
+from tests.protocol.transcript.test_resuming import Resumed
 from tests.recorded.runs import Run
 
 __all__ = ["colluding"]
@@ -270,6 +274,32 @@ def test_a_replay_checks_what_witnesses_have_cosigned() -> None:
     assert "'Survivors' was not certified: the certificate is of another message" in str(
         found.differences
     )
+
+
+def test_an_aggregator_that_goes_on_asks_for_what_it_has_not() -> None:
+    """It says again what is on record; a certificate that is not there, witnesses give again."""
+    witness = Cosigner()
+    charter = surveyed(sums_with(witness))
+    holdings = holdings_of(charter, answers(SURVEY, 8))
+    asking = Asking(charter, identities_of(charter)[AGGREGATOR], witness)
+    run = Run(setting_in(charter, holdings), outside=asking, signed=True)
+    records, words = list(Records(run.content)), run.said(sender=AGGREGATOR)
+    place = {item.seq: number for number, item in enumerate(words)}
+    [first] = [item.seq for item in run.said("Certificate") if item.recipient == RECORD]
+    asked = []
+    for cut in range(1, len(records) + 1, 3):
+        resumed = Resumed(run, records[:cut])
+        rest = catch_up(resumed.machine, resumed.past, start=0.0)
+        known = resumed.past.words.count
+        assert [*words[:known], *rest] == words[: known + len(rest)]
+        if resumed.machine.asks is not None:
+            asked.append(cut)
+            assert known + len(rest) == place[first]
+            resumed.machine.tell(asking(resumed.machine.asks), 0.0)
+            assert resumed.machine.take()[0] == words[place[first]]
+        elif known > place[first]:
+            assert resumed.past.obtained.keys() == {("Certificate", 0)}
+    assert asked
 
 
 def test_who_conspires_is_said_with_the_witnesses() -> None:

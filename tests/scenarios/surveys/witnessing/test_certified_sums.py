@@ -1,0 +1,129 @@
+"""Sums over TLS whose survivors a witness certifies, with parties that are missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from protocol.messages import AGGREGATOR, Envelope
+from protocol.transcript.certifying import log_of
+from protocol.transcript.checkpoints import origin_of, read_note
+from protocol.transcript.entries import Sent
+from protocol.wire.codec import decode_envelope
+from scenarios.files.transcripts import open_transcript
+from scenarios.surveys.members import read_member
+from tests.scenarios.command import complaint, sottovoce
+from tests.scenarios.programs import Program
+from tests.scenarios.survey_folders import PLANS, aggregating, plan_file, table
+from tests.scenarios.surveys.witnessing.witnesses import Files, files, running
+from transports.testing import HANGS
+
+WHO = tuple(f"party-{i}" for i in range(1, 7))
+SAID = (
+    "2 of 6 parties may conspire with the aggregator or any reader of the record as long as 1 of 1 "
+    "witness is honest, and 1 if not: of the secure sum they learn"
+)
+
+
+def folders(folder: Path, witness: Files) -> Path:
+    """Of six parties, of which two may be missing, before a witness."""
+    named = f'\n[sums]\ndropped = 0.34\n\n[sums.witnesses]\nkeys = ["{witness.vkey}"]\n'
+    plan = PLANS["secure-sum"].replace("quorum = 4", "quorum = 2") + named
+    out = folder / "keys"
+    parties = [word for name in WHO for word in ("--party", name)]
+    said = sottovoce("keys", plan_file(folder, plan), *parties, "--out", out)
+    assert said.code == 0, said.err
+    return out
+
+
+def answering(keys: Path, where: str, names: Sequence[str], *demands: object) -> list[Program]:
+    return [
+        Program(
+            *("answer", keys / name, "--connect", where, "--waiting", 5, *demands),
+            *("--records", table(keys / f"{name}.csv", "no,young")),
+            *("--purse", keys / f"{name}.purse"),
+        )
+        for name in names
+    ]
+
+
+def origins(keys: Path) -> tuple[str, bytes, bytes]:
+    charter = read_member(keys / AGGREGATOR).charter
+    key = charter.roster.key(AGGREGATOR)
+    return origin_of(charter.session, key), charter.session, key
+
+
+@pytest.mark.slow
+def test_a_survey_with_missing_parties_is_certified_and_published(tmp_path: Path) -> None:
+    witness = files(tmp_path)
+    keys, out = folders(tmp_path, witness), tmp_path / "out"
+    origin, session, key = origins(keys)
+    with running(witness, [origin]) as at:
+        there = ("--witness", at.at.url, witness.vkey, "--joining", 4)
+        with aggregating(keys, out, *there) as (aggregator, where, _):
+            programs = answering(keys, where, WHO[:4], "--withstand", 2)
+            for program in programs:
+                said, complained = program.communicate(timeout=HANGS)
+                assert program.returncode == 0, complained
+                assert SAID in said + complained
+            text, complained = aggregator.communicate(timeout=HANGS)
+            assert aggregator.returncode == 0, complained
+    assert json.loads(text)["respondents"] == 4
+    kept = [read_note(path.read_text()) for path in witness.state.glob("*.checkpoint")]
+    assert {each.session for each in kept} == {session, log_of(session, 0)}
+    assert {each.key for each in kept} == {key}
+    transcript = out / "transcript.svt.zst"
+    audited = sottovoce("audit", transcript)
+    assert audited.code == 0, audited.out
+    assert "\nRecord: sound. " in audited.out
+    assert SAID in audited.out
+
+
+@pytest.mark.slow
+def test_nobody_unmasks_once_the_witness_is_gone(tmp_path: Path) -> None:
+    witness = files(tmp_path)
+    keys, out = folders(tmp_path, witness), tmp_path / "out"
+    with running(witness, [origins(keys)[0]]) as at:
+        there = ("--witness", at.at.url, witness.vkey)
+        with aggregating(keys, out, *there) as (aggregator, where, _):
+            at.process.kill()
+            at.process.wait()
+            programs = answering(keys, where, WHO)
+            _, complained = aggregator.communicate(timeout=HANGS)
+            assert aggregator.returncode == 1, complained
+            assert "witness witness.example/w1 has NOT certified: " in complained
+            last = complained.splitlines()[-1]
+            assert last == (
+                "sottovoce: 'Survivors' was not certified: expected 1 of 1 witnesses to cosign it"
+            )
+            for program in programs:
+                program.communicate(timeout=HANGS)
+                assert program.returncode != 0
+    kinds = [e.kind for e in sent(out / "transcript.svt.zst.partial")]
+    assert "Upload" in kinds
+    assert "Unmask" not in kinds
+
+
+def sent(transcript: Path) -> list[Envelope]:
+    entries = open_transcript(transcript).entries()
+    return [decode_envelope(each.envelope) for each in entries if isinstance(each, Sent)]
+
+
+def test_without_a_url_of_the_named_witness_nothing_begins(tmp_path: Path) -> None:
+    witness = files(tmp_path)
+    keys, out = folders(tmp_path, witness), tmp_path / "out"
+    said = sottovoce("aggregate", keys / AGGREGATOR, "--listen", "127.0.0.1:0", "--out", out)
+    line = complaint(said, code=2)
+    assert "--witness: 1 of 1 witnesses have to certify this survey's sums" in line
+    assert line.endswith(f"there is none for {witness.vkey}")
+    assert not out.exists() or not [*out.iterdir()]
+
+
+def test_a_plan_with_a_witness_that_is_none_is_refused(tmp_path: Path) -> None:
+    plan = PLANS["secure-sum"] + '\n[sums.witnesses]\nkeys = ["w1"]\n'
+    parties, out = ("--party", "a", "--party", "b"), tmp_path / "keys"
+    said = sottovoce("keys", plan_file(tmp_path, plan), *parties, "--out", out)
+    assert "verifier key 'w1': expected NAME+ID+KEY" in complaint(said, code=2)
