@@ -70,6 +70,7 @@ def keep_receipt(
     *,
     said: Sequence[bytes],
     reports: Sequence[int],
+    signed: Sequence[tuple[bytes, bytes]] = (),
     done: bool = True,
 ) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
@@ -84,7 +85,7 @@ def keep_receipt(
         folder: the party's.
         charter: of the session.
         head: what the party has ended with.
-        said, reports: as ``receipt_for`` has them.
+        said, reports, signed: as ``receipt_for`` has them.
         done: whether it has answered all that it was asked; if it has declined, the receipt has
             another name, since by ``receipt_in`` it is not done.
 
@@ -92,7 +93,9 @@ def keep_receipt(
         OSError: it cannot be written.
     """
     session = charter.session
-    receipt, checkpoint = receipt_for(charter, head, given, said=said, reports=reports)
+    receipt, checkpoint = receipt_for(
+        charter, head, given, said=said, reports=reports, signed=signed
+    )
     problems = problems_of(receipt, checkpoint) or _other_rounds(charter, receipt)
     which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
     # What says something else of the same words, and what says the same.
@@ -101,8 +104,8 @@ def keep_receipt(
         there = None if problems else _read(folder, session, name)
         if there is None or not _is_for(there, receipt):
             continue
-        kept, before, signed = there
-        evidence = two_checkpoints(signed, checkpoint)
+        kept, before, then = there
+        evidence = two_checkpoints(then, checkpoint)
         if evidence is not None:
             write_evidence(evidence, session_file(folder, "evidence", session))
             problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)

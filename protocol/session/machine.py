@@ -185,6 +185,11 @@ class Machine:
         return self._reports
 
     @property
+    def signed(self) -> tuple[tuple[bytes, bytes], ...]:
+        """What the role has signed by itself, with the signatures; the head is not among it."""
+        return self._side.signed
+
+    @property
     def departed(self) -> Mapping[PartyId, str]:
         """Who is known to be gone, and why."""
         return self._inbox.gone

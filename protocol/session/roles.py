@@ -209,6 +209,7 @@ class Me:
         stream: this member's own randomness. What answers a question is drawn from
             ``stream_for(question)``.
         withstand: with how many colluders a secure sum has to protect it.
+        signed: what it has signed by itself, and the signatures.
         honest: among how many honest parties, itself included, it is summed at least; beside that
             it consents to figures that hold among so many. 0 if it does neither.
     """
@@ -223,6 +224,7 @@ class Me:
         "id",
         "roster",
         "session",
+        "signed",
         "stream",
         "withstand",
     )
@@ -248,6 +250,7 @@ class Me:
         self.stream = stream
         self.withstand = withstand
         self.honest = honest
+        self.signed: tuple[tuple[bytes, bytes], ...] = ()
         self._identity = identity
         self._boxes = boxes or Boxes(session, roster, identity, stream)
         self._codec = codec
@@ -260,7 +263,9 @@ class Me:
         Raises:
             LocalProtocolError: this member runs without its identity key.
         """
-        return self._own_identity().sign(content)
+        signature = self._own_identity().sign(content)
+        self.signed += ((content, signature),)
+        return signature
 
     def agree(self, key: bytes) -> bytes:
         """What X25519 gives this member and the holder of an identity key, 32 secret bytes.

@@ -34,6 +34,7 @@ from protocol.session.roles import Me
 from protocol.session.roster import KEY_BYTES, roster_leaf
 from protocol.sharing.graph import neighbourhoods, neighbours_of, order_of
 from protocol.sharing.messages import Graph, Join
+from protocol.transcript.evidence import SUM_PURPOSE
 
 _MANY = 2**32
 
@@ -53,7 +54,7 @@ def context_of(session: bytes, root: bytes, joined: int, respondents: int) -> by
 
 
 def _drawn(session: bytes, root: bytes) -> bytes:
-    return b"sottovoce sum 1\0" + session + root
+    return SUM_PURPOSE + session + root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -52,11 +52,6 @@ class Opened(NamedTuple):
         return f"<Opened: {int(self.opened.sum())} of {len(self.opened)} parties>"
 
 
-def signed_by_party(context: bytes, digest: bytes) -> bytes:
-    """What a party signs: which survivor set it has helped to unmask."""
-    return context + b"unmasked" + digest
-
-
 async def opened(me: Me, recover: Callable[[], Opened], *, parties: int, published: bool) -> Opened:
     """What opens the sum, said for the record if it is to be published."""
     if not published:

@@ -48,8 +48,8 @@ from protocol.sharing.messages import (
     Unmask,
     Upload,
 )
-from protocol.sharing.opening import signed_by_party
 from protocol.transcript.certifying import Witnesses, certify, receive_certified
+from protocol.transcript.evidence import unmasked_statement
 
 
 class Sum(NamedTuple):
@@ -211,7 +211,7 @@ async def contribute(
     secret_shared = me.agree(me.roster.key(AGGREGATOR))
     edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
     salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
-    await me.send(AGGREGATOR, Unmask(me.sign(signed_by_party(context, digest)), salt, boxes[0]))
+    await me.send(AGGREGATOR, Unmask(me.sign(unmasked_statement(context, digest)), salt, boxes[0]))
     return hood
 
 
@@ -304,7 +304,7 @@ async def collect(
     signed = {
         places[name]: unmask
         for name, unmask in unmasks.items()
-        if me.roster.verify(name, unmask.signature, signed_by_party(context, digest))
+        if me.roster.verify(name, unmask.signature, unmasked_statement(context, digest))
     }
     gave = np.zeros(len(meeting.names), np.bool_)
     gave[list(signed)] = True

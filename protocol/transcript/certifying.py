@@ -177,7 +177,7 @@ async def certify(
     except QuorumError as error:
         raise ProtocolError(
             f"{message.kind()!r} was not certified: expected {witnesses.quorum} of "
-            f"{len(witnesses.keys)} witnesses to cosign it"
+            f"{len(witnesses.keys)} witnesses to cosign it; a run in one process asks none"
         ) from error
     # A replay takes it from the record.
     fault = _fault(me, found, message, witnesses)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.messages import Count, PartyId
+from protocol.crypto.merkle import HASH_BYTES
+from protocol.messages import SESSION_BYTES, Count, PartyId
 from protocol.session.heads import HEAD_PURPOSE, head_statement
 from protocol.session.roster import is_signature
 from protocol.transcript.checkpoints import SignedCheckpoint, read_text
@@ -61,6 +62,39 @@ def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
         return None
     same = one[:3] == other[:3] and one[1] == key
     return f"the checkpoint of size {one[2]}" if same else None
+
+
+SUM_PURPOSE = b"sottovoce sum 1\0"
+"""What all begins with that keys and signatures in a secure sum are for; the session follows."""
+
+_UNMASKED = b"unmasked"
+_CONTEXT_BYTES = len(SUM_PURPOSE) + SESSION_BYTES + HASH_BYTES + 16
+
+STATEMENT_BYTES = _CONTEXT_BYTES + len(_UNMASKED) + HASH_BYTES
+"""The bytes of what a party signs when it helps to unmask a sum."""
+
+
+def unmasked_statement(context: bytes, survivors: bytes) -> bytes:
+    """What a party signs when it helps to unmask a sum: over which survivor set.
+
+    Args:
+        context: of the sum, which begins with its purpose and the session.
+        survivors: their digest, 32 bytes.
+    """
+    return context + _UNMASKED + survivors
+
+
+def is_unmasked(statement: bytes, session: bytes) -> bool:
+    """Whether a party signs by this over which survivors it has unmasked a sum of a session.
+
+    All parties of a session that keep to the protocol sign the same.
+    """
+    return (
+        len(session) == SESSION_BYTES
+        and len(statement) == STATEMENT_BYTES
+        and statement.startswith(SUM_PURPOSE + session)
+        and statement[_CONTEXT_BYTES:-HASH_BYTES] == _UNMASKED
+    )
 
 
 def _slot_of(statement: bytes) -> tuple[bytes, PartyId, int] | None:

@@ -39,6 +39,7 @@ from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
 from protocol.session.terms import is_attempt, session_of
 from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
 from protocol.transcript.entries import Hash, Item, Sent, decode_item, encode_item
+from protocol.transcript.evidence import STATEMENT_BYTES, is_unmasked
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
 from protocol.wire.codec import decode_envelope, encode_envelope
@@ -257,6 +258,31 @@ class Receipt(
         return session_of(terms=self.terms, roster=root, members=self.members, attempt=self.attempt)
 
 
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The party's signature of the survivors of a secure sum that it has helped to unmask.
+
+    Args:
+        statement: what is signed (``evidence.unmasked_statement``).
+        signature: by the party's key.
+    """
+
+    statement: Annotated[bytes, msgspec.Meta(max_length=STATEMENT_BYTES)]
+    signature: Signature
+
+
+class Confirming(Receipt, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """A receipt of a party that has helped to unmask a secure sum.
+
+    Args:
+        confirmed: over which survivors.
+    """
+
+    confirmed: Confirmed
+
+    def __repr__(self) -> str:
+        return Receipt.__repr__(self)
+
+
 class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """A closing that names a party, and what the party has said about its topic.
 
@@ -314,6 +340,10 @@ class Acknowledgement(
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Receipt)
+_confirming = msgspec.msgpack.Decoder(Confirming)
+_LONGER = b"\x9d"
+"""The first byte of an array of one more field than a receipt has without ``confirmed``."""
+
 _closings = msgspec.msgpack.Decoder(Closed)
 
 
@@ -330,7 +360,10 @@ def decode_receipt(content: bytes) -> Receipt:
     """
     if not content.startswith(MAGIC):
         raise ValueError("not a receipt")
-    return canonical(content[len(MAGIC) :], _decoder, what="receipt")
+    fields = content[len(MAGIC) :]
+    if fields.startswith(_LONGER):
+        return canonical(fields, _confirming, what="receipt")
+    return canonical(fields, _decoder, what="receipt")
 
 
 def receipt_for(
@@ -340,6 +373,7 @@ def receipt_for(
     *,
     said: Sequence[bytes],
     reports: Sequence[int],
+    signed: Sequence[tuple[bytes, bytes]] = (),
 ) -> tuple[Receipt, SignedCheckpoint]:
     """The receipt that a party makes of an acknowledgement, and the checkpoint to check it with.
 
@@ -352,6 +386,7 @@ def receipt_for(
         said: its envelopes before the head, encoded, in order.
         reports: which of them are its reports (``Machine.reports``). What the aggregator says of
             others is passed over.
+        signed: what its role has signed by itself (``Machine.signed``), with the signatures.
     """
     roster, envelope = charter.roster, head.envelope
     place = roster.position[envelope.sender]
@@ -396,6 +431,11 @@ def receipt_for(
         head=SignedHead(envelope.seq, head.said, head.heard, head.signature),
         ended=Shown(index=given.index, salt=given.salt, content=sent, path=given.path),
     )
+    for statement, signature in signed:
+        if is_unmasked(statement, charter.session):
+            fields = {name: getattr(receipt, name) for name in receipt.__struct_fields__}
+            receipt = Confirming(**fields, confirmed=Confirmed(statement, signature))
+            break
     checkpoint = SignedCheckpoint(
         session=charter.session,
         key=roster.key(AGGREGATOR),
@@ -456,8 +496,37 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
             "the party's signed head does not match its reports",
         ),
         (ended is None or _is_head(receipt, ended), "the entry shown is not the party's head"),
+        (
+            not isinstance(receipt, Confirming) or _is_confirmed(receipt),
+            "the party has not signed which survivors of this session it confirmed",
+        ),
     )
     return tuple(problem for sound, problem in checks if not sound)
+
+
+def split_between(one: Receipt, other: Receipt) -> str | None:
+    """What two receipts prove about the survivors of one secure sum, in words; None if nothing.
+
+    It takes no checkpoint: a receipt shows by itself that its key is on the session's roster.
+    """
+    if not (isinstance(one, Confirming) and isinstance(other, Confirming)):
+        return None
+    if one.session != other.session or not (_is_confirmed(one) and _is_confirmed(other)):
+        return None
+    if one.confirmed.statement == other.confirmed.statement:
+        return None
+    if one.key == other.key:
+        return f"{one.party} has signed two different survivor sets of one secure sum"
+    return (
+        f"{one.party} and {other.party} have signed different survivor sets of one secure sum: the "
+        "aggregator has told them so, or one of the two conspires with it"
+    )
+
+
+def _is_confirmed(receipt: Confirming) -> bool:
+    statement, signature = receipt.confirmed.statement, receipt.confirmed.signature
+    signs = is_signature(signature, statement, key=receipt.key)
+    return signs and is_unmasked(statement, receipt.session)
 
 
 def is_about(receipt: Receipt, encoded: bytes) -> bool:

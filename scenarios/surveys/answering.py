@@ -492,6 +492,7 @@ class Sitting:
             acknowledged,
             said=[here.words[seq] for seq in range(len(here.words))],
             reports=machine.reports,
+            signed=machine.signed,
             done=machine.failure is None,
         )
 

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from protocol.transcript.checkpoints import SignedCheckpoint
-from protocol.transcript.receipts import decode_receipt, encode_receipt, problems_of
+from protocol.transcript.receipts import Confirmed, decode_receipt, encode_receipt, problems_of
 from tests.protocol.transcript.test_acknowledgements import acknowledged, made_of
 from tests.recorded.late import LIES as LATE_LIES
 from tests.recorded.late import LOG, made, named
 from tests.recorded.late import given as acknowledged_late
 from tests.recorded.receipts import LIES, made_up, receipt_of, variations
 from tests.recorded.signed import ONE, signed_run
+from tests.recorded.splits import split
 from tests.vectors.make import packed
 from tests.verifier.javascript import judged, needs_node, node
 from tests.verifier.mutations import damaged, retold
@@ -39,6 +40,18 @@ def cases() -> list[tuple[bytes, SignedCheckpoint]]:
     for lie, _ in LATE_LIES.values():
         receipt, signed = made(lie)
         found.append((encode_receipt(receipt), signed))
+    split_in_two = [*split().here[:1], *split().gone[:1]]
+    (one, signed), (other, _) = split_in_two
+    found += [(encode_receipt(receipt), signed) for receipt, signed in split_in_two]
+    found += [
+        (encode_receipt(receipt), signed)
+        for receipt in (
+            msgspec.structs.replace(one, confirmed=other.confirmed),
+            msgspec.structs.replace(one, confirmed=Confirmed(b"", bytes(64))),
+            msgspec.structs.replace(one, attempt=2),
+        )
+    ]
+    given += [(encode_receipt(one), signed)]
     draw = random.Random(1)
     for _ in range(400):
         receipt, signed = draw.choice([*found[: 1 + len(LIES)], *given * 9])

@@ -10,6 +10,7 @@ from parties.keeping.checkpoints import evidence_of, read_checkpoint, read_small
 from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from protocol.transcript.consistency import decode_consistency, problems_of
+from protocol.transcript.receipts import decode_receipt, split_between
 from scenarios.cli.options import budget_options, json_option, own_variant_option, print_json
 from scenarios.cli.paths import READ_FILE, READ_FOLDER
 from scenarios.cli.transcripts.proofs import check_command, consistency_shown
@@ -71,14 +72,18 @@ def consistency(
 
 @click.command()
 @click.argument("file", type=READ_FILE)
+@click.argument("other", type=READ_FILE, required=False)
 @json_option
 @budget_options
-def evidence(file: Path, as_json: bool) -> int:
+def evidence(file: Path, other: Path | None, as_json: bool) -> int:
     """Check FILE, evidence of equivocation: did a key sign two statements that exclude each other?
 
-    'sottovoce verify --evidence', witnesses and parties write such files. Exit 0 if it is evidence,
-    1 if not.
+    'sottovoce verify --evidence', witnesses and parties write such files. Two receipts of one
+    session, FILE and OTHER, are evidence if their parties have unmasked a secure sum over different
+    survivors. Exit 0 if it is evidence, 1 if not.
     """
+    if other is not None:
+        return _compare_receipts(file, other, as_json=as_json)
     check_command(file, "evidence")
     found = evidence_of(read_small(file), file)
     twice = found.check()
@@ -90,3 +95,28 @@ def evidence(file: Path, as_json: bool) -> int:
         click.echo(printable(f"{twice} was signed twice, with different content"))
         click.echo(f"by the holder of the key {found.key.hex()}")
     return 1 if twice is None else 0
+
+
+def _compare_receipts(one: Path, other: Path, *, as_json: bool) -> int:
+    """Say whether two receipts contradict each other; return the exit code."""
+    found = []
+    for path in (one, other):
+        check_command(path, "check")
+        try:
+            found.append(decode_receipt(read_small(path)))
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}") from error
+    split = split_between(*found)
+    if as_json:
+        keys = {receipt.party: receipt.key.hex() for receipt in found}
+        print_json({"holds": split is not None, "split": split, "keys": keys})
+    elif split is None:
+        click.echo(
+            "not evidence: the receipts are of two sessions, a signature is not valid, or they "
+            "show no survivors of a secure sum that differ"
+        )
+    else:
+        click.echo(printable(split))
+        for receipt in found:
+            click.echo(printable(f"the key of {receipt.party} is {receipt.key.hex()}"))
+    return 1 if split is None else 0

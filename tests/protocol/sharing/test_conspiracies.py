@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from protocol.messages import AGGREGATOR, ROLE_STREAM, Envelope, Message, PartyI
 from protocol.randomizers.coins import Noise
 from protocol.session.machine import Machine
 from protocol.session.roles import Me
-from protocol.sharing import sparse
+from protocol.sharing import agreement, sparse
 from protocol.sharing.graph import Degree
 from protocol.sharing.masks import encrypt_seeds, expand_mask, modulus_bits, pair_mask
 from protocol.sharing.meeting import Hood
@@ -222,18 +222,23 @@ class Conspiracy:
         return [name for name in self.honest if self.machines[name, HERE].failure is not None]
 
 
+def colluders_of(names: Sequence[PartyId]) -> Callable[..., Awaitable[None]]:
+    """How parties agree where these are colluders, who need nobody's confirmation."""
+
+    async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
+        needed = 0 if me.id in names else degree.threshold
+        degree = Degree(neighbours=degree.neighbours, threshold=needed)
+        await agreement.agree(me, hood, digest, round=round, degree=degree)
+
+    return agree
+
+
 @pytest.fixture
 def colluding(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[PartyId]], None]:
-    """Make parties colluders, who need nobody's confirmation."""
-    honest = sparse.agree
+    """Make parties colluders."""
 
     def collude(names: Sequence[PartyId]) -> None:
-        async def agree(me: Me, hood: Hood, digest: bytes, *, round: int, degree: Degree) -> None:
-            needed = 0 if me.id in names else degree.threshold
-            degree = Degree(neighbours=degree.neighbours, threshold=needed)
-            await honest(me, hood, digest, round=round, degree=degree)
-
-        monkeypatch.setattr(sparse, "agree", agree)
+        monkeypatch.setattr(sparse, "agree", colluders_of(names))
 
     return collude
 

@@ -12,6 +12,7 @@ from protocol.messages import AGGREGATOR, Envelope
 from protocol.transcript.certifying import log_of
 from protocol.transcript.checkpoints import origin_of, read_note
 from protocol.transcript.entries import Sent
+from protocol.transcript.receipts import Confirming, decode_receipt
 from protocol.wire.codec import decode_envelope
 from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.members import read_member
@@ -75,6 +76,11 @@ def test_a_survey_with_missing_parties_is_certified_and_published(tmp_path: Path
     kept = [read_note(path.read_text()) for path in witness.state.glob("*.checkpoint")]
     assert {each.session for each in kept} == {session, log_of(session, 0)}
     assert {each.key for each in kept} == {key}
+    receipts = [keys / name / f"receipt-{session.hex()}" for name in WHO[:2]]
+    found = [decode_receipt(path.read_bytes()) for path in receipts]
+    assert all(isinstance(each, Confirming) for each in found)
+    same = sottovoce("evidence", *receipts)
+    assert (same.code, same.out[:12]) == (1, "not evidence")
     transcript = out / "transcript.svt.zst"
     audited = sottovoce("audit", transcript)
     assert audited.code == 0, audited.out
@@ -97,7 +103,8 @@ def test_nobody_unmasks_once_the_witness_is_gone(tmp_path: Path) -> None:
             assert "witness witness.example/w1 has NOT certified: " in complained
             last = complained.splitlines()[-1]
             assert last == (
-                "sottovoce: 'Survivors' was not certified: expected 1 of 1 witnesses to cosign it"
+                "sottovoce: 'Survivors' was not certified: expected 1 of 1 witnesses to cosign it; "
+                "a run in one process asks none"
             )
             for program in programs:
                 program.communicate(timeout=HANGS)
