@@ -127,7 +127,18 @@ def rehearse(
             ``aggregator`` to kill the aggregator once a party has said something, and resume it.
         reported: the options of ``aggregate`` that say what it reports.
         hear: called with what the aggregator says while it runs, and with who is killed.
+
+    Raises:
+        UsageError: the folder is not empty, or witnesses are to certify the survey's sums.
     """
+    from protocol.sharing.sums import sums_of  # Few plans sum.
+
+    sums = sums_of(plan.variant)
+    if sums is not None and sums.certifying is not None:
+        raise UsageError(
+            "the survey's sums are certified by witnesses, which a rehearsal has none of: rehearse "
+            "the plan without sums.witnesses"
+        )
     make_folder(out)
     if any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty")

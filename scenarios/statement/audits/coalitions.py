@@ -145,8 +145,8 @@ def active_notes(worst: WorstCoalition, withstands: Withstood | None) -> tuple[s
     elif size > withstands.unwitnessed:
         parties = count(size, "party", "parties")
         notes.append(
-            f"{parties} may learn more than was found, if the aggregator and more than "
-            f"{withstands.witnesses - withstands.trusted} of the witnesses lie"
+            f"{parties} may learn more than was found, if the aggregator and "
+            f"{count(withstands.witnesses - withstands.trusted + 1, 'witness', 'witnesses')} lie"
         )
     return tuple(notes)
 

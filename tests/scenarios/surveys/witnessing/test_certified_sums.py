@@ -16,6 +16,8 @@ from protocol.transcript.receipts import Confirming, decode_receipt
 from protocol.wire.codec import decode_envelope
 from scenarios.files.transcripts import open_transcript
 from scenarios.surveys.members import read_member
+from tests.protocol.cosigners import Cosigner
+from tests.protocol.sharing.test_witnessed_sums import sums_with, surveyed, witnessed
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program
 from tests.scenarios.survey_folders import PLANS, aggregating, plan_file, table
@@ -127,6 +129,31 @@ def test_without_a_url_of_the_named_witness_nothing_begins(tmp_path: Path) -> No
     assert "--witness: 1 of 1 witnesses have to certify this survey's sums" in line
     assert line.endswith(f"there is none for {witness.vkey}")
     assert not out.exists() or not [*out.iterdir()]
+
+
+def test_a_rehearsal_has_no_witnesses(tmp_path: Path) -> None:
+    witness = files(tmp_path)
+    plan = PLANS["secure-sum"] + f'\n[sums.witnesses]\nkeys = ["{witness.vkey}"]\n'
+    records, out = table(tmp_path / "records.csv", *["no,young"] * 6), tmp_path / "rehearsed"
+    said = sottovoce(
+        *("rehearse", plan_file(tmp_path, plan), "--records", records, "--parties", 6),
+        *("--out", out),
+    )
+    assert "rehearse the plan without sums.witnesses" in complaint(said, code=2)
+    assert not out.exists()
+
+
+def test_what_an_audit_says_of_a_coalition_and_of_witnesses(tmp_path: Path) -> None:
+    """A record in memory: what more than the sum withstands without honest witnesses may learn."""
+    witness = Cosigner()
+    run, _ = witnessed(surveyed(sums_with(witness), 12), [witness])
+    path = tmp_path / "transcript.svt"
+    path.write_bytes(run.content)
+    audited = sottovoce("audit", path, "--worst", 6)
+    assert audited.code == 0, audited.err
+    said = " ".join(audited.out.split())
+    assert "any reader of the record as long as 1 of 1 witness is honest, and 5 if not" in said
+    assert "if the aggregator and 1 witness lie" in said
 
 
 def test_a_plan_with_a_witness_that_is_none_is_refused(tmp_path: Path) -> None:
