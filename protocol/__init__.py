@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from protocol.surveys.limits import Workload
     from protocol.surveys.records import Records
     from protocol.surveys.survey import Attribute, Survey
+    from protocol.transcript.certifying import Witnesses
     from protocol.variants.keyvalue.records import key_records, key_survey
     from protocol.variants.reports.one_report import OneReport, Request
     from protocol.variants.reports.oracle import Draws, FrequencyOracle
@@ -208,6 +209,7 @@ __all__ = [
     "UnsupportedEventError",
     "Variant",
     "Waiting",
+    "Witnesses",
     "Workload",
     "calibrate",
     "count_codes",
@@ -328,6 +330,7 @@ _HOMES = {
     "protocol.surveys.limits": ("Workload",),
     "protocol.surveys.records": ("Records",),
     "protocol.surveys.survey": ("Attribute", "Survey"),
+    "protocol.transcript.certifying": ("Witnesses",),
     "protocol.variants.keyvalue.records": ("key_records", "key_survey"),
     "protocol.variants.reports.one_report": ("OneReport", "Request"),
     "protocol.variants.reports.oracle": ("Draws", "FrequencyOracle"),

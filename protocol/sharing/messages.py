@@ -15,7 +15,6 @@ from protocol.messages import NONCE_BYTES, Message
 from protocol.session.roster import KEY_BYTES
 from protocol.session.variant import Variant
 from protocol.sharing.masks import DIGEST_BYTES, modulus_bits
-from protocol.transcript.certifying import Certificate
 from protocol.wire.arrays import Array, ArraySpec, Bounds, Size, smallest_dtype
 from protocol.wire.codec import Kind
 
@@ -260,8 +259,12 @@ def kinds_of(
         "survivor bytes": 64 + parties // 8,
         "unmask bytes": 256 + neighbours * REVEALED,
     }
-    certified = (Certificate,) if certificate else ()
-    sparse = (Upload, *certified, Survivors, Unmask, *((Opening,) if opening else ()), Totals)
+    sparse = (Upload, Survivors, Unmask, *((Opening,) if opening else ()), Totals)
+    if certificate:
+        # Imported late: few sums have witnesses.
+        from protocol.transcript.certifying import Certificate
+
+        sparse = (Certificate, *sparse)
     profile = (Partial, Partials) if literal else sparse
     summed = tuple(Kind.of(message, sizes.__getitem__) for message in (Deal, Dealt, *profile))
     return *meeting_kinds_of(parties=parties, neighbours=neighbours), *summed

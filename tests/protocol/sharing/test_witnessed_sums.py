@@ -12,11 +12,13 @@ from protocol.errors import ProtocolError
 from protocol.messages import AGGREGATOR, RECORD, Envelope, Message, PartyId
 from protocol.session.charter import Charter
 from protocol.sharing.messages import Begin, Dealt, Graph, Survivors
-from protocol.sharing.sums import SecureSum
+from protocol.sharing.sums import SecureSum, sums_of
+from protocol.simulation.setting import setting_of
 from protocol.transcript.certifying import Certificate, statement_of
 from protocol.transcript.reader import Records
 from protocol.transcript.resuming import catch_up
 from protocol.variants.sums.secure_sum import SecureSumVariant
+from tests.every_variant import Example, examples
 from tests.protocol.cosigners import Asking, Cosigner, certificate, named
 from tests.protocol.sessions import (
     SURVEY,
@@ -145,6 +147,28 @@ def test_a_witnessed_sum_is_exact_and_replays(gone: Sequence[str]) -> None:
     assert witness.asked == 1
     for member in (AGGREGATOR, ONE):
         assert run.replay(member).follows is True
+
+
+SUMMING = [
+    example
+    for example in examples()
+    if (sums := sums_of(example.variant)) is not None and sums.profile == "sparse"
+]
+
+
+@pytest.mark.parametrize("example", SUMMING, ids=lambda example: example.name)
+def test_every_variant_that_sums_can_be_witnessed(example: Example) -> None:
+    witness = Cosigner()
+    sums = sums_of(example.variant)
+    assert sums is not None
+    sums = msgspec.structs.replace(sums, witnesses=named(witness))
+    variant = msgspec.structs.replace(example.variant, sums=sums)
+    setting = setting_of(variant, example.records, seed=1)
+    asking = Asking(setting.charter, setting.identities[AGGREGATOR], witness)
+    run = Run(setting, outside=asking, signed=True)
+    assert run.follows() is True
+    # Neighbours that only compare what they hold unmask nothing.
+    assert (witness.asked == 1) is bool(run.said("Unmask"))
 
 
 def test_nobody_unmasks_without_enough_cosignatures() -> None:

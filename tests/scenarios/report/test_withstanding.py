@@ -22,6 +22,7 @@ from scenarios.wording.withstanding import (
     together,
     withstood_in,
 )
+from tests.protocol.cosigners import Cosigner, named
 from tests.protocol.sessions import SURVEY
 
 NOBODY = "obody may be missing: one sleeping party ends the attempt."
@@ -154,3 +155,24 @@ def test_an_observer_in_words() -> None:
         ),
     ):
         assert together(observer) == says
+
+
+@pytest.mark.parametrize(
+    ("parties", "needed", "who", "trusting"),
+    [
+        (24, None, "20 of 24", " as long as 1 of 3 witnesses is honest, and 19 if not"),
+        (24, 2, "20 of 24", " as long as 3 of 3 witnesses are honest, and 19 if not"),
+        (12, None, "9 of 12", ", with or without honest witnesses"),
+    ],
+)
+def test_how_many_witnesses_have_to_be_honest(
+    parties: int, needed: int | None, who: str, trusting: str
+) -> None:
+    sums = SecureSum(witnesses=named(*map(Cosigner, (1, 2, 3)), needed=needed))
+    assert conspiracy_sentences(sums.withstands(parties))[0] == (
+        f"{who} parties may conspire with the aggregator or any reader of the record{trusting}: of "
+        "the secure sum they learn one total over at least 2 honest parties, and nothing else."
+    )
+    variant = SecureSumVariant(survey=SURVEY, sums=sums)
+    honest = "1 of 3 witnesses is honest" if needed is None else "3 of 3 witnesses are honest"
+    assert sums_sentences_by_size(variant)[0].endswith(f" as long as {honest}.")
