@@ -24,7 +24,7 @@ from protocol.messages import Message
 from protocol.session.charter import Charter
 from protocol.session.roles import Gather
 from protocol.session.roster import Identity
-from protocol.transcript.certifying import Certificate, to_cosign
+from protocol.transcript.certifying import Certificate, Witnesses, to_cosign
 from protocol.transcript.checkpoints import read_note
 from protocol.transcript.consistency import Consistency, encode_consistency
 from protocol.transcript.cosignatures import WitnessKey, line_of, read_witness_key, with_lines
@@ -43,6 +43,12 @@ SOON, LATE = 1.0, 10.0
 """The first and the longest pause before a witness is asked again, in seconds."""
 
 _LATER = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
+TRIES, PAUSE = 4, 5.0
+"""How often witnesses are asked to certify something, and how many seconds are between two tries.
+
+What parties have said by then is paid for.
+"""
+
 _LARGEST = 1 << 14
 _SIZE = re.compile(rb"(0|[1-9][0-9]{0,18})\n")
 _SHOWN = 120
@@ -257,21 +263,37 @@ def certifying(
     """
 
     async def certify(asked: Gather) -> Message | None:
-        if asked.kind is not Certificate or asked.round is None:
+        named = _named(charter)
+        if asked.kind is not Certificate or asked.round is None or named is None:
             return None
         await durable()
         checkpoint = to_cosign(
             signer, session=charter.session, number=asked.round, statement=asked.about
         )
-        lines = []
-        for answer in await asked_of(checkpoint.note, (), witnesses):
-            if answer.line is None:
-                say(f"witness {answer.witness.key.name} has NOT certified: {answer.why}")
-            else:
-                lines.append(answer.line)
-        return Certificate(asked.round, with_lines(checkpoint.note, lines)) if lines else None
+        left = [each for each in witnesses if each.key in named.read]
+        lines: list[str] = []
+        for number in range(TRIES):
+            if number:
+                await trio.sleep(PAUSE)
+            answers = await asked_of(checkpoint.note, (), left)
+            lines += [each.line for each in answers if each.line is not None]
+            failed = [each for each in answers if each.line is None]
+            for each in failed:
+                say(f"witness {each.witness.key.name} has NOT certified: {each.why}")
+            left = [each.witness for each in failed]
+            if len(lines) >= named.quorum:
+                return Certificate(asked.round, with_lines(checkpoint.note, lines))
+        return None
 
     return certify
+
+
+def _named(charter: Charter) -> Witnesses | None:
+    """The witnesses that a survey's sums are certified by, if it names any."""
+    from protocol.sharing.sums import sums_of  # Few surveys sum.
+
+    sums = sums_of(charter.variant)
+    return None if sums is None else sums.certifying
 
 
 def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
@@ -280,10 +302,7 @@ def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
     Raises:
         UsageError: too few are; it names the others.
     """
-    from protocol.sharing.sums import sums_of  # Few surveys sum.
-
-    sums = sums_of(charter.variant)
-    named = None if sums is None else sums.certifying
+    named = _named(charter)
     if named is None:
         return
     keys = [each.key for each in asked]
