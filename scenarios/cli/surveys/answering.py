@@ -98,7 +98,8 @@ answering_options = gathers(
         type=click.IntRange(min=0),
         metavar="C",
         help="Decline a secure sum that C parties who conspire with the aggregator can break, "
-        "before anything is contributed. By default the survey's figure is enough.",
+        "before anything is contributed, counting on honest witnesses where some certify it. By "
+        "default the survey's figure is enough.",
     ),
     click.option(
         "--honest",
