@@ -43,8 +43,9 @@ SOON, LATE = 1.0, 10.0
 """The first and the longest pause before a witness is asked again, in seconds."""
 
 _LATER = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
-TRIES, PAUSE = 4, 5.0
-"""How often witnesses are asked to certify something, and how many seconds are between two tries.
+
+CERTIFYING = 20.0
+"""For how many seconds witnesses are asked again to certify something.
 
 What parties have said by then is paid for.
 """
@@ -201,7 +202,7 @@ def begin(
     first = recorder.checkpoint
     if first is None:
         raise LocalProtocolError("the record has no checkpoint")
-    asked = trio.run(_ask_again, first.note, witnesses, needed, within, operation or Operation())
+    asked = trio.run(_ask_to_begin, first.note, witnesses, needed, within, operation or Operation())
     lines = [each.line for each in asked if each.line is not None]
     if len(lines) < needed:
         raise WitnessError(f"the survey has not begun: {_missing(asked, needed)}")
@@ -210,29 +211,52 @@ def begin(
     return note
 
 
-async def _ask_again(
+async def _ask_to_begin(
     note: str, witnesses: Sequence[WitnessAt], needed: int, within: float, operation: Operation
 ) -> list[Asked]:
-    """Ask until so many have cosigned, can no more, or the time is up."""
+    """Ask again and again for the first checkpoint, while it is told how that goes."""
+    said = False
+
+    def tell(asked: Sequence[Asked], left: float) -> None:
+        nonlocal said
+        if not said:
+            say(f"{_missing(asked, needed)}; asked again for {left:.0f} s")
+        said = True
+        cosigned = sum(each.line is not None for each in asked)
+        operation.progress.witnessing(cosigned, needed, left)
+
+    async with running(*operation.early):
+        return await _ask_again(note, witnesses, needed, within, tell)
+
+
+async def _ask_again(
+    note: str,
+    witnesses: Sequence[WitnessAt],
+    needed: int,
+    within: float,
+    tell: Callable[[Sequence[Asked], float], object],
+) -> list[Asked]:
+    """Ask until so many have cosigned, can no more, or the time is up.
+
+    Args:
+        tell: called before each pause with what became of each, and with the seconds that are left.
+    """
     end, pause = trio.current_time() + within, SOON
     asked = [Asked(each, None, again=True) for each in witnesses]
-    async with running(*operation.early):
-        while True:
-            places = [place for place, each in enumerate(asked) if each.again]
-            left = max(1.0, min(WITHIN, end - trio.current_time())) if pause > SOON else WITHIN
-            found = await asked_of(note, (), [witnesses[place] for place in places], within=left)
-            for place, each in zip(places, found, strict=True):
-                asked[place] = each
-            cosigned = sum(each.line is not None for each in asked)
-            left = end - trio.current_time()
-            possible = cosigned + sum(each.again for each in asked)
-            if cosigned >= needed or possible < needed or left <= 0:
-                return asked
-            if pause == SOON:
-                say(f"{_missing(asked, needed)}; asked again for {left:.0f} s")
-            operation.progress.witnessing(cosigned, needed, left)
-            await trio.sleep(min(pause, left))
-            pause = min(2 * pause, LATE)
+    while True:
+        places = [place for place, each in enumerate(asked) if each.again]
+        left = max(1.0, min(WITHIN, end - trio.current_time())) if pause > SOON else WITHIN
+        found = await asked_of(note, (), [witnesses[place] for place in places], within=left)
+        for place, each in zip(places, found, strict=True):
+            asked[place] = each
+        cosigned = sum(each.line is not None for each in asked)
+        left = end - trio.current_time()
+        possible = cosigned + sum(each.again for each in asked)
+        if cosigned >= needed or possible < needed or left <= 0:
+            return asked
+        tell(asked, left)
+        await trio.sleep(min(pause, left))
+        pause = min(2 * pause, LATE)
 
 
 def _missing(asked: Sequence[Asked], needed: int) -> str:
@@ -270,20 +294,18 @@ def certifying(
         checkpoint = to_cosign(
             signer, session=charter.session, number=asked.round, statement=asked.about
         )
-        left = [each for each in witnesses if each.key in named.read]
-        lines: list[str] = []
-        for number in range(TRIES):
-            if number:
-                await trio.sleep(PAUSE)
-            answers = await asked_of(checkpoint.note, (), left)
-            lines += [each.line for each in answers if each.line is not None]
-            failed = [each for each in answers if each.line is None]
-            for each in failed:
+        asked_for = [each for each in witnesses if each.key in named.read]
+        answers = await _ask_again(checkpoint.note, asked_for, named.quorum, CERTIFYING, tell)
+        lines = [each.line for each in answers if each.line is not None]
+        if len(lines) < named.quorum:
+            tell(answers, 0.0)
+            return None
+        return Certificate(asked.round, with_lines(checkpoint.note, lines))
+
+    def tell(answers: Sequence[Asked], left: float) -> None:
+        for each in answers:
+            if each.line is None:
                 say(f"witness {each.witness.key.name} has NOT certified: {each.why}")
-            left = [each.witness for each in failed]
-            if len(lines) >= named.quorum:
-                return Certificate(asked.round, with_lines(checkpoint.note, lines))
-        return None
 
     return certify
 
