@@ -92,6 +92,7 @@ MOST_FILES = 16
 """The most files in one folder, its ``__init__`` aside."""
 
 OF_SEVERAL_FILES = {
+    "protocol/transcript/witnesses",
     "scenarios/cli/options",
     "scenarios/report/page/answering",
     "scenarios/running/tabulating",

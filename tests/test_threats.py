@@ -20,7 +20,7 @@ from protocol.sharing.sums import MAX_LITERAL, SecureSum
 from protocol.variants import BUILT_IN
 from protocol.wire.codec import ENVELOPE_BYTES
 from scenarios.files.budget import BYTES_PER_BYTE, BYTES_PER_SECOND, MEGABYTES, SECONDS, SMALL
-from scenarios.surveys.waiting import GRAIN
+from scenarios.surveys.holding.waiting import GRAIN
 from tests.tiers import thinned
 from transports.handshake import MAX_BYTES
 from transports.web import failures

@@ -12,6 +12,9 @@ import trio
 
 from protocol.messages import Envelope, PartyId
 
+LOST_WITH = "lost with worker "
+"""How it begins why a party is gone whose worker is."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a hub allows. Times in seconds.

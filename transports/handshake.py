@@ -1,6 +1,7 @@
 """HELLO and WELCOME: how two ends authenticate each other before any envelope passes.
 
-1. The party: ``Hello`` with protocol version, survey, its id and a nonce.
+1. The party: ``Hello`` with protocol version, survey, its id, a nonce, and over a lasting link the
+   newest checkpoint that it holds.
 2. The hub: ``Challenge`` with the attempt, its own nonce and the aggregator's signature over all.
 3. The party: ``Proof``, its signature over the same, if it takes part in that attempt.
 4. The hub: ``Welcome``, or at any point ``Refusal`` with the reason.
@@ -20,6 +21,7 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, SESSION_BYTES, PartyId
 from protocol.session.roster import Identity, Roster
 from protocol.session.terms import check_attempt
+from protocol.transcript.checkpoints import SignedCheckpoint
 
 VERSION = "sottovoce/1"
 MAX_BYTES = 1024
@@ -31,12 +33,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """Who wants in, and to what survey (``Charter.survey_id``)."""
+    """Who wants in, to what survey (``Charter.survey_id``), and the newest checkpoint it holds."""
 
     version: str
     survey: bytes
     party: PartyId
     nonce: bytes
+    held: SignedCheckpoint | None = None
 
 
 class Challenge(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):

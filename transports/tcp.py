@@ -16,6 +16,7 @@ from protocol.messages import AGGREGATOR, LINK_CLOSED, PartyId
 from protocol.session.charter import Charter
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
+from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.wire.codec import decode_envelopes, encode_envelope
 from transports import handshake
 from transports.admission import Network
@@ -73,11 +74,13 @@ async def introduce(
     *,
     version: str = handshake.VERSION,
     join: Callable[[int], object] | None = None,
+    held: SignedCheckpoint | None = None,
 ) -> None:
     """A party's part of the handshake, until it is welcome.
 
     Args:
         version: of the handshake.
+        held: the newest checkpoint that the party holds.
         join: as ``connect_tcp`` has it.
 
     Raises:
@@ -85,7 +88,7 @@ async def introduce(
         trio.BrokenResourceError, trio.EndOfChannel: the connection ended.
     """
     nonce = os.urandom(handshake.NONCE_BYTES)
-    hello = handshake.Hello(version, charter.survey_id, identity.name, nonce)
+    hello = handshake.Hello(version, charter.survey_id, identity.name, nonce, held)
     await say(connection, hello)
     challenge = handshake.decode(handshake.Challenge, await connection.receive())
     handshake.check_challenge(charter.roster, hello, challenge)
@@ -130,16 +133,24 @@ class TcpHub(ListeningHub):
             raise RemoteProtocolError(f"{hello.party!r:.80} is not on the roster", field="party")
         if secured is not None:
             check_peer(secured, hello.party)
+        self._heed(hello)
         nonce = os.urandom(handshake.NONCE_BYTES)
         challenge = handshake.challenge(self._identity, hello, charter.attempt, nonce)
         await connection.send([handshake.encode(challenge)])
         proof = handshake.decode(handshake.Proof, await connection.receive())
         handshake.check_proof(roster, hello, charter.attempt, nonce, proof)
-        return self._caller(hello.party)
+        return self._caller(hello)
 
-    def _caller(self, party: PartyId) -> Caller:
-        """The hub's end of a connection of this party, which has proved who it is."""
-        return _Party(self._switch, party)
+    def _heed(self, hello: handshake.Hello) -> None:
+        """Take note of what a caller holds, before it has proved who it is.
+
+        Raises:
+            RemoteProtocolError: it cannot hold that.
+        """
+
+    def _caller(self, hello: handshake.Hello) -> Caller:
+        """The hub's end of a connection of a party that has proved who it is."""
+        return _Party(self._switch, hello.party)
 
 
 class _Party(Caller):

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from parties.keeping.lines import L, Lines, lines_in, open_lines
 from parties.keeping.members import own_secret
-from parties.keeping.writing import sync_folder
+from parties.keeping.writing import naming, sync_folder
 from protocol.accounting.spending import Cost, largest, left_of, together
 from protocol.errors import RemoteProtocolError, UsageError
 from protocol.session.terms import MOST_ATTEMPTS
@@ -26,6 +26,10 @@ LOG_SECRET, STREAM_SECRET = "log-secret", "stream-secret"
 """What the aggregator's files begin with for the secret of a log, and for that of the aggregator's
 randomness. They are there until the attempt is over: without the first nobody could begin the same
 log again, without the second nobody could go on with the attempt."""
+
+RESTORED = "restored"
+"""The file in a folder that was restored from a backup with the number of the attempt that goes on,
+or begins, from an older copy; it is there until the attempt's record says so."""
 
 Attempt = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 Nats = Annotated[float, Meta(ge=0)]
@@ -171,6 +175,25 @@ class Counter:
             )
         return own_secret(self.folder, path.name)
 
+    @property
+    def restored(self) -> bool:
+        """Whether the last attempt is that of a restored folder, and its record does not say so.
+
+        Raises:
+            RuntimeError: no attempt was taken.
+            UsageError: the file that says so is malformed.
+        """
+        return restored_attempt(self.folder) == self._current().attempt
+
+    def note_restored(self) -> None:
+        """Note that the record says so.
+
+        Raises:
+            OSError: it cannot be noted.
+        """
+        (self.folder / RESTORED).unlink(missing_ok=True)
+        sync_folder(self.folder)
+
     def begin(self) -> None:
         """Note that from now on somebody may see more of the last attempt.
 
@@ -251,6 +274,26 @@ def unfinished(folder: Path, attempt: int) -> UsageError:
         f"{folder}: attempt {attempt} has begun and is not over: --resume goes on with it, and "
         "'sottovoce abandon' declares that it will not go on"
     )
+
+
+def restored_attempt(folder: Path) -> int | None:
+    """The attempt that a restored folder of an aggregator goes on with, or begins.
+
+    None if it was not restored, and once the attempt's record says so.
+
+    Raises:
+        UsageError: the file that says so is malformed.
+        OSError: it cannot be read.
+    """
+    path = folder / RESTORED
+    if not path.exists():
+        return None
+    with naming(path):
+        content = path.read_bytes()
+    try:
+        return msgspec.json.decode(content, type=Attempt)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 class Answers:

@@ -16,6 +16,10 @@ from protocol.errors import UsageError
 from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
 
+OLDER, NEWER = "older-checkpoint", "newer-checkpoint"
+"""What files in a member's folder begin with, before the session's id: of the checkpoint of a
+record that lacks what was acknowledged, and of that by which it was acknowledged."""
+
 _EVIDENCE = "sottovoce evidence 1"
 _HEX = re.compile(r"([0-9a-f]{2})*")
 _LARGEST = 1 << 26
@@ -82,6 +86,43 @@ def checkpoint_note(path: Path | str) -> str:
     except ValueError as error:
         raise UsageError(f"{path}: not a checkpoint: {error}") from error
     return note
+
+
+def keep_older(folder: Path, held: SignedCheckpoint, own: SignedCheckpoint | None) -> Path:
+    """Keep what shows that an aggregator's record lacks something that it has acknowledged.
+
+    Args:
+        folder: the aggregator's.
+        held: the checkpoint that a party holds.
+        own: the last checkpoint of the record, if it is one of the same survey.
+
+    Returns:
+        The file of the first one, which ``newer_in`` finds.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if own is not None:
+        path = folder / f"{OLDER}-{own.session.hex()}"
+        write_whole(path, own.note, private=True)
+    path = folder / f"{NEWER}-{held.session.hex()}"
+    write_whole(path, held.note, private=True)
+    return path
+
+
+def newer_in(folder: Path, session: bytes) -> tuple[Path, SignedCheckpoint] | None:
+    """The checkpoint that a party has shown of a session's record, and its file.
+
+    None if no party has shown one that the record did not have.
+
+    Args:
+        folder: the aggregator's.
+
+    Raises:
+        UsageError: the file is not a checkpoint.
+    """
+    path = folder / f"{NEWER}-{session.hex()}"
+    return (path, read_checkpoint(path)) if path.exists() else None
 
 
 def write_evidence(evidence: Equivocation, path: Path) -> None:

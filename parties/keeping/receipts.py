@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from parties.keeping.checkpoints import read_checkpoint, read_small, write_evidence
+from parties.keeping.checkpoints import OLDER, read_checkpoint, read_small, write_evidence
 from parties.keeping.remembered import session_file
 from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
@@ -15,6 +17,8 @@ from protocol.session.charter import Charter
 from protocol.session.heads import SaidHead
 from protocol.session.roles import topic_of
 from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.consistency import Consistency
+from protocol.transcript.consistency import problems_of as consistency_problems
 from protocol.transcript.evidence import two_checkpoints
 from protocol.transcript.receipts import (
     LATE,
@@ -22,9 +26,11 @@ from protocol.transcript.receipts import (
     Counted,
     Late,
     Receipt,
+    Shown,
     Word,
     decode_receipt,
     encode_receipt,
+    is_restored,
     problems_of,
     receipt_for,
 )
@@ -34,6 +40,12 @@ LATE_NOTE = ("late-note", "late-checkpoint")
 DECLINED = ("declined-receipt", "declined-checkpoint")
 REFUSED = ("refused-receipt", "refused-checkpoint")
 """How a receipt and its checkpoint are called in a party's folder, before the session's id."""
+
+EARLIER = ("earlier-receipt", "earlier-checkpoint")
+"""The same of one that was given for a record that went on from an older copy later."""
+
+EVIDENCE = "evidence"
+"""What a party's file begins with for evidence, before the session's id."""
 
 
 class Kept(NamedTuple):
@@ -72,6 +84,7 @@ def keep_receipt(
     reports: Sequence[int],
     signed: Sequence[tuple[bytes, bytes]] = (),
     done: bool = True,
+    restored: bool = False,
 ) -> Kept:
     """Keep an aggregator's acknowledgement as a receipt, after checking it.
 
@@ -88,6 +101,8 @@ def keep_receipt(
         said, reports, signed: as ``receipt_for`` has them.
         done: whether it has answered all that it was asked; if it has declined, the receipt has
             another name, since by ``receipt_in`` it is not done.
+        restored: whether the record goes on from a copy that lacks what a receipt is of that is
+            there: then that stays under another name, whatever it says.
 
     Raises:
         OSError: it cannot be written.
@@ -99,15 +114,21 @@ def keep_receipt(
     problems = problems_of(receipt, checkpoint) or _other_rounds(charter, receipt)
     which = DECLINED if not done else LATE_NOTE if receipt.word == LATE else RECEIPT
     # What says something else of the same words, and what says the same.
+    earlier: list[Kept] = []
     others = [name for name in (RECEIPT, LATE_NOTE) if done and name != which]
     for name in (*others, which):
         there = None if problems else _read(folder, session, name)
         if there is None or not _is_for(there, receipt):
             continue
         kept, before, then = there
+        if restored:
+            for path, other in zip((kept.receipt, kept.checkpoint), EARLIER, strict=True):
+                write_whole(session_file(folder, other, session), read_small(path), private=True)
+            earlier.append(kept)
+            continue
         evidence = two_checkpoints(then, checkpoint)
         if evidence is not None:
-            write_evidence(evidence, session_file(folder, "evidence", session))
+            write_evidence(evidence, session_file(folder, EVIDENCE, session))
             problems = (f"the aggregator has signed two checkpoints of size {checkpoint.size}",)
         elif name in others:
             problems = (f"it says {receipt.word!r}, where an earlier one says {before.word!r}",)
@@ -117,6 +138,9 @@ def keep_receipt(
     # The receipt last: where one is, its checkpoint is.
     write_whole(kept.checkpoint, checkpoint.note, private=True)
     write_whole(kept.receipt, encode_receipt(receipt), private=True)
+    for old in earlier:
+        if old.receipt != kept.receipt:
+            old.receipt.unlink()
     return kept
 
 
@@ -154,6 +178,66 @@ def receipt_in(folder: Path, charter: Charter, party: PartyId) -> Kept | None:
         if own and named and receipt.ended is not None and not problems_of(receipt, checkpoint):
             return kept
     return None
+
+
+def held_in(folder: Path, charter: Charter) -> SignedCheckpoint | None:
+    """The newest checkpoint of a session in a party's folder: of what it was acknowledged at.
+
+    None if it was not.
+    """
+    found: list[SignedCheckpoint] = []
+    for which in (RECEIPT, LATE_NOTE, DECLINED):
+        with suppress(UsageError):
+            found.append(read_checkpoint(_paths(folder, charter.session, which)[1]))
+    key, session = charter.roster.key(AGGREGATOR), charter.session
+    own = [each for each in found if (each.key, each.session) == (key, session) and each.valid]
+    return max(own, key=attrgetter("size"), default=None)
+
+
+def missing_from(
+    folder: Path, charter: Charter, log: Consistency | None, restored: Shown | None
+) -> str | None:
+    """Why an aggregator's record lacks what it has acknowledged to a party.
+
+    None if it does not, and if the record says that it was restored from a copy without that.
+
+    What the aggregator has signed of such a record is kept beside what it has signed before, and
+    with two checkpoints of one size the evidence.
+
+    Args:
+        folder: the party's.
+        charter: of the session.
+        log: the record, as the aggregator shows it beside the checkpoint of ``held_in``.
+        restored: the entry by which the record says that it was restored.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    held = held_in(folder, charter)
+    if held is None:
+        return None
+    if log is None:
+        return "the aggregator does not show that it still has what it acknowledged"
+    if not consistency_problems(log, held):
+        return None
+    later = log.later
+    if (later.key, later.session) != (held.key, held.session) or not later.valid:
+        return "the aggregator shows a checkpoint that it has not signed for this survey"
+    if restored is not None and is_restored(restored, later, held):
+        return None
+    path = session_file(folder, OLDER, held.session)
+    write_whole(path, later.note, private=True)
+    evidence = two_checkpoints(held, later)
+    if evidence is not None:
+        write_evidence(evidence, session_file(folder, EVIDENCE, held.session))
+    if later.size < held.size:
+        how = f"it has {later.size} entries, and had {held.size}"
+    else:
+        how = f"its first {held.size} entries are others"
+    return (
+        f"the aggregator's record is older than what this party was acknowledged at: {how}; what "
+        f"the aggregator has signed of it is kept in {path}"
+    )
 
 
 def _paths(folder: Path, session: bytes, which: tuple[str, str]) -> tuple[Path, Path]:

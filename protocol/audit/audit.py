@@ -33,7 +33,7 @@ from protocol.sharing.messages import OPENED, Opening
 from protocol.surveys.limits import Held
 from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.cosignatures import Cosigned
-from protocol.transcript.entries import WITHHELD, Header, Sent
+from protocol.transcript.entries import WITHHELD, Header, Restored, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.signatures import Checks
@@ -250,7 +250,7 @@ def _judged(
         finished=verification.unopened is None and reading.stopped is None,
         simulated=isinstance(seed, int),
         trial=seed == WITHHELD,
-        remarks=(*reading.remarks, *reading.accusations),
+        remarks=(*reading.restored, *reading.remarks, *reading.accusations),
         findings=(
             *_of_record(verification),
             *reading.unread,
@@ -360,6 +360,10 @@ def _doubted(what: str, differences: Sequence[Finding]) -> list[Finding]:
     ]
 
 
+RESTORED = "the record goes on from an older copy of itself, of what is before this entry"
+"""The remark where a record was restored."""
+
+
 class _Reading(Fold):
     """What one pass over the entries collects.
 
@@ -388,6 +392,7 @@ class _Reading(Fold):
         self.replays = ReplayWriter(charter, disclosed, held)
         self.inside = InsideWriter(charter, disclosed)
         self.remarks: list[Finding] = []
+        self.restored: list[Finding] = []
         self.accusations: list[Finding] = []
         self._keyed = any(known.member == AGGREGATOR and known.identity for known in disclosed)
         self._malformed = self.ledger.malformed
@@ -413,6 +418,8 @@ class _Reading(Fold):
         self.replays.add(step)
         self.ledger.add(step)
         self.inside.add(step)
+        if isinstance(step.entry, Restored):
+            self._note_restored(step.entry, step.number)
         if not isinstance(step.entry, Sent):
             return
         if step.envelope is None:
@@ -425,6 +432,14 @@ class _Reading(Fold):
         malformed = self._malformed
         if len(malformed) > len(self.remarks) and len(self.remarks) < _LISTED:
             self.remarks.append(Finding(malformed[-1], (step.number,), step.envelope.sender))
+
+    def _note_restored(self, entry: Restored, number: int) -> None:
+        if len(self.restored) == _LISTED:
+            return
+        text = RESTORED
+        if names := list(map(PartyId, entry.without)):
+            text += f", and without {_listed(names)}: what they may hold receipts of is not counted"
+        self.restored.append(Finding(text, (number,), _only(names)))
 
     def _note_accused(self, opening: Opening) -> None:
         first = max(0, opening.round) * OPENED

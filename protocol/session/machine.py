@@ -276,6 +276,12 @@ class Machine:
             waiting.pending.discard(party)
             self._close_if_complete(now)
 
+    def prolong(self, until: float) -> None:
+        """Have the open wait, if it is timed, last until then at least."""
+        waiting = self._inbox.waiting
+        if waiting is not None and waiting.deadline is not None:
+            waiting.deadline = max(waiting.deadline, until)
+
     def expire(self, now: float) -> None:
         """The deadline is over: the open gather returns with what has come."""
         deadline = self.deadline

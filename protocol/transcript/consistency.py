@@ -5,10 +5,14 @@ The text is what a witness is asked with (C2SP, tlog-witness, ``add-checkpoint``
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from protocol.crypto.merkle import HASH_BYTES, is_consistent
+from protocol.messages import Count
 from protocol.transcript.checkpoints import SignedCheckpoint, from_base64, read_note, to_base64
+from protocol.transcript.entries import Hash
 
 START = b"old "
 """What every consistency proof begins with."""
@@ -26,8 +30,8 @@ class Consistency(msgspec.Struct, frozen=True, kw_only=True):
         later: the later one.
     """
 
-    old: int
-    path: tuple[bytes, ...]
+    old: Count
+    path: Annotated[tuple[Hash, ...], msgspec.Meta(max_length=MAX_PATH)]
     later: SignedCheckpoint
 
     def __repr__(self) -> str:

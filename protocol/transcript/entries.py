@@ -201,6 +201,17 @@ class Hindered(_Timed, frozen=True, kw_only=True):
     seq: Count
 
 
+class Restored(_Timed, frozen=True, kw_only=True):
+    """The record goes on from an older copy: what is not before this entry may have been lost.
+
+    Args:
+        without: the parties that it goes on without, though they may hold receipts of what was
+            lost.
+    """
+
+    without: tuple[Name, ...]
+
+
 class Ending(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag=True, forbid_unknown_fields=True
 ):
@@ -231,7 +242,7 @@ class Checkpoint(
         return f"Checkpoint(note of {len(self.note)} characters)"
 
 
-Entry = Sent | Delivered | Refused | Departed | Hindered
+Entry = Sent | Delivered | Refused | Departed | Hindered | Restored
 """What happened in a run."""
 
 Item = Entry | Ending | Checkpoint
@@ -240,7 +251,7 @@ Item = Entry | Ending | Checkpoint
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
 _decode_item: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
-    Sent | Delivered | Refused | Departed | Hindered | Ending | Checkpoint
+    Sent | Delivered | Refused | Departed | Hindered | Restored | Ending | Checkpoint
 )
 
 

@@ -38,7 +38,7 @@ from protocol.session.roles import Topic
 from protocol.session.roster import KEY_BYTES, is_signature, roster_leaf
 from protocol.session.terms import is_attempt, session_of
 from protocol.transcript.checkpoints import SIGNATURE_BYTES, SignedCheckpoint
-from protocol.transcript.entries import Hash, Item, Sent, decode_item, encode_item
+from protocol.transcript.entries import Hash, Item, Restored, Sent, decode_item, encode_item
 from protocol.transcript.evidence import STATEMENT_BYTES, is_unmasked
 from protocol.transcript.log import SALT_BYTES, log_leaf
 from protocol.wire.canonical import canonical
@@ -116,6 +116,18 @@ class Shown(
     def encoded(self) -> bytes:
         """The encoded envelope; empty if it records something else."""
         return self.item.envelope if isinstance(self.item, Sent) else b""
+
+
+def is_restored(shown: Shown, later: SignedCheckpoint, earlier: SignedCheckpoint) -> bool:
+    """Whether a log says that it goes on from an older copy than an earlier checkpoint is of.
+
+    Args:
+        shown: the entry that says so.
+        later: a checkpoint of the log, whose signature has been checked.
+        earlier: likewise, of what it does not extend.
+    """
+    said = isinstance(shown.item, Restored)
+    return said and shown.index < earlier.size and shown.is_in(later)
 
 
 ProofPath = Annotated[tuple[Hash, ...], msgspec.Meta(max_length=63)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,6 +36,7 @@ from protocol.transcript.entries import (
     Hindered,
     Item,
     Refused,
+    Restored,
     Sent,
     decode_item,
     encode_header,
@@ -52,11 +54,17 @@ from protocol.transcript.receipts import (
 from protocol.transcript.spoken import NOBODY, Spoken, Words
 from protocol.wire.codec import decode_envelope, encode_envelope
 
+if TYPE_CHECKING:
+    from protocol.transcript.consistency import Consistency
+
 BLOCK_ENTRIES = 4096
 """The number of entries after which they are written."""
 
 BLOCK_BYTES = 1 << 20
 """The number of bytes of entries after which they are written."""
+
+RESTORED_NAMES = 256
+"""How many parties one entry names at most that a restored record goes on without."""
 
 NAMED_BYTES = 1 << 16
 """How many bytes of an acknowledgement say which closings name its party, about: it must fit into
@@ -95,6 +103,8 @@ class Recorder:
 
     Attributes:
         checkpoint: the last one written.
+        restored: the leaf of the last entry that says that the record goes on from an older copy;
+            None without one.
         ended: whether the last entry is written.
 
     Raises:
@@ -152,6 +162,8 @@ class Recorder:
         self._bytes = 0
         self._open = not resumed
         self.ended = False
+        self.restored: int | None = None
+        self._restoring = b""
         # Whether what was recorded last is to be followed by a checkpoint: the header is.
         self._unsigned = True
         self.checkpoint: SignedCheckpoint | None = None
@@ -256,6 +268,24 @@ class Recorder:
         self._check_hindered(entry)
         self._append(entry)
 
+    def restore(self, without: Sequence[PartyId] = (), *, now: float) -> None:
+        """The record goes on from an older copy; a checkpoint follows.
+
+        Args:
+            without: the parties that it goes on without, though they may hold receipts.
+
+        Raises:
+            LocalProtocolError: one of them is not on the roster.
+        """
+        for first in range(0, max(len(without), 1), RESTORED_NAMES):
+            names = tuple(without[first : first + RESTORED_NAMES])
+            entry = Restored(at=_microseconds(now), without=names)
+            self._check_restored(entry)
+            self._note_restored(encode_item(entry))
+            self._append(entry)
+        if self._signer is not None:
+            self._check_in(self._signer)
+
     def recall(self, content: bytes) -> Item:
         """Take what is on record already, after the header or what was recalled last.
 
@@ -286,6 +316,8 @@ class Recorder:
             self._recall(item)
         except LocalProtocolError as error:
             raise TranscriptError(str(error)) from error
+        if isinstance(item, Restored):
+            self._note_restored(content)
         self._log.add(content)
         if self._watch is not None and not isinstance(item, Ending):
             self._watch(item)
@@ -372,6 +404,60 @@ class Recorder:
             closing=closed,
             before=before,
         )
+
+    def extends(self, earlier: SignedCheckpoint) -> bool:
+        """Whether the log begins with all that a checkpoint of this session is of.
+
+        Raises:
+            TypeError: the recorder is not ``acknowledging``.
+        """
+        size = earlier.size
+        return size <= self._log.size and self._log.tree.root(size) == earlier.root
+
+    def hashes(self) -> tuple[bytes, ...]:
+        """The leaf hashes of the log that the last checkpoint is of.
+
+        Raises:
+            TypeError: as ``extends``.
+        """
+        size = self._log.size if self.checkpoint is None else self.checkpoint.size
+        return self._log.tree.hashes(size)
+
+    def shown_restored(self, earlier: SignedCheckpoint) -> Shown | None:
+        """The entry that says why the last checkpoint does not extend an earlier one.
+
+        None if there is none, or the copy that the record goes on from had all that this is of.
+
+        Raises:
+            TypeError: as ``extends``.
+        """
+        leaf, last = self.restored, self.checkpoint
+        if leaf is None or leaf >= earlier.size or last is None or last.size <= leaf:
+            return None
+        salt, path = self._log.shown(leaf, last.size)
+        return Shown(index=leaf, salt=salt, content=self._restoring, path=path)
+
+    def compared(self, earlier: SignedCheckpoint) -> Consistency:
+        """The last checkpoint beside an earlier one of this session.
+
+        It proves that the log keeps what that is of, if it does (``extends``).
+
+        Raises:
+            LocalProtocolError: no checkpoint is on record.
+            TypeError: as ``extends``.
+        """
+        last = self.checkpoint
+        if last is None:
+            raise LocalProtocolError("the record has no checkpoint")
+        if self.extends(earlier) and self._signer is not None and last.size < earlier.size:
+            # A crash has left all that it is of, and not the checkpoint itself.
+            last = self._check_in(self._signer)
+        path: tuple[bytes, ...] = ()
+        if 0 < earlier.size < last.size:
+            path = self._log.tree.consistency_path(earlier.size, last.size)
+        from protocol.transcript.consistency import Consistency  # Few records are compared.
+
+        return Consistency(old=earlier.size, path=path, later=last)
 
     def cosigned(self, note: str) -> None:
         """Put the last checkpoint on record once more, with the signatures of others, and flush.
@@ -472,6 +558,15 @@ class Recorder:
                 party=entry.sender,
             )
 
+    def _check_restored(self, entry: Restored) -> None:
+        for name in entry.without:
+            if name not in self._trees:
+                raise LocalProtocolError("gone on without, but not on the roster", party=name)
+
+    def _note_restored(self, content: bytes) -> None:
+        """Note the next entry: it says that the record goes on from an older copy."""
+        self.restored, self._restoring = self._log.size, content
+
     def _check_hindered(self, entry: Hindered) -> None:
         tree = self._trees.get(entry.sender)
         if tree is None or entry.seq != tree.count - 1 or entry.recipient not in self._trees:
@@ -507,11 +602,13 @@ class Recorder:
                 self._departed.add(item.party)
             case Hindered():
                 self._check_hindered(item)
+            case Restored():
+                self._check_restored(item)
             case Ending():
                 if item.log != self._log.root():
                     raise TranscriptError("the last entry is not of what is on record")
                 self.ended = True
-        self._unsigned = isinstance(item, Ending)
+        self._unsigned = isinstance(item, Ending | Restored)
 
     def _check_in(self, signer: Identity) -> SignedCheckpoint:
         """Write a checkpoint."""

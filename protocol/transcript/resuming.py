@@ -33,6 +33,7 @@ from protocol.transcript.entries import (
     Departed,
     Ending,
     Refused,
+    Restored,
     Sent,
 )
 from protocol.transcript.reader import Records
@@ -129,7 +130,7 @@ class Past:
                 case Checkpoint() if self._recorder.size == 1:
                     notes += 1
                     self.cosigned = item.note if notes > 1 else None
-            if isinstance(item, Sent | Delivered | Departed | Refused):
+            if isinstance(item, Sent | Delivered | Departed | Refused | Restored):
                 self.at = item.at * _SECONDS
         if records.fault is not None or records.unopened is not None or records.torn:
             raise TranscriptError(f"damaged: {records.fault or records.unopened or 'torn'}")

@@ -31,6 +31,7 @@ from protocol.transcript.entries import (
     Header,
     Hindered,
     Refused,
+    Restored,
     Sent,
     decode_item,
     problems_of,
@@ -338,6 +339,8 @@ class _Verifier:
                 pass  # Any sender may be refused, for any reason.
             case Hindered():
                 self._take_hindered(entry, before)
+            case Restored():
+                self._take_restored(entry)
 
     def _take_sent(self, envelope: Envelope, encoded: bytes) -> None:
         def report(rule: str, message: str) -> None:
@@ -419,6 +422,12 @@ class _Verifier:
             # Who is not on the roster is not remembered: a file may name anybody.
             return
         self._senders.setdefault(entry.party, Sender()).departed = True
+
+    def _take_restored(self, entry: Restored) -> None:
+        for name in entry.without:
+            if name not in self._positions:
+                message = f"{_shown(name)} is not in the roster"
+                self.report("departed", message, self._entries)
 
     def _take_ending(self, ending: Ending) -> None:
         if self._ending is not None:

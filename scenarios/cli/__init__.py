@@ -71,6 +71,8 @@ HOLD = {
     "status": Place("surveys.status", "Show the attempts at a survey, and what was done by hand."),
     "close": Place("surveys.holding", "End the joining, or the collecting, of a survey."),
     "abandon": Place("surveys.holding", "Declare that an interrupted attempt will not go on."),
+    "backup": Place("surveys.backing_up", "Copy an aggregator's folder and record to a file."),
+    "restore": Place("surveys.backing_up", "Make both again, to go on from an older copy."),
     "page": Place("transcripts.receipts", "Write a web page on which respondents check receipts."),
 }
 

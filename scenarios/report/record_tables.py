@@ -14,7 +14,7 @@ from protocol.messages import NO_ROUND, PartyId
 from protocol.session.roster import Roster
 from protocol.session.variant import Variant
 from protocol.surveys.limits import Held
-from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Sent
+from protocol.transcript.entries import Delivered, Departed, Hindered, Refused, Restored, Sent
 from protocol.transcript.header import charter_of
 from protocol.transcript.reader import TranscriptReader
 from protocol.wire.codec import Codec
@@ -124,6 +124,14 @@ TABLES = (
         "departed",
         "a member that left",
         (*_ABOUT, Column("member", "text", "who"), Column("reason", "text", "why")),
+    ),
+    RecordTable(
+        "restored",
+        "where the record goes on from an older copy",
+        (
+            *_ABOUT,
+            Column("without", "text", "who may hold receipts, with commas"),
+        ),
     ),
     RecordTable(
         "closing",
@@ -253,6 +261,8 @@ class _Rows:
                 yield "refused", (*about, entry.link, entry.reason, entry.excerpt)
             case Departed():
                 yield "departed", (*about, entry.party, entry.reason)
+            case Restored():
+                yield "restored", (*about, ", ".join(entry.without))
         ended = self._rounds.add(step)
         if ended is not None and not ended.malformed:
             of_round = None if ended.round == NO_ROUND else ended.round

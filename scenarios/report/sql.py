@@ -20,7 +20,7 @@ _TYPES: dict[Kind, str] = {
     "bytes": "BLOB",
 }
 
-_HELD = ("sent", "refused", "departed")
+_HELD = ("sent", "refused", "departed", "restored")
 """The tables whose rows can be long."""
 
 LOADED_BYTES = 2**27

@@ -23,7 +23,7 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant, settled
 from protocol.surveys.records import Records
 from scenarios.files.transcripts import Transcript
-from transports.shards.shard import LOST
+from transports.base import LOST_WITH
 
 if TYPE_CHECKING:
     from protocol.audit.coalition.finding import CoalitionFinding
@@ -177,7 +177,7 @@ class Outcome(msgspec.Struct, Generic[V_co], frozen=True, kw_only=True, dict=Tru
         became |= {
             name: reason
             for name, reason in completeness.departed.items()
-            if not (reason.startswith(LOST) and became.get(name, "").startswith(LOST))
+            if not (reason.startswith(LOST_WITH) and became.get(name, "").startswith(LOST_WITH))
         }
         return dict(Counter(became.values()).most_common())
 

@@ -19,7 +19,7 @@ from parties.keeping.paying.payers import Payers
 from parties.keeping.paying.payments import Release
 from parties.keeping.paying.recalling import recalled_in
 from parties.keeping.purse import open_purse, usual_purse
-from parties.keeping.receipts import Kept, keep_receipt, receipt_in
+from parties.keeping.receipts import Kept, held_in, keep_receipt, missing_from, receipt_in
 from parties.keeping.remembered import (
     Memory,
     SameAgain,
@@ -45,6 +45,9 @@ from protocol.session.machine import Machine
 from protocol.session.run import ending_of
 from protocol.sharing.messages import is_summed
 from protocol.surveys.records import Records
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.consistency import Consistency
+from protocol.transcript.receipts import Shown
 from protocol.wire.codec import encode_envelope
 from scenarios.errors import StoppedError
 from scenarios.surveys.endings import (
@@ -301,6 +304,7 @@ async def _answered(
                 limits=Limits(idle=SILENCE),
                 patience=waiting,
                 join=join,
+                holding=sitting,
             )
             async with connected as link:
                 return await sitting.speak(link)
@@ -407,6 +411,8 @@ class Sitting:
         attempt: the attempt that was opened; None before.
         paid: the cost and the question that were paid for last; None before.
         lost: why the aggregator could not be reached, or not any more; None while it can.
+        restored: whether the aggregator's record goes on from a copy that lacks what the party was
+            acknowledged at.
     """
 
     member: Member
@@ -421,6 +427,7 @@ class Sitting:
     attempt: _Attempt | None = None
     paid: tuple[Cost, bytes] | None = None
     lost: ConnectionError | None = None
+    restored: bool = False
 
     @property
     def _opened(self) -> _Attempt:
@@ -474,6 +481,21 @@ class Sitting:
         keep = keeping(folder, charter)
         self.attempt = _Attempt(machine, release, payers, left, heard, said, note, keep, given, {})
 
+    def newest(self) -> SignedCheckpoint | None:
+        """The newest checkpoint that the party holds; as ``Holding``."""
+        attempts = {*self.answers.attempts}
+        if self.attempt is not None:
+            attempts.add(self.attempt.machine.charter.attempt)
+        charter = self.member.charter
+        held = (held_in(self.member.folder, charter.again(number)) for number in attempts)
+        return max(filter(None, held), key=lambda each: each.session[-1], default=None)
+
+    def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
+        """Why the aggregator's record lacks what it has acknowledged; as ``Holding``."""
+        charter = self._opened.machine.charter
+        self.restored = restored is not None
+        return missing_from(self.member.folder, charter, log, restored)
+
     async def speak(self, link: LastingLink) -> Kept | None:
         """Answer over a link; return what the aggregator acknowledged it with, if it did."""
         here = self._opened
@@ -494,6 +516,7 @@ class Sitting:
             reports=machine.reports,
             signed=machine.signed,
             done=machine.failure is None,
+            restored=self.restored,
         )
 
     def note(self) -> None:

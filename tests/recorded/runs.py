@@ -31,6 +31,7 @@ from protocol.transcript.entries import (
     Header,
     Hindered,
     Refused,
+    Restored,
     Sent,
 )
 from protocol.transcript.reader import TranscriptReader
@@ -266,5 +267,7 @@ def written(
                 recorder.hindered(sent[entry.sender, entry.seq], now=now)
             case Refused():
                 recorder.refused(entry.link, entry.reason, entry.excerpt, now=now)
+            case Restored():
+                recorder.restore(entry.without, now=now)
     digest = recorder.close(complete, reason)
     return Written(b"".join(parts), recorder.checkpoint, digest)

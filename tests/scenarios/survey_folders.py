@@ -16,8 +16,8 @@ from parties.keeping.attempts import counting
 from parties.keeping.members import Member
 from protocol.messages import AGGREGATOR
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered, Answering, answer_survey
+from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import sottovoce
 from tests.scenarios.programs import Program

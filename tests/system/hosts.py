@@ -24,6 +24,8 @@ class Host:
         crash_at: the moment at which it crashes; None if it does not.
         crash: what happens then.
         stop_at: the moment at which it is sent a signal to stop; None if it is not.
+        copy_at: the moment at which ``copy`` is called; None if it is not.
+        copy: makes a copy of its disk.
 
     Attributes:
         moments: how many there have been.
@@ -41,6 +43,9 @@ class Host:
         crash_at: int | None,
         crash: Callable[[Host], None],
         stop_at: int | None = None,
+        *,
+        copy_at: int | None = None,
+        copy: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -53,20 +58,28 @@ class Host:
         self._crash_at = crash_at
         self._crash = crash
         self._stop_at = stop_at
+        self._copy_at = copy_at
+        self._copy = copy
 
     def tick(self) -> None:
         """One moment more."""
         if self.dead:
             return
         self.moments += 1
+        if self.moments == self._copy_at:
+            self._copy()
         stops = self.moments == self._stop_at
         if stops and self.heeds:
             self.told.set()
         if self.moments == self._crash_at or (stops and not self.heeds):
-            self.dead = True
-            self._crash(self)
-            self.died.set()
-            self.scope.cancel()
+            self.die()
+
+    def die(self) -> None:
+        """Crash now."""
+        self.dead = True
+        self._crash(self)
+        self.died.set()
+        self.scope.cancel()
 
 
 class Signals:

@@ -39,8 +39,8 @@ from protocol.transcript.receipts import LATE as LATE_WORD
 from protocol.transcript.verification import verify
 from protocol.wire.codec import decode_envelope
 from scenarios.errors import LATE
-from scenarios.surveys.aggregating import ABANDONED
 from scenarios.surveys.endings import LOST, UNREACHABLE
+from scenarios.surveys.holding.aggregating import ABANDONED
 from scenarios.surveys.operating.operation import DRAINING
 from tests.system.disk import File
 from tests.system.schedule import Crash, Cut, Late, Part, Stop
@@ -124,7 +124,7 @@ def _audit_of(course: Course, kept: Kept) -> Audit:
     return audit(lambda: [kept.content], type(course.setup.charter.variant), disclosed=[own])
 
 
-def _finished(course: Course) -> Kept | None:
+def finished_of(course: Course) -> Kept | None:
     """The record of the survey that was published."""
     files = course.disks[AGGREGATOR]
     named = {path: file for path, file in files.items() if path == f"{OUT}/{TRANSCRIPT}"}
@@ -156,7 +156,7 @@ def acknowledged_is_on_record(course: Course) -> Iterator[str]:
 
     Unless its attempt was abandoned: that record says so, and the party has to answer again.
     """
-    finished = _finished(course)
+    finished = finished_of(course)
     for life in course.lives:
         if life.answered is None or life.answered.ending != DONE:
             continue
@@ -200,7 +200,7 @@ def acknowledged_is_counted(course: Course) -> Iterator[str]:
 
     Who is not counted is missing in a wait on record, and in what the result says of trouble.
     """
-    finished = _finished(course)
+    finished = finished_of(course)
     if finished is None or finished.ending is None or not finished.ending.complete:
         return
     roster, codec = course.setup.charter.roster, course.setup.charter.codec
@@ -251,7 +251,7 @@ def done_is_counted(course: Course) -> Iterator[str]:
 
     One that was told that it is late is not.
     """
-    finished = _finished(course)
+    finished = finished_of(course)
     if finished is None or finished.ending is None or not finished.ending.complete:
         return
     for life in course.lives:
@@ -261,7 +261,7 @@ def done_is_counted(course: Course) -> Iterator[str]:
         session = course.setup.charter.again(answered.attempt).session
         if session != finished.header.session:
             continue
-        word = _word_of(course, finished, life.member)
+        word = word_of(course, finished, life.member)
         if answered.code == 0 and word != COUNTED:
             yield f"{life.member} ended with exit code 0, and is {word}"
         if answered.code == LATE and word != LATE_WORD:
@@ -271,7 +271,7 @@ def done_is_counted(course: Course) -> Iterator[str]:
 _words: dict[tuple[bytes, str], str] = {}
 
 
-def _word_of(course: Course, kept: Kept, party: str) -> str:
+def word_of(course: Course, kept: Kept, party: str) -> str:
     """What a receipt from the published record says of a party."""
     key = (kept.content, party)
     if key not in _words:
@@ -380,7 +380,7 @@ def one_checkpoint_of_a_size(course: Course) -> Iterator[str]:
 
 def receipts_hold(course: Course) -> Iterator[str]:
     """The published record goes on from the checkpoint of every receipt of its session."""
-    finished = _finished(course)
+    finished = finished_of(course)
     if finished is None or finished.ending is None:
         return
     for party in course.spent:
@@ -429,7 +429,7 @@ def the_audit_accepts(course: Course) -> Iterator[str]:
         judged = _audited(course, kept)
         if judged.verification.faults:
             yield f"a record is not sound: {judged.verification.faults[0]}"
-    finished = _finished(course)
+    finished = finished_of(course)
     if finished is not None and finished.ending is not None:
         judged = _audited(course, finished)
         if judged.verdict != "sound":
@@ -461,7 +461,7 @@ def what_heals_costs_nobody(course: Course) -> Iterator[str]:
     if _healing(course) > HEALS:
         return
     last = course.lives_of(AGGREGATOR)[-1]
-    finished, result = _finished(course), _result(course)
+    finished, result = finished_of(course), _result(course)
     if finished is None or result is None:
         yield f"all was well again soon, and {last}"
         return

@@ -29,7 +29,8 @@ from protocol.session.roles import Me
 from protocol.sharing.messages import Survivors
 from protocol.transcript.recorder import Recorder
 from scenarios.statement import runs
-from scenarios.surveys import aggregating, answering
+from scenarios.surveys import answering
+from scenarios.surveys.holding import aggregating
 from tests.system.schedule import Crash, Cut, Late, Part, Schedule, Stop
 from tests.system.world import PATIENCE
 from transports.lasting import link

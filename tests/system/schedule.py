@@ -123,7 +123,29 @@ class Late(Fault, frozen=True):
     seconds: float
 
 
-Any: TypeAlias = Crash | Stop | Cut | Part | Full | Slow | Jump | Late
+class Rollback(Fault, frozen=True):
+    """An older copy of the aggregator's folder and record takes their place, and all come again.
+
+    Whoever owns the aggregator's program has it stopped at once, and starts it with ``--resume``;
+    once more if it says that somebody is missing, and then without the missing. Who owns a party's
+    program starts it again, whatever it had said.
+
+    Args:
+        copied: at which moment of the aggregator's first life the copy is made.
+        moment: at which it takes the place; the life is over then.
+        away: after how many seconds the aggregator is started.
+        how: the copy is a plain one, or was made by ``backup`` and is put there by ``restore``.
+        gone: the parties that never come again.
+    """
+
+    copied: int
+    moment: int
+    away: float
+    how: Literal["plain", "restore"]
+    gone: tuple[str, ...] = ()
+
+
+Any: TypeAlias = Crash | Stop | Cut | Part | Full | Slow | Jump | Late | Rollback
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +170,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lasts = 0.0
         for one in self.faults:
             match one:
-                case Crash() | Stop():
+                case Crash() | Stop() | Rollback():
                     lasts += one.away
                 case Part() | Slow() | Jump():
                     lasts += one.at + one.seconds

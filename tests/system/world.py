@@ -41,7 +41,7 @@ from scenarios.errors import StoppedError
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
-from scenarios.surveys import aggregating, answering
+from scenarios.surveys import answering
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import (
     LOST,
@@ -51,6 +51,8 @@ from scenarios.surveys.endings import (
     UNREACHABLE,
 )
 from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.holding import aggregating
+from scenarios.surveys.holding.backups import restore_backup, write_backup
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating import operation
 from scenarios.surveys.operating.operation import Operation
@@ -59,7 +61,19 @@ from tests.scenarios.survey_folders import PLANS, RECORDS
 from tests.system.disk import Disk, File, Watched, watching
 from tests.system.hosts import HOST, Host, Moments, receiving
 from tests.system.network import PORT, Network, installed
-from tests.system.schedule import Crash, Cut, Full, Jump, Late, Part, Profile, Schedule, Slow, Stop
+from tests.system.schedule import (
+    Crash,
+    Cut,
+    Full,
+    Jump,
+    Late,
+    Part,
+    Profile,
+    Rollback,
+    Schedule,
+    Slow,
+    Stop,
+)
 from transports.connection import Connection
 
 PARTIES = 4
@@ -76,6 +90,9 @@ WAITING = 120.0
 
 TRIES = 3
 """How often a member is started again after it has ended by itself, but not well."""
+
+PATIENT = 2
+"""How many lives the aggregator of a restored record waits for those who do not come back."""
 
 PAUSE = 10.0
 """After how many seconds."""
@@ -258,7 +275,11 @@ class World:
     def __init__(self, setup: Setup, schedule: Schedule, folder: Path) -> None:
         self.setup = setup
         self.schedule = schedule
-        self.folder = folder
+        self.folder = folder / "disks"
+        self.beside = folder / "beside"
+        for each in (self.folder, self.beside):
+            each.mkdir()
+        folder = self.folder
         self.random = Random(schedule.seed)
         self.clock = trio.testing.MockClock(autojump_threshold=0.0)
         faults = schedule.faults
@@ -272,6 +293,11 @@ class World:
         self._sync = SYNC
         # Whether the aggregator has ended, and is not started again.
         self._over = False
+        self._rollback = next((one for one in faults if isinstance(one, Rollback)), None)
+        self._copy: dict[str, File] | None = None
+        self._gone = frozenset[str]()
+        # Set once everybody is asked to come again, or nobody will be.
+        self._asked = trio.Event()
 
     def held(self) -> Course:
         """Hold it."""
@@ -418,12 +444,15 @@ class World:
         while True:
             number = len(self.lives_of(name))
             crash, stop = self._crash_of(name, number), self._stop_of(name, number)
+            back = self._rollback if (name, number) == (AGGREGATOR, 0) else None
             host = Host(
                 name,
                 self.disks[name].folder,
-                None if crash is None else crash.moment,
+                back.moment if back is not None else None if crash is None else crash.moment,
                 functools.partial(self._crash, crash, number),
                 None if stop is None else stop.moment,
+                copy_at=None if back is None else back.copied,
+                copy=self._make_copy,
             )
             life = Life(name, number, trio.current_time())
             self.lives.append(life)
@@ -443,8 +472,15 @@ class World:
                 life.said = "crashed"
                 life.answered = life.outcome = life.error = None
                 self.disks[name].restore(self.found[name, number])
+                if name in self._gone:
+                    return
+                if back is not None:
+                    self._roll_back(back)
+                    await trio.sleep(back.away)
+                    self._asked.set()
+                    continue
                 if is_published(self.found[name, number]):
-                    self._over = True
+                    self._end_all()
                     return
                 by = crash if crash is not None and crash.moment == host.moments else stop
                 assert by is not None
@@ -456,10 +492,57 @@ class World:
                 await trio.sleep(stop.away)
                 continue
             tries += 1
-            if tries > TRIES or not _tries_again(life) or self._over:
-                self._over = self._over or name == AGGREGATOR
-                return
+            if tries > TRIES or not self._tries_again(life) or self._over:
+                if name == AGGREGATOR:
+                    self._end_all()
+                    return
+                if self._over or self._rollback is None or self._asked.is_set():
+                    return
+                # It has no reason to come again before it is asked to.
+                await self._asked.wait()
+                if self._over or name in self._gone:
+                    return
+                tries = 0
             await trio.sleep(PAUSE)
+
+    def _end_all(self) -> None:
+        """The aggregator has ended, and is not started again."""
+        self._over = True
+        self._asked.set()
+
+    def _make_copy(self) -> None:
+        """Copy the aggregator's disk, for a rollback, while its program runs."""
+        assert self._rollback is not None
+        if self._rollback.how == "plain":
+            self._copy = self.disks[AGGREGATOR].found(None)
+            return
+        folder = self.folder / AGGREGATOR
+        member = msgspec.structs.replace(self.setup.members[AGGREGATOR], folder=folder / KEYS)
+        write_backup(member, folder / OUT, self.beside / "backup")
+
+    def _roll_back(self, back: Rollback) -> None:
+        """Put the copy in the place of the aggregator's disk; some parties are gone for good."""
+        if back.how == "restore":
+            restore_backup(self.beside / "backup", self.beside / KEYS, self.beside / OUT)
+            files = [path for name in (KEYS, OUT) for path in (self.beside / name).iterdir()]
+            self._copy = {
+                str(path.relative_to(self.beside)): File(place, path.read_bytes(), 0o600)
+                for place, path in enumerate(files)
+            }
+        assert self._copy is not None
+        self.disks[AGGREGATOR].restore(self._copy)
+        self._gone = frozenset(back.gone)
+        for name in back.gone:
+            if name in self._hosts:
+                self._hosts[name].die()
+
+    def _tries_again(self, life: Life) -> bool:
+        """Whether a person would start the program again after what it said."""
+        if self._rollback is not None and life.member == AGGREGATOR and "was restored" in life.said:
+            return True
+        if self._rollback is None or life.member == AGGREGATOR:
+            return _tries_again(life)
+        return life.said != DONE
 
     def _crash_of(self, name: str, number: int) -> Crash | None:
         for one in self.schedule.faults:
@@ -494,6 +577,7 @@ class World:
                     last,
                     crash,
                     heeds_signals=self._stop_of(AGGREGATOR, len(before)) is not None,
+                    without_missing=len(before) > PATIENT,
                 )
                 life.said = "published"
             else:
@@ -524,6 +608,7 @@ async def aggregate(
     crash: Crash | None,
     *,
     heeds_signals: bool = False,
+    without_missing: bool = False,
 ) -> Outcome:
     """What ``sottovoce aggregate`` does, with ``--resume`` from the second life on.
 
@@ -534,6 +619,7 @@ async def aggregate(
         crash: how that has ended, if by a crash: its attempt may have to be abandoned.
         heeds_signals: whether it receives signals. The command always does; here it would be a
             task more in every survey.
+        without_missing: whether a restored record goes on without parties that do not come back.
     """
     transcript, resume = out / TRANSCRIPT, before is not None
     if crash is not None and crash.then == "anew":
@@ -548,6 +634,7 @@ async def aggregate(
         member,
         transcript=transcript,
         resume=resume,
+        without_missing=without_missing,
         operation=Operation(heeds_signals=heeds_signals),
     )
     with opened as attempt:

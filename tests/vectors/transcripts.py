@@ -901,6 +901,7 @@ def said() -> Iterator[Case]:
     yield from numbered()
     yield from delivered()
     yield from hindered()
+    yield from restored()
     yield from departed()
 
 
@@ -1014,6 +1015,22 @@ def hindered() -> Iterator[Case]:
     record.say("ann", "carl", "Report", b"")
     record.entry("Hindered", 0, "ann", "carl", 0)
     yield broken("hindered: what was said to nobody", ended(record), "recipient", "delivery")
+
+
+def restored() -> Iterator[Case]:
+    for without in ([], ["bob"], ["ann", "bob"], ["bob", "bob"], ["aggregator"]):
+        yield sound(f"restored, without {without}", with_entry("Restored", 0, without))
+    for name in ("carl", "record", ""):
+        entry = with_entry("Restored", 0, ["bob", name])
+        yield broken(f"restored: without {name!r}", entry, "departed")
+    for what, fields in (
+        ("a name that is none", ([0],)),
+        ("a name that is too long", (["a" * 256],)),
+        ("no names", ("bob",)),
+        ("an item too many", ([], 0)),
+        ("an item too few", ()),
+    ):
+        yield broken(f"restored: {what}", with_entry("Restored", 0, *fields), "entries")
 
 
 def departed() -> Iterator[Case]:

@@ -306,6 +306,7 @@ def added(draw: random.Random, header: Any, records: Sequence[Any]) -> list[Any]
             ["Delivered", 0, sender, recipient, seq, draw.random() < 0.5],
             ["Hindered", 0, sender, recipient, seq],
             ["Departed", 0, draw.choice((*names, "nobody")), ""],
+            ["Restored", 0, [draw.choice((*names, "nobody"))]],
             ["Refused", 0, "link", "reason", draw.randbytes(draw.choice((0, 256, 257)))],
             ["Sent", 0, [header["session"], sender, recipient, number, "Closed", b"\x90"]],
             ["Sent", 0, [header["session"], sender, "record", number, "Head", [[], bytes(64)]]],

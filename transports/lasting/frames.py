@@ -15,7 +15,8 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import Envelope
-from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.consistency import Consistency
+from protocol.transcript.receipts import Acknowledgement, Shown
 from protocol.wire.codec import decode_envelope
 
 VERSION = "sottovoce lasting/1"
@@ -34,10 +35,18 @@ class Received(Frame, frozen=True):
 
 
 class Accepted(Frame, frozen=True):
-    """The hub has accepted so many envelopes of the party, and handed it so many deliveries."""
+    """The hub has accepted so many envelopes of the party, and handed it so many deliveries.
+
+    To a party that holds a checkpoint of its record it shows ``log``: the last checkpoint on its
+    disk, and that this extends the other one. What does not prove that is shown all the same: the
+    hub's record is older, and both sides keep the two checkpoints. Of a record that was restored
+    it shows the entry that says so (``restored``).
+    """
 
     envelopes: Count
     deliveries: Count
+    log: Consistency | None = None
+    restored: Shown | None = None
 
 
 class Durable(Frame, frozen=True):

@@ -18,7 +18,9 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import AGGREGATOR, LINK_CLOSED, NEVER_CAME, SWITCH, Envelope, PartyId
 from protocol.session.exchange import Delivery
 from protocol.session.roster import Identity
-from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.consistency import Consistency
+from protocol.transcript.receipts import Acknowledgement, Shown
 from protocol.wire.codec import ENVELOPE_BYTES, encode_envelope
 from transports import handshake
 from transports.admission import Network
@@ -39,6 +41,7 @@ from transports.lasting.frames import (
     read_frame,
     unexpected,
 )
+from transports.lasting.older import OlderRecordError, checkpoint_in
 from transports.listening import Caller, first_end, listen
 from transports.mailbox import Mailbox
 from transports.memory import MemoryLink
@@ -93,12 +96,26 @@ class LastingHub(TcpHub):
         self._fewer = trio.Event()
         self._kept = 0
         self._progress = trio.Event()
+        self._met = trio.Event()
+        self._older: OlderRecordError | None = None
 
-    def _caller(self, party: PartyId) -> Caller:
-        line = self._lines.get(party)
+    def _heed(self, hello: handshake.Hello) -> None:
+        charter = self._switch.exchange.charter
+        held = checkpoint_in(hello, charter)
+        if held is not None and held.session != charter.session:
+            # The party comes no further: it does not go back to an earlier attempt.
+            self.stop(OlderRecordError(hello.party, held, None))
+
+    def _caller(self, hello: handshake.Hello) -> Caller:
+        line = self._lines.get(hello.party)
         if line is None:
-            line = self._lines[party] = Line(self, self._switch, party)
-        return Visit(line)
+            line = self._lines[hello.party] = Line(self, self._switch, hello.party)
+        return Visit(line, checkpoint_in(hello, self._switch.exchange.charter))
+
+    def stop(self, older: OlderRecordError) -> None:
+        """Have ``watch`` end the hub: its record lacks something that was acknowledged."""
+        self._older = self._older or older
+        self._some_lost.set()
 
     @asynccontextmanager
     async def lead(self) -> AsyncGenerator[Link]:
@@ -141,8 +158,14 @@ class LastingHub(TcpHub):
             self.find(line)
 
     async def watch(self) -> None:
-        """Give up parties that do not come back, until cancelled."""
+        """Give up parties that do not come back, until cancelled.
+
+        Raises:
+            OlderRecordError: the record is older than what a party holds.
+        """
         while True:
+            if self._older is not None:
+                raise self._older
             now = trio.current_time()
             for line in [line for line in self._lost if line.due <= now]:
                 self.find(line)
@@ -165,9 +188,59 @@ class LastingHub(TcpHub):
             self._progress = trio.Event()
             await self._progress.wait()
 
+    async def returned(self, within: float) -> list[PartyId]:
+        """Wait for every party that is not gone, and whose last words are not on record.
+
+        Args:
+            within: for how many seconds.
+
+        Returns:
+            Who has not, in the order of the roster.
+        """
+        with trio.move_on_after(within):
+            while self.unmet:
+                self._met = trio.Event()
+                await self._met.wait()
+        return self.unmet
+
+    @property
+    def unmet(self) -> list[PartyId]:
+        """Parties that have not said what they hold, and may hold something."""
+        exchange = self._switch.exchange
+        met = {name for name, line in self._lines.items() if line.met}
+        return [
+            name
+            for name in exchange.charter.roster.parties
+            if name not in met and name not in exchange.departed and not exchange.has_ended(name)
+        ]
+
+    @property
+    def owed(self) -> list[PartyId]:
+        """Parties that hold receipts of what the record lacks, and have not said it all again."""
+        exchange = self._switch.exchange
+        lines = self._lines.items()
+        return [name for name, line in lines if line.owed and not exchange.has_ended(name)]
+
+    def write_off(self, parties: Iterable[PartyId]) -> None:
+        """Parties are owed nothing any more: the record says so."""
+        for name in parties:
+            self._lines[name].owed = False
+
+    def dismiss(self, parties: Iterable[PartyId], reason: str) -> None:
+        """Parties are gone that have not come."""
+        for name in parties:
+            self._switch.detach(name, reason)
+        for line in [line for line in self._lost if line.departed]:
+            self.find(line)
+
     def advance(self) -> None:
         """Something was acknowledged, or a connection has ended."""
         self._progress.set()
+
+    def meet(self, line: Line) -> None:
+        """A party has said what it holds."""
+        line.met = True
+        self._met.set()
 
     def lose(self, line: Line, *, held: bool) -> None:
         """A connection is lost; its party has some time to come back.
@@ -219,6 +292,8 @@ class Line:
             have no numbers: they are not on record. Every connection hears all of them.
         received: the most deliveries that it has said to have received.
         due: when it is given up if it is lost then.
+        owed: whether the party holds a receipt of what the record, which was restored, lacks.
+        met: whether the party has said what it holds.
         alive: how often it has said that it is there.
     """
 
@@ -231,6 +306,8 @@ class Line:
         self.end = 0
         self.received = 0
         self.due = math.inf
+        self.owed = False
+        self.met = False
         self.alive = 0
         self._handed: deque[Envelope] = deque()
         # Each with how many deliveries came before it.
@@ -291,6 +368,36 @@ class Line:
         """Wait until all that was recorded is durable."""
         if self.hub.commits is not None:
             await self.hub.commits.caught_up()
+
+    async def welcome(self, held: SignedCheckpoint | None) -> Accepted:
+        """What the party is told first, once it is durable.
+
+        Args:
+            held: the checkpoint that the party holds.
+        """
+        commits = self.hub.commits
+        log: Consistency | None = None
+        restored: Shown | None = None
+        if held is not None and commits is not None:
+            log = commits.recorder.compared(held)
+            if not commits.recorder.extends(held):
+                restored = commits.recorder.shown_restored(held)
+            await commits.caught_up()
+        return Accepted(self.accepted, self.end, log, restored)
+
+    def older_than(self, held: SignedCheckpoint | None) -> OlderRecordError | None:
+        """Why the record is older than a checkpoint that the party holds.
+
+        None if it is not, and of a record that was restored: it says so, and the party is owed to
+        be counted.
+        """
+        commits = self.hub.commits
+        if held is None or commits is None or commits.recorder.extends(held):
+            return None
+        if commits.recorder.shown_restored(held) is not None:
+            self.owed = True
+            return None
+        return OlderRecordError(self.name, held, commits.recorder.checkpoint)
 
     @property
     def acknowledgement(self) -> Acknowledgement | None:
@@ -420,6 +527,10 @@ def _size_of(envelope: Envelope) -> int:
 class Visit(Caller):
     """One connection of a party, at the hub's end.
 
+    Args:
+        line: the party's.
+        held: the newest checkpoint of the record that the party holds.
+
     Attributes:
         before: the connection whose place it takes.
         scope: is cancelled when another takes its place.
@@ -428,13 +539,14 @@ class Visit(Caller):
         acknowledged: how many envelopes it has been told are durable.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, held: SignedCheckpoint | None = None) -> None:
         self.before: Visit | None = None
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self.news = trio.Event()
         self.acknowledged = 0
         self._line = line
+        self._held = held
         self._written = 0
         self._noticed = 0
         self._told = 0
@@ -460,7 +572,14 @@ class Visit(Caller):
 
     def enter(self) -> tuple[bytes, int]:
         line = self._line
-        line.begin(self)
+        try:
+            line.begin(self)
+        except RemoteProtocolError as error:
+            older = line.older_than(self._held)
+            if older is None:
+                raise
+            line.hub.stop(older)
+            raise RemoteProtocolError(str(older)) from error
         cap = line.switch.exchange.charter.codec.max_envelope
         return handshake.encode(handshake.Welcome(line.name)), cap
 
@@ -497,10 +616,18 @@ class Visit(Caller):
             await self.before.over.wait()
             self.before = self.before.before
         try:
-            await connection.send([encode(Accepted(line.accepted, line.end))])
+            await connection.send([encode(await line.welcome(self._held))])
             frame = read_frame(await connection.receive())
             if not isinstance(frame, Received):
                 raise unexpected(frame, Received)
+            older = line.older_than(self._held)
+            if older is not None:
+                # The party has it once it has left.
+                with suppress(trio.EndOfChannel), trio.move_on_after(_LAST_SECONDS):
+                    await connection.receive()
+                line.hub.stop(older)
+                return str(older)
+            line.hub.meet(line)
             self._written = frame.deliveries
             if self._written < line.first():
                 raise RemoteProtocolError("more was sent to it than is kept", field="link")

@@ -8,6 +8,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import msgspec
 import trio
@@ -16,7 +17,9 @@ from protocol.errors import RemoteProtocolError
 from protocol.messages import SWITCH, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.roster import Identity
-from protocol.transcript.receipts import Acknowledgement
+from protocol.transcript.checkpoints import SignedCheckpoint
+from protocol.transcript.consistency import Consistency
+from protocol.transcript.receipts import Acknowledgement, Shown
 from protocol.wire.codec import encode_envelope
 from transports.background import running
 from transports.base import Limits
@@ -60,6 +63,19 @@ _REPLACED = "another program has connected as this party"
 
 Dial = Callable[[float], Awaitable[Connection]]
 """Connects within so many seconds."""
+
+
+class Holding(Protocol):
+    """What a party holds of the aggregator's record, and demands to find in it again."""
+
+    def newest(self) -> SignedCheckpoint | None:
+        """The newest checkpoint that it holds; None for none."""
+
+    def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
+        """Why the record that is shown is not that of the checkpoint.
+
+        None if it is, and if it shows that it was restored: then all is said again.
+        """
 
 
 class Patience:
@@ -106,19 +122,28 @@ class LastingLink(MailboxLink[Envelope]):
         member: the party.
         limits: the deadlines.
         patience: how long to go on without a sign of life of the hub, in seconds.
+        missing: as ``Holding`` has it; by default nothing is demanded.
 
     Attributes:
         why: why the link is over for good; None while it is not; empty if the hub ended it.
         lost: why no connection could be made again; None if it has not come to that.
     """
 
-    def __init__(self, dial: Dial, member: PartyId, limits: Limits, patience: float) -> None:
+    def __init__(
+        self,
+        dial: Dial,
+        member: PartyId,
+        limits: Limits,
+        patience: float,
+        missing: Callable[[Consistency | None, Shown | None], str | None] = lambda *_: None,
+    ) -> None:
         super().__init__(member, Mailbox(limits.mailbox))
         self.why: str | None = None
         self.lost: ConnectionError | None = None
         self._dial = dial
         self._limits = limits
         self._patience = patience
+        self._missing = missing
         # What was said and is not acknowledged; the first has the number ``_durable``.
         self._said: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -276,6 +301,10 @@ class LastingLink(MailboxLink[Envelope]):
                 return None
             if not isinstance(frame, Accepted):
                 raise unexpected(frame, Accepted, Replaced)
+            missing = self._missing(frame.log, frame.restored)
+            if missing is not None:
+                self._end(missing)
+                return None
             self._resume(frame.envelopes, frame.deliveries)
         except RemoteProtocolError as error:
             self._break(error)
@@ -469,6 +498,7 @@ async def connect_lasting(
     limits: Limits | None = None,
     patience: float = PATIENCE,
     join: Callable[[int], object] | None = None,
+    holding: Holding | None = None,
 ) -> AsyncGenerator[LastingLink]:
     """A party's link to the aggregator's switch, over as many connections as it takes.
 
@@ -479,6 +509,7 @@ async def connect_lasting(
             reached, and after it was heard last. The last try may take ``LAST`` seconds more. A
             connection on which nothing is heard for half as long is taken to be lost.
         join: as ``connect_tcp`` has it; called once. The link stays with that attempt.
+        holding: what the party holds of the aggregator's record; by default nothing.
 
     Raises:
         TurnedAwayError: the two ends do not accept each other.
@@ -504,7 +535,10 @@ async def connect_lasting(
                 rejoin(attempt)
 
             async def enter(connection: Connection) -> None:
-                await introduce(connection, charter, identity, version=VERSION, join=challenged)
+                held = None if holding is None else holding.newest()
+                await introduce(
+                    connection, charter, identity, version=VERSION, join=challenged, held=held
+                )
 
             left = max(last - trio.current_time(), 0.0)
             connection, _ = await dial(address, port, enter, tls=tls, limits=limits, within=left)
@@ -513,7 +547,8 @@ async def connect_lasting(
         return await race(await addresses_of(host, port, within=within), contend)
 
     first = await patiently(dialed, Patience(patience))
-    link = LastingLink(dialed, identity.name, limits, patience)
+    missing = (lambda *_: None) if holding is None else holding.missing
+    link = LastingLink(dialed, identity.name, limits, patience, missing)
 
     async def carried() -> None:
         await link.run(first)

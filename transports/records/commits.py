@@ -25,6 +25,7 @@ class Commits:
         sync: makes what was written durable; it is called in a thread, one call at a time.
 
     Attributes:
+        recorder: what grows.
         durable: the number of entries that are.
         acknowledged: of each party whose head is durable, what proves it to the party.
         since: when the write that is under way began; None between writes.
@@ -34,7 +35,7 @@ class Commits:
         self.durable = 0
         self.acknowledged: dict[PartyId, Acknowledgement] = {}
         self.since: float | None = None
-        self._recorder = recorder
+        self.recorder = recorder
         self._sync = sync
         self._wanted = trio.Event()
         self._waiting = trio.lowlevel.ParkingLot()
@@ -42,7 +43,7 @@ class Commits:
     @property
     def size(self) -> int:
         """How many entries have been recorded, the header included."""
-        return self._recorder.size
+        return self.recorder.size
 
     async def caught_up(self, size: int | None = None) -> None:
         """Wait until so many entries are durable; by default all that are recorded by now."""
@@ -64,8 +65,8 @@ class Commits:
             size = self.size
             if size > self.durable:
                 self.since = trio.current_time()
-                made = self._recorder.acknowledge()
-                self._recorder.flush()
+                made = self.recorder.acknowledge()
+                self.recorder.flush()
                 await trio.to_thread.run_sync(self._sync)
                 self.since = None
                 self.durable = size

@@ -21,15 +21,13 @@ import msgspec
 
 from protocol.errors import RemoteProtocolError
 from protocol.messages import PartyId
+from transports.base import LOST_WITH
 from transports.handshake import NONCE_BYTES, Challenge, Hello, Proof, statement
 
 VERSION = "sottovoce shard/1"
 SECRET_BYTES = 32
 PLACE_BYTES = 4
 COUNT_BYTES = 4
-LOST = "lost with worker "
-"""How it begins why a party is gone whose worker is."""
-
 ALL = bytes(PLACE_BYTES)
 """The frame that ends all links at one end."""
 
@@ -56,7 +54,7 @@ class Shard(msgspec.Struct, frozen=True):
     @property
     def lost(self) -> str:
         """What is said of its parties if the worker is gone."""
-        return f"{LOST}{self.number}"
+        return f"{LOST_WITH}{self.number}"
 
     def __repr__(self) -> str:
         return f"Shard({self.number}, {self.first} to {self.last})"

@@ -16,15 +16,15 @@ from scenarios.cli.surveys.answering import member_in
 from scenarios.cli.surveys.holding import HeldOptions, hold_survey
 from scenarios.cli.values import frozen_options, option, part, takes
 from scenarios.errors import say
-from scenarios.surveys.collecting import (
+from scenarios.surveys.holding.collecting import (
     check_answerable,
     check_collected,
     collect_survey,
     is_over,
     serve_receipts,
 )
-from scenarios.surveys.serving import Serving
-from scenarios.surveys.waiting import beginning_of
+from scenarios.surveys.holding.serving import Serving
+from scenarios.surveys.holding.waiting import beginning_of
 from transports.web.gateway import Page
 
 

@@ -58,18 +58,19 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.holding.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.holding.waiting import await_answers, beginning_of, check_open, waits
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
-from scenarios.surveys.waiting import await_answers, beginning_of, check_open, waits
 from scenarios.surveys.witnessing.asking import (
     WitnessAt,
     begin,
     check_named,
+    check_newest,
     cosign_checkpoint,
     witness_at,
 )
@@ -172,6 +173,13 @@ class HeldOptions:
         help="Go on with the attempt that was interrupted, in the same record: what parties have "
         "said counts, and they come back by themselves. If none was, the survey begins.",
     )
+    without_missing: bool = option(
+        "--without-missing",
+        is_flag=True,
+        help="After 'restore': count out parties that may hold receipts of what the record lacks "
+        "and do not come back, or cannot say it again. The record says so. Without this, nothing "
+        "is published then.",
+    )
     published: PublishOptions = part(PublishOptions)
     as_json: bool = shared(json_option)
 
@@ -202,8 +210,10 @@ class Hold(Protocol):
         taken: Callable[[Charter], object],
         begin: Callable[[Recorder], str] | None,
         witnesses: Sequence[WitnessAt],
+        go_on: Callable[[Recorder], object] | None,
         publish: Callable[[Outcome[Variant]], object],
         resume: bool,
+        without_missing: bool,
         operation: Operation,
     ) -> object:
         """Hold the survey; the arguments are those of ``aggregate_survey``."""
@@ -271,8 +281,10 @@ def hold_survey(
             taken=taken,
             begin=begun if asked else None,
             witnesses=asked,
+            go_on=functools.partial(check_newest, witnesses=asked) if asked else None,
             publish=publish,
             resume=options.resume,
+            without_missing=options.without_missing,
             operation=operation,
         )
     assert done is not None, "a survey that was held is published"

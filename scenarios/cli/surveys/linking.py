@@ -38,10 +38,10 @@ from scenarios.surveys.enrolment.linking import (
     numbered,
     take,
 )
+from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import CHARTER, ROSTER
 from scenarios.surveys.preflight import Known, what_is_asked
 from scenarios.surveys.survey_plan import read_plan
-from scenarios.surveys.waiting import waits
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import count as counted
 

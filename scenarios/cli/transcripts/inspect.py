@@ -43,8 +43,8 @@ from scenarios.wording.formatting import count
 def query(transcript: Path, question: str, variant: str | None, as_json: bool) -> int:
     """Query TRANSCRIPT in SQL.
 
-    Its tables are header, roster, sent, delivered, hindered, refused, departed, closing, ledger
-    and checkpoint. Only a question that names the ledger takes the variant.
+    Its tables are header, roster, sent, delivered, hindered, refused, departed, restored, closing,
+    ledger and checkpoint. Only a question that names the ledger takes the variant.
 
     Exit 1, after the answer, if the transcript cannot be read to its end.
     """

@@ -57,9 +57,9 @@ from scenarios.surveys.enrolment.letters import (
     read_letter,
     written,
 )
+from scenarios.surveys.holding.waiting import waits
 from scenarios.surveys.members import KEY, ROSTER, decoded
 from scenarios.surveys.survey_plan import Plan
-from scenarios.surveys.waiting import waits
 from transports.certificates import private_pem
 
 INVITATIONS, REFUSALS, ADMISSIONS, POOL = "invitations", "refusals", "admissions", "spares"

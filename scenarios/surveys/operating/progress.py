@@ -13,7 +13,7 @@ import trio
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.transcript.entries import Entry
-from scenarios.surveys.closing import seconds_left
+from scenarios.surveys.holding.closing import seconds_left
 from scenarios.surveys.watching.tally import Tally
 from transports.admission import SUMMED_SECONDS, Strangers
 from transports.records.commits import Commits
@@ -184,6 +184,10 @@ class Progress:
         """The program is about to end, and the survey goes on later."""
         self.phase = Phase.STOPPING
         self.tell("stopping", why=why)
+
+    def older(self, held: int, entries: int) -> None:
+        """A party holds a checkpoint of ``held`` entries, and the record has fewer, or others."""
+        self.tell("older record", held=held, entries=entries)
 
     async def tell_changes(self) -> None:
         """Tell of counts that have changed, at most once a second, until cancelled.

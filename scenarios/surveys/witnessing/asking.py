@@ -71,19 +71,22 @@ class WitnessAt(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     """What became of asking a witness: the line of its cosignature, or why there is none.
 
-    ``again`` says whether it may cosign if it is asked again: it was out of reach, or busy.
+    ``again`` says whether it may cosign if it is asked again: it was out of reach, or busy; and
+    ``other`` that it has cosigned a checkpoint which this one does not extend.
     """
 
     witness: WitnessAt
     line: str | None
     why: str = ""
     again: bool = False
+    other: bool = False
 
 
 class _NotCosignedError(Exception):
-    def __init__(self, why: str, *, again: bool = False) -> None:
+    def __init__(self, why: str, *, again: bool = False, other: bool = False) -> None:
         super().__init__(why)
         self.again = again
+        self.other = other
 
 
 class _Place(NamedTuple):
@@ -337,12 +340,35 @@ def check_named(charter: Charter, asked: Sequence[WitnessAt]) -> None:
         )
 
 
+def check_newest(recorder: Recorder, witnesses: Sequence[WitnessAt]) -> None:
+    """Refuse to go on with a record that is older than what a witness has cosigned.
+
+    The others cosign its last checkpoint, which is on disk. Nothing depends on one that fails.
+
+    Args:
+        recorder: of a survey that goes on; it is ``acknowledging``.
+        witnesses: whom to ask.
+
+    Raises:
+        UsageError: it is older, or another one; names the witness.
+    """
+    last = recorder.checkpoint
+    if last is None:
+        return
+    for each in ask_witnesses(last.note, recorder.hashes(), witnesses):
+        if each.other:
+            raise UsageError(
+                f"this record is older than what witness {each.witness.key.name} knows: {each.why}"
+            )
+
+
 def _ask(note: str, hashes: Sequence[bytes], witness: WitnessAt, within: float) -> Asked:
     try:
         return Asked(witness, _cosignature(note, hashes, witness, within))
-    except (_NotCosignedError, ValueError) as error:
-        again = isinstance(error, _NotCosignedError) and error.again
-        return Asked(witness, None, str(error), again)
+    except _NotCosignedError as error:
+        return Asked(witness, None, str(error), error.again, error.other)
+    except ValueError as error:
+        return Asked(witness, None, str(error))
     except OSError as error:
         return Asked(witness, None, reason_of(error), True)
     except http.client.HTTPException:
@@ -358,12 +384,14 @@ def _cosignature(note: str, hashes: Sequence[bytes], witness: WitnessAt, within:
         if old > checkpoint.size:
             raise _NotCosignedError(
                 f"it has cosigned size {old}, the checkpoint has {checkpoint.size}: another record "
-                "of this session, or an earlier checkpoint"
+                "of this session, or an earlier checkpoint",
+                other=True,
             )
         status, body = _post(witness.url, encode_consistency(_proof(note, hashes, old)), within)
         if status in (http.client.CONFLICT, http.client.UNPROCESSABLE_ENTITY):
             raise _NotCosignedError(
-                f"it has cosigned another log of size {old}: a fork of this record"
+                f"it has cosigned another log of size {old}: a fork of this record",
+                other=True,
             )
     text = body.decode("utf-8", "replace")
     if status != http.client.OK:

@@ -42,9 +42,9 @@ from protocol.session.terms import MOST_ATTEMPTS
 from protocol.transcript.evidence import contradiction
 from protocol.transcript.verification import Verification
 from scenarios.files.transcripts import open_transcript
-from scenarios.surveys.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import TURNED_AWAY
+from scenarios.surveys.holding.aggregating import abandon_survey, aggregate_survey, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.programs import Program

@@ -34,9 +34,9 @@ from protocol.transcript.entries import Departed, Refused, Sent
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import decode_receipt, problems_of
 from scenarios.files.transcripts import open_transcript
-from scenarios.surveys import waiting
+from scenarios.surveys.holding import waiting
+from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.members import read_member
-from scenarios.surveys.serving import Serving
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.linked_surveys import linked_plan, linking, written_links
 from tests.scenarios.programs import Program

@@ -24,9 +24,9 @@ from protocol.sharing.messages import Totals
 from protocol.sharing.sums import CONTRADICTED
 from protocol.variants.sums.secure_sum import SecureSumVariant
 from protocol.variants.sums.tallies import Tally
-from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered
 from scenarios.surveys.endings import DONE_NOW
+from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member
 from tests.scenarios.command import complaint, sottovoce
 from tests.scenarios.survey_folders import answer_alone, make_folders, table

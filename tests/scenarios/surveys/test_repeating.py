@@ -17,8 +17,8 @@ from protocol.errors import PrivacyError, UsageError
 from protocol.messages import AGGREGATOR, Envelope, PartyId
 from protocol.variants import BUILT_IN
 from protocol.variants.reports import reports as reports_of
-from scenarios.surveys.aggregating import abandon_survey
 from scenarios.surveys.answering import Answered
+from scenarios.surveys.holding.aggregating import abandon_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.respondents import read_records
 from scenarios.surveys.survey_plan import read_plan

@@ -19,7 +19,7 @@ from protocol.variants import RRIndependent
 from scenarios.cli.example_variants import HABITS, respondents_of
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import simulate
-from scenarios.surveys.aggregating import aggregate_survey
+from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.witnessing.state import make_witness
 from tests.scenarios import command, survey_folders
@@ -354,6 +354,13 @@ class Inputs:
     @cached_property
     def quiet_keys(self) -> Path:
         return self._keys_for("quiet-keys", self.quiet_plan)
+
+    @cached_property
+    def backup(self) -> Path:
+        """Of an aggregator that has begun."""
+        path = self._folder / "backup"
+        _ran("backup", self.begun / "aggregator", path, "--out", self.begun / "result")
+        return path
 
     @cached_property
     def begun(self) -> Path:

@@ -23,9 +23,9 @@ from scenarios.running import simulation
 from scenarios.running.engines.here import Here
 from scenarios.surveys.answering import Answered, Answering
 from scenarios.surveys.endings import DONE_NOW
+from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.rehearsing import Rehearsed
-from scenarios.surveys.serving import Serving
 from scenarios.surveys.witnessing.state import Witness
 from tests.scenarios.cli.options.inputs import Inputs
 from transports.admission import Network
@@ -150,10 +150,12 @@ def aggregating(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> No
         begin: Callable[[None], str] | None,
         publish: Callable[[object], object],
         resume: bool,
+        without_missing: bool,
         operation: Operation,
         **others: object,
     ) -> None:
-        passed.append((host, port, transcript, joining, resume, operation.trusted))
+        seen = (host, port, transcript, joining, resume, without_missing, operation.trusted)
+        passed.append(seen)
         if begin is not None:
             begin(None)
         transcript.parent.mkdir(exist_ok=True)
@@ -183,9 +185,12 @@ def collecting(patch: pytest.MonkeyPatch, passed: Passed, inputs: Inputs) -> Non
         begin: Callable[[None], str] | None,
         publish: Callable[[object], object],
         resume: bool,
+        without_missing: bool,
         **others: object,
     ) -> None:
-        passed.append((serving, serving.context() is not None, parties, transcript, resume))
+        passed.append(
+            (serving, serving.context() is not None, parties, transcript, resume, without_missing)
+        )
         if begin is not None:
             begin(None)
         transcript.parent.mkdir(exist_ok=True)

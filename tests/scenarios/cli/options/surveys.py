@@ -159,6 +159,7 @@ HELD = {
     "--log-json": ("log.json", names),
     "--trusted-address": ("192.0.2.0/24", passed),
     "--resume": (None, passed),
+    "--without-missing": (None, passed),
     "--calibrate": ("{habits_margins}", values("estimate", "marginals")),
     "--level": ("0.5", values("estimate")),
     "--about": ("population", values("estimate")),
@@ -179,6 +180,16 @@ AGGREGATE = (
         copies=("fresh",),
         spy=aggregating,
     ),
+    Call(
+        "backup {quiet_keys}/aggregator quiet.backup --out {quiet_keys}",
+        {"--variant": ("{quiet}", code)},
+    ),
+    Call(
+        "backup begun/aggregator begun.backup --out begun/nothing",
+        {"--out": ("begun/result", code)},
+        copies=("begun",),
+    ),
+    Call("restore {backup} again --out there", {"--out": ("here", names)}),
     Call(HOLD, {"--metrics": ("127.0.0.1:0", err)}, ("fresh",), exposing),
     Call(HOLD.removesuffix(" --json"), {"--json": (None, out)}, ("fresh",), aggregating),
     Call(

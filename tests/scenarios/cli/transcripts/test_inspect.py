@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.protocol.transcript.test_restored import rolled_back
 from tests.recorded.forgeries import Forgery, header_of_file, unreadable_after_header
+from tests.recorded.signed import ONE, TWO
 from tests.recorded.transcripts import sample
 from tests.scenarios.command import OWN, complaint, python, sottovoce
 
@@ -369,7 +371,7 @@ def test_query_prints_a_table(quick: Recorded) -> None:
         (
             "SELEC 1",
             "syntax error (tables: header, roster, sent, delivered, hindered, refused, departed, "
-            "closing, ledger, checkpoint)",
+            "restored, closing, ledger, checkpoint)",
         ),
         ("SELECT 1; SELECT 2", "one statement at a time"),
         ("SELECT * FROM nosuch", "no such table: nosuch"),
@@ -392,6 +394,17 @@ def test_no_question(question: str, says: str, quick: Recorded, tmp_path: Path) 
     said = sottovoce("query", quick.path, question.format(path=path))
     assert says in complaint(said)
     assert not path.exists()
+
+
+def test_a_restored_record_names_whom_it_goes_on_without(tmp_path: Path) -> None:
+    _, record = rolled_back(3, (ONE, TWO))
+    record.recorder.restore(now=2.0)
+    record.recorder.close()
+    path = tmp_path / "restored.svt"
+    path.write_bytes(record.content)
+    asked = sottovoce("query", path, "SELECT entry, at, without FROM restored", "--json").json
+    assert [row["without"] for row in asked] == ["party-1, party-2", ""]
+    assert asked[0]["entry"] == 3
 
 
 @pytest.mark.parametrize("command", [("audit",), ("show",), ("query", "SELECT 1")])

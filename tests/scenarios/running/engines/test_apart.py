@@ -19,7 +19,7 @@ from tests.scenarios.command import ROOT, python
 from tests.tiers import thinned
 
 REAL = {
-    "aggregate": "scenarios.surveys.aggregating",
+    "aggregate": "scenarios.surveys.holding.aggregating",
     "answer": "scenarios.surveys.answering",
     "keys": "scenarios.surveys.enrolment.folders",
     "admit": "scenarios.surveys.enrolment.organising",

@@ -121,6 +121,32 @@ def test_a_spare_place_that_nobody_got_is_said_to_be_one(folder: Path) -> None:
     assert gone["spare-1"] == gone["spare-2"] == f"{spare}; {CLOSED_EARLY}"
 
 
+def test_a_restored_record_is_not_closed_without_whoever_may_hold_a_receipt(folder: Path) -> None:
+    aggregator, result = folder / "organiser" / "sealed" / "aggregator", folder / "result"
+    with holding(folder) as (_, where):
+        answer(folder / "anna", where, "yes,old")
+        copied = sottovoce("backup", aggregator, folder / "copy", "--out", result)
+        assert copied.code == 0, copied.err
+        answer(folder / "bert", where, "no,old")
+    shutil.rmtree(aggregator)
+    shutil.rmtree(result)
+    restored = sottovoce("restore", folder / "copy", aggregator, "--out", result)
+    assert restored.code == 0, restored.err
+    with holding(folder, "--resume") as (program, where):
+        # Nobody knows whether carl holds something; bert does, and has not come back.
+        assert sottovoce("close", aggregator, "--early").code == 0
+        _, said = program.communicate(timeout=HANGS)
+        assert program.returncode == 2
+        assert "nothing is published without those who may hold receipts" in said
+        assert "bert" in said
+    with holding(folder, "--resume", "--without-missing") as (program, where):
+        answer(folder / "bert", where, "no,old")
+        assert sottovoce("close", aggregator, "--early").code == 0
+        assert program.wait(HANGS) == 0
+    counted = json.loads((result / "result.json").read_text())["estimate"]["respondents"]
+    assert counted == 2
+
+
 def test_the_record_says_whose_key_was_drawn_by_the_organiser(folder: Path) -> None:
     charter = read_member(folder / "organiser" / "sealed" / "aggregator").charter
     assert charter.enrolled == (("request", 3), ("folder", 2))
@@ -191,7 +217,7 @@ def test_certificates_last_until_after_the_survey_closes(tmp_path: Path) -> None
 def test_a_survey_that_has_closed_is_not_begun(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.surveys.waiting.seconds_left", lambda charter: -1.0)
+    monkeypatch.setattr("scenarios.surveys.holding.waiting.seconds_left", lambda charter: -1.0)
     aggregator = folder / "organiser" / "sealed" / "aggregator"
     listen = ("--listen", "127.0.0.1:0", "--out", folder / "result")
     said = complaint(sottovoce("aggregate", aggregator, *listen))

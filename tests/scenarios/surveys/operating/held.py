@@ -14,8 +14,8 @@ from protocol.messages import AGGREGATOR
 from protocol.transcript.entries import Entry
 from protocol.transcript.reader import TranscriptReader
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import aggregate_survey
 from scenarios.surveys.answering import Answered
+from scenarios.surveys.holding.aggregating import aggregate_survey
 from scenarios.surveys.members import read_member, tls_context
 from scenarios.surveys.operating.joining import close_joining
 from scenarios.surveys.operating.operation import Operation

@@ -15,7 +15,7 @@ from protocol.errors import UsageError
 from protocol.messages import AGGREGATOR
 from scenarios.errors import StoppedError
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import abandon_survey
+from scenarios.surveys.holding.aggregating import abandon_survey
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.by_hand import BY_HAND, acts_in
 from scenarios.surveys.operating.operation import Operation

@@ -122,7 +122,7 @@ def test_a_signal_after_the_last_question_ends_the_survey_as_it_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not wait for a party that has stayed, but for a moment."""
-    monkeypatch.setattr("scenarios.surveys.aggregating.LINGER", 3600.0)
+    monkeypatch.setattr("scenarios.surveys.holding.aggregating.LINGER", 3600.0)
     monkeypatch.setattr("scenarios.surveys.operating.operation.DRAINING", 0.5)
     keys = make_folders(tmp_path, PLAN.replace("patience = 20.0", "patience = 0.5"))
     operation = Operation(heeds_signals=True)

@@ -21,8 +21,8 @@ from protocol.transcript.checkpoints import SignedCheckpoint
 from protocol.transcript.recorder import Recorder
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
-from scenarios.surveys.aggregating import aggregate_survey, attempting, hold
 from scenarios.surveys.answering import Answering, answer_survey
+from scenarios.surveys.holding.aggregating import aggregate_survey, attempting, hold
 from scenarios.surveys.members import read_member
 from scenarios.surveys.operating.operation import Operation
 from tests.scenarios.survey_folders import ROWS, make_folders, table

@@ -33,9 +33,9 @@ from scenarios.files.transcripts import open_transcript
 from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import run_values
-from scenarios.surveys import aggregating
-from scenarios.surveys.aggregating import attempting, hold, make_ready
 from scenarios.surveys.enrolment.folders import make_keys
+from scenarios.surveys.holding import aggregating
+from scenarios.surveys.holding.aggregating import attempting, hold, make_ready
 from scenarios.surveys.members import read_member, tls_context
 from scenarios.surveys.respondents import read_records
 from scenarios.surveys.survey_plan import read_plan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from parties.actor import run_machine
+from parties.actor import Channel, run_machine
 from parties.keeping.attempts import counting
 from parties.keeping.members import Member
 from parties.keeping.places import (
@@ -33,9 +33,10 @@ from protocol.wire.codec import decode_envelope
 from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import Attempt, attempting, hold_by, lost_in
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import closed, count_out, seconds_left
+from scenarios.surveys.holding.aggregating import Attempt, attempting, hold_by, lost_in
+from scenarios.surveys.holding.closing import closed, count_out, seconds_left
+from scenarios.surveys.holding.restored import Owing
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.witnessing.asking import WitnessAt
@@ -48,7 +49,7 @@ from transports.switch import Switch
 from transports.tls import server_context
 
 if TYPE_CHECKING:
-    from scenarios.surveys.serving import Serving
+    from scenarios.surveys.holding.serving import Serving
     from transports.web.gateway import Gateway
 
 BEGINNING = 600.0
@@ -109,7 +110,9 @@ def await_answers(
     begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
     witnesses: Sequence[WitnessAt] = (),
+    go_on: Callable[[Recorder], object] | None = None,
     resume: bool = False,
+    without_missing: bool = False,
     operation: Operation | None = None,
 ) -> Outcome[Variant]:
     """Ask everybody, take what comes until the survey closes, publish, and record it all.
@@ -133,7 +136,9 @@ def await_answers(
         taken=taken,
         begin=begin,
         witnesses=witnesses,
+        go_on=go_on,
         resume=resume,
+        without_missing=without_missing,
         operation=operation,
     )
     with opened as attempt:
@@ -234,8 +239,11 @@ class _Waiting:
                 ending = operation.closing(self._early.set, closes=closes)
                 async with ending, running(watching, withdrawing):
                     link = MemoryLink(switch, AGGREGATOR)
+                    channel: Channel = link
+                    if attempt.restored and self._hub is not None:
+                        channel = Owing(link, switch, self._hub, attempt.go_on_without)
                     outside = attempt.outside(commits)
-                    await run_machine(machine, link, unsaid=unsaid, outside=outside)
+                    await run_machine(machine, channel, unsaid=unsaid, outside=outside)
                     link.close()
             if self._pages is not None:
                 self._pages.gateway.close()
@@ -257,6 +265,7 @@ class _Waiting:
             return address or ""
         # Until it is opened, the gateway asks for patience.
         page = await stack.enter_async_context(pages.serving.served(pages.gateway))
+        self._go_on_without(linked(attempt.charter), switch)
         attempt.begin()
         first = attempt.recorder.checkpoint
         pages.gateway.open(switch, commits, None if first is None else first.note)
@@ -292,6 +301,24 @@ class _Waiting:
         self._hub = hub
         return f"{host}:{bound}"
 
+    def _go_on_without(self, parties: Sequence[PartyId], switch: Switch) -> None:
+        """Have a record that was restored say whom it goes on without.
+
+        Whoever comes back says what it holds, until the survey closes. A page does not, so that is
+        everybody with a link whose last words the record lacks, before anybody is heard.
+
+        Raises:
+            UsageError: as ``Attempt.go_on_without``.
+        """
+        attempt, exchange = self._attempt, switch.exchange
+        if attempt.restored and not attempt.recorder.ended:
+            gone = exchange.departed
+            missing = [
+                name for name in parties if name not in gone and not exchange.has_ended(name)
+            ]
+            if missing:
+                attempt.go_on_without(missing, switch.now)
+
     async def _close(self, switch: Switch) -> None:
         """Once the survey closes, count out who has not answered."""
         reason = await closed(self._attempt.charter, self._early)
@@ -306,6 +333,7 @@ class _Waiting:
         if self._pages is not None:
             count_out(switch, linked(self._attempt.charter), reason)
         if self._hub is not None:
+            self._go_on_without(self._hub.unmet, switch)
             await self._hub.joined(self._others, within=0.0, reason=reason)
             await trio.sleep(LINGER)
         count_out(switch, self._others, reason)

@@ -12,8 +12,9 @@ from typing import NamedTuple, NoReturn, Protocol
 
 import trio
 
-from parties.actor import Outside, aggregator, run_machine
+from parties.actor import Channel, Outside, aggregator, run_machine
 from parties.keeping.attempts import Counter, Taken, counting, hashed, unfinished
+from parties.keeping.checkpoints import keep_older, newer_in
 from parties.keeping.members import Member
 from parties.keeping.packing import start_of
 from parties.keeping.record_names import partial_path
@@ -37,14 +38,17 @@ from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.running.simulation import program
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.closing import closed, count_out
+from scenarios.surveys.holding.closing import closed, count_out
+from scenarios.surveys.holding.restored import Owing, await_all
 from scenarios.surveys.members import tls_context
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.witnessing.asking import WitnessAt, certifying, check_named
+from scenarios.wording.formatting import some
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import LastingHub, open_lasting
+from transports.lasting.older import OlderRecordError
 from transports.records.commits import Commits
 from transports.records.recording import recording
 from transports.switch import Switch
@@ -53,9 +57,17 @@ from transports.tls import server_context
 ABANDONED = "abandoned"
 """The reason in the record of an abandoned attempt."""
 
+_NAMED = 20
+
 _GIVING_UP = (
     "'sottovoce abandon --lost' gives the attempt up: no record will say that it ended, what was "
     "answered in it is lost, and who may have been told that they are done is not known"
+)
+
+_OLDER = (
+    "go on with the newest copy of the folder and the record that there is; if this is it, "
+    "'sottovoce backup' and 'sottovoce restore' make of it one in which parties say again what it "
+    "lacks"
 )
 
 
@@ -70,8 +82,10 @@ def aggregate_survey(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     witnesses: Sequence[WitnessAt] = (),
+    go_on: Callable[[Recorder], object] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
     resume: bool = False,
+    without_missing: bool = False,
     operation: Operation | None = None,
 ) -> Outcome[Variant]:
     """Wait for the parties over TLS, ask, publish, and record it all.
@@ -90,9 +104,14 @@ def aggregate_survey(
             note of the first checkpoint with cosignatures. If it raises, the survey does not begin
             and leaves nothing; the next try is the same attempt and begins the same log.
         witnesses: who are asked to certify what the aggregator says, where the survey names some.
+        go_on: called with the record of an attempt that goes on, unless it was restored, before
+            anything is changed or anybody can connect. It may raise.
         publish: called with the outcome while the transcript is still locked.
         resume: go on with the last attempt if it has begun and is not over. If there was none, the
             first one begins.
+        without_missing: of an attempt whose record was restored: count out parties that may hold
+            receipts of what it lacks and do not come back, or cannot say the same again. The record
+            says so. Otherwise nothing is published without them.
         operation: whom to tell how it goes, and what may end it early.
 
     Raises:
@@ -109,7 +128,9 @@ def aggregate_survey(
         taken=taken,
         begin=begin,
         witnesses=witnesses,
+        go_on=go_on,
         resume=resume,
+        without_missing=without_missing,
         operation=operation,
     )
     with opened as attempt:
@@ -137,6 +158,8 @@ class Attempt(NamedTuple):
         first: the note of the first checkpoint with cosignatures, if it was asked for.
         past: what the record says already; None if the attempt begins.
         witnesses: who are asked to certify what the aggregator says.
+        without_missing: whether a record that was restored goes on without parties that may hold
+            receipts of what it lacks.
     """
 
     member: Member
@@ -150,12 +173,18 @@ class Attempt(NamedTuple):
     first: str | None
     past: Past | None
     witnesses: Sequence[WitnessAt] = ()
+    without_missing: bool = False
 
     def outside(self, commits: Commits) -> Outside:
         """What the aggregator's role gets from outside the session."""
         return certifying(
             self.charter, self.member.identity, self.witnesses, durable=commits.caught_up
         )
+
+    @property
+    def restored(self) -> bool:
+        """Whether the record goes on from an older copy."""
+        return self.counter.restored or self.recorder.restored is not None
 
     def take_up(self) -> None:
         """Begin to write after what is on record already, if there is any.
@@ -168,6 +197,38 @@ class Attempt(NamedTuple):
         if self.past is not None:
             self.record.cut()
             self.recorder.go_on()
+
+    def say_restored(self) -> None:
+        """Have the record say that it goes on from an older copy, if the folder was restored.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
+        if self.counter.restored and not self.recorder.ended:
+            self.recorder.restore(now=0.0 if self.past is None else self.past.at)
+            self.recorder.flush()
+            self.record.sync()
+            self.counter.note_restored()
+
+    def go_on_without(self, missing: Sequence[PartyId], now: float) -> None:
+        """Have the record say that it goes on without parties that may hold receipts.
+
+        Args:
+            missing: the parties.
+            now: seconds since the start.
+
+        Raises:
+            UsageError: that is not wanted; nothing is recorded.
+        """
+        if not self.without_missing:
+            raise UsageError(
+                f"{self.record.path}: was restored from an older copy, and nothing is published "
+                "without those who may hold receipts of what it lacks: "
+                f"{some(missing, len(missing), _NAMED)}; have them answer again, with the same "
+                "records, and --resume; with --without-missing they are counted out, and the "
+                "record says so"
+            )
+        self.recorder.restore(missing, now=now)
 
     def begin(self) -> None:
         """Note that it has begun. Nobody is heard before.
@@ -190,7 +251,9 @@ def attempting(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     witnesses: Sequence[WitnessAt] = (),
+    go_on: Callable[[Recorder], object] | None = None,
     resume: bool = False,
+    without_missing: bool = False,
     operation: Operation | None = None,
 ) -> Generator[Attempt]:
     """An attempt that is about to begin or to go on; its files are locked while the block runs.
@@ -212,6 +275,11 @@ def attempting(
             opened = _anew(member, counter, transcript, operation, taken, begin)
         with _giving_up():
             attempt = stack.enter_context(opened)._replace(witnesses=witnesses)
+        attempt = attempt._replace(without_missing=without_missing)
+        _check_newest(attempt)
+        if go_on is not None and attempt.past is not None and not attempt.restored:
+            attempt.record.sync()
+            go_on(attempt.recorder)
         ending = None if attempt.past is None else attempt.past.ending
         if ending is not None and not ending.complete:
             attempt.take_up()
@@ -397,13 +465,15 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
     attempt.take_up()
     if past is not None and unsaid is not None:
         unsaid = past.close(unsaid)
+    attempt.say_restored()
     lost: Mapping[PartyId, str] = {}
     if past is None or past.ending is None:
         commits = Commits(recorder, record.sync)
         # With any other error the attempt is interrupted, and may go on.
-        async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
-            lost = await carry(attempt, machine, unsaid, commits)
-            outcome_of(machine)
+        with _keeping_older(attempt):
+            async with recording(recorder, commits, final=lambda e: isinstance(e, ProtocolError)):
+                lost = await carry(attempt, machine, unsaid, commits)
+                outcome_of(machine)
     else:
         record.keep(attempt.first)
     result = outcome_of(machine)
@@ -423,6 +493,32 @@ async def hold_by(attempt: Attempt, carry: Carry) -> Outcome[Variant]:
         bytes=exchange.bytes,
         seconds=time.perf_counter() - started,
     )
+
+
+@contextmanager
+def _keeping_older(attempt: Attempt) -> Generator[None]:
+    """Keep what shows that the record lacks what was acknowledged, if that ends the block."""
+    try:
+        yield
+    except OlderRecordError as error:
+        own = error.own
+        attempt.operation.progress.older(error.held.size, 0 if own is None else own.size)
+        path = keep_older(attempt.member.folder, error.held, own)
+        raise UsageError(
+            f"{attempt.record.path}: {error}; what shows it is kept in {path}; {_OLDER}"
+        ) from error
+
+
+def _check_newest(attempt: Attempt) -> None:
+    """Refuse to go on with a record of which a party has shown that it is older."""
+    found, recorder = newer_in(attempt.member.folder, attempt.charter.session), attempt.recorder
+    if found is None or attempt.counter.restored or recorder.shown_restored(found[1]) is not None:
+        return
+    if not recorder.extends(found[1]):
+        raise UsageError(
+            f"{attempt.record.path}: this record is older than what a party holds, by {found[0]}; "
+            f"{_OLDER}"
+        )
 
 
 async def _carry_by_links(
@@ -457,21 +553,29 @@ async def _carry_by_links(
         commits=commits,
         grace=grace,
     )
+    restored = attempt.restored
     async with opened as (hub, bound):
         if past is not None:
-            hub.expect(past.handed, within=grace if past.began is not None else joining + grace)
+            within = grace if past.began is not None else joining + grace
+            hub.expect(past.handed, within=joining + 2 * grace if restored else within)
         attempt.begin()
         async with operation.opened(switch, hub, commits):
             listening(f"{host}:{bound}")
             if AGGREGATOR not in exchange.departed:
                 async with hub.lead() as link:
+                    channel: Channel = link
+                    if restored:
+                        operation.progress.joining(joining + grace)
+                        without = attempt.go_on_without
+                        await await_all(switch, hub, machine, without, joining + grace)
+                        channel = Owing(link, switch, hub, without)
                     if unsaid is None:
                         async with operation.joining(switch, joining):
                             await hub.joined(parties, within=joining)
                     operation.progress.asking(machine)
                     async with running(functools.partial(_close_on_time, charter, switch, hub)):
                         outside = attempt.outside(commits)
-                        await run_machine(machine, link, unsaid=unsaid, outside=outside)
+                        await run_machine(machine, channel, unsaid=unsaid, outside=outside)
             with operation.lingering(LINGER):
                 await hub.emptied()
             hub.give_up()

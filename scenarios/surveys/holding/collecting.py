@@ -19,11 +19,11 @@ from protocol.transcript.receipts import encode_receipt
 from protocol.transcript.recorder import Recorder
 from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.aggregating import check_aggregator
+from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.serving import Serving
+from scenarios.surveys.holding.waiting import Pages, await_answers, check_open
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
-from scenarios.surveys.serving import Serving
-from scenarios.surveys.waiting import Pages, await_answers, check_open
 from scenarios.surveys.witnessing.asking import WitnessAt
 from scenarios.wording.formatting import some
 from transports.web.gateway import Gateway, OnRecord, Page
@@ -89,8 +89,10 @@ def collect_survey(
     taken: Callable[[Charter], object] | None = None,
     begin: Callable[[Recorder], str] | None = None,
     witnesses: Sequence[WitnessAt] = (),
+    go_on: Callable[[Recorder], object] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
     resume: bool = False,
+    without_missing: bool = False,
     operation: Operation | None = None,
 ) -> Outcome[Variant]:
     """Ask everybody, take what comes until the survey closes, publish, and record it all.
@@ -122,7 +124,9 @@ def collect_survey(
         begin=begin,
         witnesses=witnesses,
         publish=publish,
+        go_on=go_on,
         resume=resume,
+        without_missing=without_missing,
         operation=operation,
     )
 
