@@ -18,12 +18,8 @@ from tests.scenarios.cli.options.inputs import Inputs
 from tests.scenarios.command import command_of
 from tests.tiers import slow
 
-CALLS = (*recorded.CALLS, *simulated.CALLS, *surveys.CALLS)
-
-
-@pytest.fixture(scope="session")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    return Inputs(tmp_path_factory.mktemp("inputs"))
+HERE = (*recorded.CALLS, *surveys.CALLS)
+CALLS = (*HERE, *simulated.CALLS)
 
 
 def options_of(name: str) -> set[str]:
@@ -34,7 +30,7 @@ def options_of(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "base", [slow(base) if base.dear else base for base in CALLS], ids=lambda base: base.words
+    "base", [slow(base) if base.dear else base for base in HERE], ids=lambda base: base.words
 )
 def test_an_option_has_an_effect(base: Call, inputs: Inputs, tmp_path: Path) -> None:
     wrong = without_effect(inputs, base, tmp_path)
