@@ -1,4 +1,4 @@
-"""Every option of the commands that simulate and compute changes something, as every option does."""
+"""Every option of the commands that simulate and compute changes something."""
 
 from __future__ import annotations
 
