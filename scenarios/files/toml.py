@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from protocol.errors import UsageError
 from scenarios.files.budget import within_usual_budget
+from scenarios.wording.hints import parameter_hint
 
 T = TypeVar("T")
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w-]+)\s*\]\]?\s*(#.*)?$")
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_LINE = re.compile(r"\(at line ([0-9]+),")
+_COMMA = re.compile(r"\s*[\w-]+\s*=\s*([0-9]*),([0-9]+)\s*(?:#.*)?$")
 _PLACE = re.compile(r" - at `\$\.([\w-]+)(?:\[(\d+)\])?(?:\.([\w-]+))?")
 
 
@@ -36,26 +39,57 @@ def read_toml(path: Path | str, kind: type[T]) -> T:
         with within_usual_budget(path):
             return msgspec.toml.decode(path.read_bytes(), type=kind)
     except msgspec.ValidationError as error:
-        raise misplaced(path, error) from error
+        raise misplaced(path, error, kind) from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+        raise UsageError(f"{path}: not valid TOML: {error}{_comma_hint(path, error)}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
 
 
-def misplaced(path: Path, error: msgspec.ValidationError) -> UsageError:
-    """An error about a field of a file that has been read, with its line and column."""
+def _comma_hint(path: Path, error: Exception) -> str:
+    """The end of an error about a line with a number that has a comma for its point."""
+    place = _LINE.search(str(error))
+    if place is None:
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    number = _COMMA.match(lines[int(place[1]) - 1]) if int(place[1]) <= len(lines) else None
+    return f"; did you mean {number[1]}.{number[2]}?" if number is not None else ""
+
+
+def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> UsageError:
+    """An error about a field of a file that has been read, with its line and column.
+
+    Args:
+        path: of the file.
+        error: of msgspec.
+        kind: the type that it should have been.
+    """
     found = _PLACE.search(str(error))
     if found is None:
         return UsageError(f"{path}: {error}")
     table, number, field = found.groups()
     said = str(error)
+    if "RFC3339" in said and table == "attributes":
+        said = "expected numbers, or dates such as 2026-01-31"
     if "missing_cells" in said and said.startswith("Expected `str`"):
         said += '; cells are texts, also where they are numbers: "99", not 99'
     unknown = _UNKNOWN.search(said)
     if unknown is not None:
         field = unknown[1]
+        known = _fields(kind, table)
+        said = f"no field {field!r}{parameter_hint(field, known)}" if known else said
     return UsageError(f"{path}: {where(path, table, int(number or 0), field)}{said}")
+
+
+def _fields(kind: object, table: str) -> tuple[str, ...]:
+    """The fields that each table of this name may have, in a file of this type."""
+    inner: list[Any] = [get_type_hints(kind).get(table)]
+    while inner:
+        one = inner.pop()
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            return one.__struct_fields__
+        inner += get_args(one)
+    return ()
 
 
 def where(path: Path, table: str, number: int = 0, field: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +27,15 @@ from scenarios.running.loading import built_in_variant, split_path
 from scenarios.running.making import make_variant
 from scenarios.running.parameters import parameters_checked
 from scenarios.surveys.own_variant import Pin, own_variant
+from scenarios.wording.hints import did_you_mean
 
 _FIELDS = {
     "missing_cells": "missing_cells",
     "ignore_case": "ignore_case",
+    "dates: expected edges": "dates",
+    "dates '": "dates",
+    "ticked: ": "ticked",
+    "separator: ": "separator",
     "edges": "edges",
     "other ": "other",
     "missing category": "missing",
@@ -167,9 +172,10 @@ def read_questions(path: Path | str) -> Questions:
     content = read_toml(path, dict[str, Any])
     try:
         common = {name: content.pop(name) for name in _Planned.__struct_fields__ if name in content}
+        _check_names(path, common, content)
         planned = msgspec.convert(common, _Planned)
     except msgspec.ValidationError as error:
-        raise misplaced(path, error) from error
+        raise misplaced(path, error, _Planned) from error
     with _said_of(path):
         survey = _survey(path, planned)
         _set_patience(content, survey)
@@ -177,6 +183,24 @@ def read_questions(path: Path | str) -> Questions:
         if planned.analysis is not None:
             planned.analysis.check(survey)
     return Questions(survey, coding, planned.analysis, planned.variant, content)
+
+
+def _check_names(path: Path, common: Mapping[str, object], further: Mapping[str, object]) -> None:
+    """Refuse names that are nearly those which a plan lacks.
+
+    Raises:
+        UsageError: says which.
+    """
+    lacking: dict[str, type] = {"records": dict, "analysis": dict}
+    if "title" not in common:
+        lacking["title"] = str
+    if "attributes" not in common and "keys" not in common:
+        lacking |= {"attributes": list, "keys": list}
+    for name, value in further.items():
+        likely = [each for each in lacking if isinstance(value, lacking[each])]
+        hint = did_you_mean(name, [each for each in likely if each not in common])
+        if hint:
+            raise UsageError(f"{path}: {where(path, name)}no {name!r} in a plan{hint}")
 
 
 def read_plan(path: Path | str) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -18,15 +18,19 @@ from scenarios.cli.options import refuse
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.data.own_tables.plan_text import USUAL, Terms, plan_text
 from scenarios.data.own_tables.proposing import BINS, MOST, RARE, propose
+from scenarios.designing.carrying import CARRIED, carried
 from scenarios.designing.summing import EXACT, rests_on
 from scenarios.errors import printable
 from scenarios.running.parameters import parameters_checked
 from scenarios.running.tabulating import MAX_PEOPLE
 from scenarios.streams import lossless
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, cut, rest, some
 
 COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVariant, PairCounts)}
 """The variants that count true answers."""
+
+MOST_DECISIONS = 12
+"""How many lines of what a person has to decide are printed."""
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -97,9 +101,9 @@ COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVari
     "a hundred times as many rows, one of a hundred is enough.",
 )
 @click.option(
-    "--ignore-case",
+    "--keep-case",
     is_flag=True,
-    help="Take texts for one answer that differ by case or blanks alone.",
+    help="Take texts for different answers that differ by case or blanks alone.",
 )
 @click.option(
     "--header/--no-header",
@@ -121,7 +125,7 @@ def plan(
     bins: int,
     most: int,
     rare: int,
-    ignore_case: bool,
+    keep_case: bool,
     header: bool | None,
 ) -> None:
     """Propose a plan for a table of your own: attributes, their categories, ranges of numbers.
@@ -131,36 +135,69 @@ def plan(
     plan, such as rare answers that are joined, is named in it. Categories that are made from
     answers reveal something of them.
     """
-    if data is None or context.args:
+    if data is None:
         raise UsageError(
             "expected --from FILE, a table of answers; 'sottovoce preflight PLAN' checks a plan"
         )
+    if context.args:
+        context.fail(f"Got unexpected extra argument ({context.args[0]})")
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists; give another name, or delete it first")
     proposal = propose(
-        data, bins=bins, most=most, rare=rare, ignore_case=ignore_case, header=header
+        data, bins=bins, most=most, rare=rare, ignore_case=not keep_case, header=header
     )
     title = printable(title or data.stem)
-    asked = [each.question for each in proposal.columns if each.question is not None]
+    asked = [question for each in proposal.columns for question in each.questions]
+    survey = Survey(title, tuple(question.attribute() for question in asked))
+    remark = None
     if variant in COUNTING:
-        survey = Survey(title, tuple(question.attribute() for question in asked))
         terms, rests = _counting(variant, survey, epsilon, noise, delta, parties)
         click.echo(rests, err=True)
     else:
         refuse(("--noise", "--delta", "--parties"), f": expected --variant {' or '.join(COUNTING)}")
         terms = USUAL._replace(epsilon=epsilon)
-    text = plan_text(proposal, title, terms)
+        remark = _remark(survey, epsilon, proposal.rows)
+    text = plan_text(proposal, title, terms, remark)
+    _say_decisions([*filter(None, (remark,)), *proposal.decisions()], out is not None)
     if out is None:
         click.echo(lossless(text), nl=False)
         return
     write_whole(out, text)
-    left = [each.column for each in proposal.columns if each.question is None]
+    left = [each.column for each in proposal.columns if not each.questions]
     without = f", without {', '.join(left)}" if left else ""
     found = f"{count(proposal.rows, 'row')}, {count(len(asked), 'attribute')}{without}"
     click.echo(printable(found), err=True)
     click.echo(f"written: {out}")
     tried = shlex.join(("sottovoce", "run", str(out), "--records", str(data)))
     click.echo(f"once you have read it, try it: {tried}")
+
+
+def _remark(survey: Survey, epsilon: float, rows: int) -> str | None:
+    """What is to be decided where an epsilon is too little for so many attributes."""
+    found = carried(survey, epsilon, rows)
+    if not found.dropped:
+        return None
+    attributes = count(len(survey.attributes), "attribute")
+    carries = len(found.names) or "none"
+    enough = "no epsilon" if found.epsilon is None else f"epsilon {found.epsilon:.3g}"
+    said = (
+        f"{attributes} share epsilon {epsilon:g}: of {count(rows, 'respondent')}, shares are off "
+        f"by up to {found.width:.2g} in 95 % of surveys; it carries {carries} to within {CARRIED:g}"
+    )
+    first = some(map(cut, found.dropped), len(found.dropped))
+    drop = f"leave out {first} first" if found.names else "ask more people"
+    return f"{said}; {drop}; {enough} would do for all"
+
+
+def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
+    """What a person has to decide, the first of it."""
+    if not decisions:
+        return
+    click.echo("to decide:", err=True)
+    for each in decisions[:MOST_DECISIONS]:
+        click.echo(printable(f"  {each}"), err=True)
+    if more := rest(len(decisions), MOST_DECISIONS):
+        click.echo(f"  {more}, in the {'file' if is_written else 'plan'}", err=True)
 
 
 def _counting(

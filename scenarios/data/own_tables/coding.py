@@ -17,8 +17,9 @@ from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import Cell, text_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey, listed, shown
+from scenarios.data.own_tables.dates import date_in
 from scenarios.data.own_tables.opening import open_sheet, reading
-from scenarios.data.own_tables.question import Question, alike
+from scenarios.data.own_tables.question import Question, alike, edge_number
 from scenarios.data.own_tables.sheets import Format, Source, tidied
 from scenarios.files.collecting import collector_paused
 from scenarios.wording.hints import did_you_mean
@@ -172,14 +173,19 @@ class _Coder(dict[Cell, int]):
         codes = {category: code for code, category in enumerate(attribute.categories)}
         self._unanswered = _REFUSED if attribute.missing is None else codes[attribute.missing]
         self._else = _REFUSED if question.other is None else codes[tidied(question.other)]
-        self._exact = {} if question.edges else codes
+        self._edges = [*map(edge_number, question.edges)]
+        self._order = question.order
+        self._ticked = None if question.ticked is None else self._comparable(question.ticked)
+        self._exact = {} if question.edges or question.ticked is not None else codes
+        # Their places among the categories, whatever comes between them.
+        self._whether = [codes[each] for each in attribute.categories if each != attribute.missing]
         self._alike = {}
         if question.ignore_case:
             self._alike = {alike(category): code for category, code in self._exact.items()}
 
     def codes(self, cells: Sequence[Cell]) -> NDArray[np.int64]:
         """The code of each cell, ``_REFUSED`` where it has none."""
-        if self._question.edges:
+        if self._edges and self._order is None:
             numbers = self._plain_numbers(cells)
             if numbers is not None:
                 return self._ranges(cells, numbers)
@@ -207,7 +213,7 @@ class _Coder(dict[Cell, int]):
         return None
 
     def _ranges(self, cells: Sequence[Cell], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        codes = np.searchsorted(self._question.edges, numbers, side="right")
+        codes = np.searchsorted(self._edges, numbers, side="right")
         # Missing answers and texts are NaN here, infinity is refused, a number can mean missing.
         single = ~np.isfinite(numbers) | np.isin(numbers, self._numbers_for_none)
         for place in np.flatnonzero(single).tolist():
@@ -225,15 +231,34 @@ class _Coder(dict[Cell, int]):
     def _code(self, cell: str) -> int:
         if self._is_missing(cell):
             return self._unanswered
-        if edges := self._question.edges:
-            number = number_in(cell, self._decimal)
-            return self._else if number is None else bisect_right(edges, number)
+        if self._edges:
+            number = self._number(cell)
+            return self._else if number is None else bisect_right(self._edges, number)
+        if self._ticked is not None:
+            return self._whether[self._ticked in self._listed(cell)]
         code = self._exact.get(cell)
         if code is None and self._alike:
             code = self._alike.get(alike(cell))
         return self._else if code is None else code
 
+    def _number(self, cell: str) -> float | None:
+        """The number in a cell, or the days up to the date in it; None if it has neither."""
+        if self._order is None:
+            return number_in(cell, self._decimal)
+        day = date_in(cell, self._order)
+        return None if day is None else day.toordinal()
+
+    def _listed(self, cell: str) -> set[str]:
+        """The answers that a cell lists, as they are compared."""
+        separator = (self._question.separator or "").strip()
+        return {self._comparable(part) for part in cell.split(separator)}
+
+    def _comparable(self, answer: str) -> str:
+        return alike(answer) if self._question.ignore_case else tidied(answer)
+
     def _is_missing(self, cell: str) -> bool:
+        if self._ticked is not None and not cell:
+            return cell in self._own_missing
         # A category may be called like a cell of the table that stands for no answer.
         return cell in self._own_missing or (cell in self._missing and cell not in self._exact)
 
@@ -247,7 +272,9 @@ class _Coder(dict[Cell, int]):
         text = self._text(cell)
         if self._is_missing(text):
             return "the answer is missing, and this attribute has no missing category"
-        if self._question.edges:
+        if self._order is not None:
+            return f"{shown(text)}: expected a date, written {self._order}"
+        if self._edges:
             return f"{shown(text)}: expected a number"
         categories = self._attribute.categories
         said = f"unknown category {shown(text)}; allowed: {listed(categories, _SHOWN)}"

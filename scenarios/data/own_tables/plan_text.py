@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.surveys.dataframes import number_text
 from protocol.surveys.limits import MAX_RECORDS
+from scenarios.data.own_tables.proposals.columns import Proposed
 from scenarios.data.own_tables.proposing import Proposal
-from scenarios.data.own_tables.question import Question
+from scenarios.data.own_tables.question import Question, edge_text
 from scenarios.errors import printable
+from scenarios.wording.formatting import count
 
 _WIDTH = 100
 EPSILON, DELTA = 2.0, 1e-6
@@ -39,20 +40,23 @@ class Terms(NamedTuple):
 USUAL = Terms()
 
 
-def plan_text(proposal: Proposal, title: str, terms: Terms = USUAL) -> str:
+def plan_text(
+    proposal: Proposal, title: str, terms: Terms = USUAL, remark: str | None = None
+) -> str:
     """The text of a plan, a TOML file, with what was found in comments.
 
     Args:
         proposal: what is asked.
         title: of the survey.
         terms: on which it is asked.
+        remark: what is to be decided about them; None for nothing.
     """
-    return "\n".join(_lines(proposal, title, terms)) + "\n"
+    return "\n".join(_lines(proposal, title, terms, remark)) + "\n"
 
 
-def _lines(proposal: Proposal, title: str, terms: Terms) -> Iterator[str]:
+def _lines(proposal: Proposal, title: str, terms: Terms, remark: str | None) -> Iterator[str]:
     written = proposal.format
-    asked = sum(each.question is not None for each in proposal.columns)
+    asked = sum(bool(each.questions) for each in proposal.columns)
     yield from _comment(
         f"A first plan for {Path(proposal.source).name}: {proposal.rows:,} rows, {asked} of "
         f"{len(proposal.columns)} columns. Read it, and change what does not fit."
@@ -64,6 +68,8 @@ def _lines(proposal: Proposal, title: str, terms: Terms) -> Iterator[str]:
     )
     yield ""
     yield f"title = {toml_text(title)}"
+    if remark is not None:
+        yield from _comment(f"decide: {remark}")
     yield from _terms(terms)
     yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
     yield ""
@@ -80,13 +86,26 @@ def _lines(proposal: Proposal, title: str, terms: Terms) -> Iterator[str]:
     yield from _comment("these cells stand for no answer, and so do empty ones")
     for each in proposal.columns:
         yield ""
-        if each.question is None:
-            yield from _comment(f"{each.column}: {'; '.join(each.notes)}")
-            continue
+        yield from _column(each)
+
+
+def _column(proposed: Proposed) -> Iterator[str]:
+    """What was found in a column, what is to be decided, and its attributes."""
+    if not proposed.questions:
+        said = [*proposed.notes, *(decision.said for decision in proposed.decisions)]
+        yield from _comment(f"{proposed.column}: {'; '.join(said)}")
+        return
+    for number, question in enumerate(proposed.questions):
+        if number:
+            yield ""
         yield "[[attributes]]"
-        for note in each.notes:
-            yield from _comment(note)
-        yield from _question(each.question)
+        if not number:
+            for note in proposed.notes:
+                yield from _comment(note)
+            for decision in proposed.decisions:
+                asked = f"decide: {decision.said} ({count(decision.rows, 'row')})"
+                yield from _comment(f"{asked}. {decision.change}".rstrip())
+        yield from _question(question)
 
 
 def _terms(terms: Terms) -> Iterator[str]:
@@ -109,13 +128,24 @@ def _said(line: str, means: str) -> str:
 
 def _question(question: Question) -> Iterator[str]:
     yield f"name = {toml_text(question.name)}"
+    if question.column is not None:
+        yield f"column = {toml_text(question.column)}"
+    if question.ticked is not None:
+        yield f"ticked = {toml_text(question.ticked)}"
+    if question.separator is not None:
+        yield f"separator = {toml_text(question.separator)}"
     if question.edges:
-        yield f"edges = {_array(map(number_text, question.edges), 'edges = ')}"
+        yield f"edges = {_array(map(edge_text, question.edges), 'edges = ')}"
+    if question.dates is not None:
+        yield f"dates = {toml_text(question.dates)}"
     yield f"categories = {_array(map(toml_text, question.categories), 'categories = ')}"
     if question.ordinal:
         yield "ordinal = true"
     if question.missing is not None:
         yield f"missing = {toml_text(question.missing)}"
+    if question.missing_cells:
+        cells = _array(map(toml_text, question.missing_cells), "missing_cells = ")
+        yield f"missing_cells = {cells}"
     if question.other is not None:
         yield f"other = {toml_text(question.other)}"
     if question.ignore_case:

@@ -130,7 +130,8 @@ class Inputs:
         """Numbers, texts that differ by case, rare ones, and many different ones."""
         lines = ["steps,smokes,drinks,town"]
         for n in range(300):
-            smokes, drinks = "Yes" if n % 3 else "yes", "often" if n > 9 else f"x{n % 5}"
+            smokes = ("yes", "Yes", "no")[n % 3]
+            drinks = "often" if n > 9 else f"x{n % 5}"
             lines.append(f"{n % 50},{smokes},{drinks},t{n % 7}")
         return self._write("numbers.csv", "\n".join(lines) + "\n")
 

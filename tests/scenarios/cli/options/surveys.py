@@ -38,7 +38,7 @@ PLAN = (
             "--bins": ("3", out),
             "--most": ("4", out),
             "--rare": ("2", out),
-            "--ignore-case": (None, out),
+            "--keep-case": (None, out),
             "--no-header": (None, out),
         },
     ),

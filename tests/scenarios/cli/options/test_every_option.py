@@ -46,12 +46,12 @@ def test_an_option_that_is_ignored_or_only_printed_back_is_found(
 
     def deaf(**given: object) -> None:
         click.echo(f"# {given['bins']} ranges")
-        proposed(**given | {"bins": 8, "ignore_case": False})
+        proposed(**given | {"bins": 8, "keep_case": False})
 
     monkeypatch.setattr(command, "callback", deaf)
     assert without_effect(inputs, surveys.PLAN[0], tmp_path) == [
         "plan --bins 3: changes nothing that is looked at",
-        "plan --ignore-case: changes nothing that is looked at",
+        "plan --keep-case: changes nothing that is looked at",
     ]
 
 

@@ -63,7 +63,7 @@ def csv_of(path: Path) -> Path:
     return path
 
 
-def plan_of(source: object, folder: Path, *, ignore_case: bool = False) -> Coding:
+def plan_of(source: object, folder: Path, *, ignore_case: bool = True) -> Coding:
     path = folder / "plan.toml"
     path.write_text(plan_text(propose(source, ignore_case=ignore_case), "Own"), encoding="utf-8")
     return read_plan(path).coding
@@ -185,13 +185,16 @@ def test_a_file_without_names_is_refused_or_named_by_place(tmp_path: Path) -> No
     assert sottovoce("plan", "--from", path, "--header").code == 0
 
 
-def test_answers_that_differ_by_case_are_named_and_joined_if_asked(tmp_path: Path) -> None:
+def test_answers_that_differ_by_case_are_named_and_joined_unless_kept(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("town\n" + "New York\n" * 30 + "new  york\n" * 20 + "Bonn\n" * 50)
-    note = "differ by case or blanks alone: 'New York' and 'new  york'"
-    assert note in propose(path).columns[0].notes
-    assert plan_of(path, tmp_path).survey.sizes == (3,)
-    joined = plan_of(path, tmp_path, ignore_case=True)
+    for ignore_case, said in ((True, "of one answer joined"), (False, "by case or blanks, kept")):
+        [decision] = propose(path, ignore_case=ignore_case).columns[0].decisions
+        assert said in decision.said
+        assert "'New York' = 'new  york'" in decision.said
+        assert decision.rows == 20
+    assert plan_of(path, tmp_path, ignore_case=False).survey.sizes == (3,)
+    joined = plan_of(path, tmp_path)
     assert joined.survey.attributes[0].categories == ("Bonn", "New York")
     assert joined.records(path).counts(["town"]).tolist() == [50, 50]
     with pytest.raises(SurveyError, match="ignore_case: categories 'a' and 'A' differ by case"):
@@ -274,7 +277,7 @@ def test_columns_that_are_too_much_at_once_are_counted_one_after_another(
     assert list(map(len, passes)) == [3, 2, 1]
 
 
-@pytest.mark.parametrize(("pairs", "more"), [(12, ""), (13, "; and 1 more")])
+@pytest.mark.parametrize(("pairs", "more"), [(12, ""), (13, " and 1 more")])
 def test_of_many_answers_that_differ_by_case_some_are_named(
     tmp_path: Path, pairs: int, more: str
 ) -> None:
@@ -282,6 +285,6 @@ def test_of_many_answers_that_differ_by_case_some_are_named(
     towns = [f"Town {chr(97 + place)}" for place in range(pairs)]
     rows = [text for town in towns for text in [town] * 30 + [town.upper()] * 20]
     path.write_text("town\n" + "\n".join(rows) + "\n")
-    [note] = [one for one in propose(path).columns[0].notes if one.startswith("differ by case")]
-    assert note.count(" and 'TOWN ") == 12
-    assert note.endswith(f"'TOWN L'{more}")
+    [decision] = propose(path).columns[0].decisions
+    assert decision.said.count(" = 'TOWN ") == 12
+    assert decision.said.endswith(f"'TOWN L'{more}")

@@ -1,0 +1,1 @@
+"""Proposals for single columns of a person's own table."""

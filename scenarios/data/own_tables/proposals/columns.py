@@ -1,0 +1,169 @@
+"""What the cells of a column are counted as, and what is proposed for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from protocol.errors import SurveyError
+from protocol.surveys.survey import Attribute
+from scenarios.data.own_tables.question import Question, alike
+from scenarios.wording.formatting import some
+
+NO_ANSWER, OTHER = "no answer", "other"
+"""What categories are called that no cell names."""
+
+LISTED = 12
+"""How many answers are named of many."""
+
+FEW_ROWS, FEW_TEXTS = 20, 12
+"""In how many rows all answers may differ, and how many texts may be among numbers or dates."""
+
+MANY = 0.2
+"""Of what share of a column's rows it is said that they are many to be joined."""
+
+
+class Limits(NamedTuple):
+    """How far categories are told apart, as ``propose`` is told."""
+
+    bins: int
+    most: int
+    rare: int
+    ignore_case: bool
+
+    @property
+    def ranges(self) -> int:
+        """The most ranges that a column is cut into, beside which there is room for no answer."""
+        return min(self.bins, self.most - 1)
+
+
+class Answers(NamedTuple):
+    """The cells of a column: how often each answer is there, tidied, and each cell for none.
+
+    Args:
+        counts: of answers.
+        missing: of cells for no answer; the empty text is that of empty ones.
+        respelt: of answers that are there in other spellings too, which differ by blanks or by
+            Unicode's ways to write the same, in how many rows.
+    """
+
+    counts: Counter[str]
+    missing: Counter[str]
+    respelt: Counter[str]
+
+    @property
+    def rows(self) -> int:
+        """How many there are, with and without an answer."""
+        return self.counts.total() + self.missing.total()
+
+    def few(self, rare: int) -> int:
+        """In how few rows an answer is rare: in a small table in fewer than one of a hundred."""
+        return min(rare, self.rows // 100)
+
+
+class Matter(IntEnum):
+    """The matters that a person decides, those first that change what answers are taken for."""
+
+    ANSWERS = 0
+    LEFT_OUT = 1
+    MEANING = 2
+
+
+class Decision(NamedTuple):
+    """One thing that a person has to decide about a column.
+
+    Args:
+        matter: what it is about.
+        said: what was found, and what is proposed.
+        rows: how many it concerns.
+        change: how the plan is changed where that does not fit.
+    """
+
+    matter: Matter
+    said: str
+    rows: int
+    change: str = ""
+
+
+class Proposed(NamedTuple):
+    """What is proposed for a column.
+
+    Args:
+        column: its name.
+        questions: what to ask; none if the column is better left out, several of one that lists
+            what was ticked.
+        notes: what was found, a line each.
+        decisions: what a person has to decide.
+    """
+
+    column: str
+    questions: tuple[Question, ...]
+    notes: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+    def after(self, notes: Sequence[str], decisions: Sequence[Decision] = ()) -> Proposed:
+        """The same, with something said before it."""
+        return self._replace(notes=(*notes, *self.notes), decisions=(*decisions, *self.decisions))
+
+
+def left_out(column: str, why: str, rows: int, notes: Sequence[str] = ()) -> Proposed:
+    """No question about a column, and why."""
+    change = "To ask it, write an attribute with categories that many people share."
+    decision = Decision(Matter.LEFT_OUT, f"left out: {why}", rows, change)
+    return Proposed(column, (), (*notes,), (decision,))
+
+
+def with_missing(question: Question, answers: Answers) -> Question:
+    """The question with a category for no answer, if somebody gave none: it has no place in the
+    order of the others."""
+    if not answers.missing and not question.missing_cells:
+        return question
+    name = unused(NO_ANSWER, question.categories)
+    categories = (*question.categories, name)
+    return replace(question, categories=categories, missing=name, ordinal=False)
+
+
+def with_other(
+    question: Question, joined: Counter[str], rows: int, what: str = ""
+) -> tuple[Question, Decision]:
+    """The question with a category for further answers, and what is lost by that.
+
+    Args:
+        question: without it.
+        joined: the further answers.
+        rows: how many have an answer.
+        what: they are.
+    """
+    other = unused(OTHER, question.categories)
+    ordered = sorted(joined, key=lambda cell: (-joined[cell], cell))
+    times = joined.total()
+    named = some(map(repr, ordered), len(ordered), LISTED)
+    said = f"{what}joined as {other!r}: {named}"
+    if times > MANY * rows:
+        said = f"caution, {times / rows:.0%} of the answers are lost: {said}"
+    change = "Add to categories those that you want to keep."
+    categories = (*question.categories, other)
+    return (
+        replace(question, categories=categories, other=other, ordinal=False),
+        Decision(Matter.ANSWERS, said, times, change),
+    )
+
+
+def unused(name: str, categories: Sequence[str]) -> str:
+    """A name for a further category, unlike all the others."""
+    while alike(name) in map(alike, categories):
+        name = f"({name})"
+    return name
+
+
+def is_fit(category: str) -> bool:
+    """Whether a text may be a category, and part of the name of an attribute."""
+    try:
+        Attribute(name="a", categories=(category, category + "b"))
+    except SurveyError:
+        return False
+    return True

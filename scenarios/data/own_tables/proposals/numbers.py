@@ -1,0 +1,168 @@
+"""What is proposed for a column of numbers: ranges of them, or each by itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from protocol.surveys.dataframes import number_text
+from scenarios.data.own_tables.coding import number_in
+from scenarios.data.own_tables.proposals.codes import far_codes
+from scenarios.data.own_tables.proposals.columns import (
+    FEW_ROWS,
+    FEW_TEXTS,
+    Answers,
+    Decision,
+    Limits,
+    Matter,
+    Proposed,
+    left_out,
+    with_missing,
+    with_other,
+)
+from scenarios.data.own_tables.proposals.wordings import tells_who
+from scenarios.data.own_tables.question import Question, named_bins
+
+_CODE = re.compile("0[0-9]")
+
+_PLAIN = 12
+"""The most different numbers each of which is a category."""
+
+_DIGITS, _DIFFERENT = 5, 0.9
+
+
+def numbers_of(counts: Mapping[str, int], decimal: str) -> dict[str, float] | None:
+    """The number in each cell, or None if one has none."""
+    found: dict[str, float] = {}
+    for cell in counts:
+        number = number_in(cell, decimal)
+        # What begins with a 0 is a code, such as that of a place.
+        if number is None or _CODE.match(cell):
+            return None
+        found[cell] = number
+    return found
+
+
+def of_numbers(name: str, answers: Answers, found: dict[str, float], limits: Limits) -> Proposed:
+    """What is proposed for a column of numbers.
+
+    Args:
+        name: of the column.
+        answers: in it.
+        found: the number in each of its cells.
+        limits: how far they are told apart.
+    """
+    by_number: Counter[float] = Counter()
+    for cell, times in answers.counts.items():
+        by_number[found[cell]] += times
+    codes = far_codes(by_number)
+    own = tuple(sorted(cell for cell, number in found.items() if number in codes))
+    decisions = []
+    if codes:
+        times = sum(by_number.pop(code) for code in codes)
+        named = ", ".join(map(number_text, codes))
+        low, high = number_text(min(by_number)), number_text(max(by_number))
+        said = f"{named} beside {low} to {high}: missing, it seems; taken for no answer"
+        change = "If it is an answer, delete missing_cells (without edges, add it to categories)."
+        decisions.append(Decision(Matter.ANSWERS, said, times, change))
+    cells = {cell: number for cell, number in found.items() if number in by_number}
+    proposed = _of_answers(name, by_number, cells, limits)
+    questions = tuple(
+        with_missing(replace(question, missing_cells=own), answers)
+        for question in proposed.questions
+    )
+    kept = tuple(
+        decision
+        for decision in proposed.decisions
+        if decision.matter is not Matter.MEANING or not questions[0].missing or len(by_number) == 2
+    )
+    return Proposed(name, questions, proposed.notes, (*decisions, *kept))
+
+
+def _of_answers(
+    name: str, by_number: Counter[float], cells: Mapping[str, float], limits: Limits
+) -> Proposed:
+    ordered = sorted(by_number)
+    whole = all(number == int(number) for number in ordered)
+    low, high = number_text(ordered[0]), number_text(ordered[-1])
+    rows = by_number.total()
+    if whole and len(ordered) == rows >= FEW_ROWS and ordered[-1] - ordered[0] == rows - 1:
+        return left_out(name, f"{low} to {high}, each once, so they number the rows", rows)
+    if len(ordered) > limits.most and tells_who(name):
+        return left_out(name, "identifies people, by its name", rows)
+    differ = whole and rows >= FEW_ROWS and len(ordered) > _DIFFERENT * rows
+    if differ and ordered[0] > 0 and len(low) == len(high) >= _DIGITS:
+        why = f"nearly all different, {len(low)} digits each, so they may identify people"
+        return left_out(name, why, rows)
+    if len(ordered) <= min(_PLAIN, limits.most - 1) and len(cells) == len(ordered):
+        spelt = {number: cell for cell, number in cells.items()}
+        question = Question(
+            name=name, categories=tuple(spelt[number] for number in ordered), ordinal=True
+        )
+        notes = (f"{len(ordered)} different numbers, {low} to {high}",)
+        return Proposed(name, (question,), notes, _meaning(len(ordered), low, high, rows))
+    edges = edges_between(by_number, limits.ranges)
+    if not edges:
+        return left_out(name, f"{low} almost everywhere", rows)
+    question = Question(name=name, edges=edges, ordinal=True, categories=named_bins(edges))
+    notes = (f"numbers from {low} to {high}, cut into {len(edges) + 1} ranges",)
+    return Proposed(name, (question,), notes)
+
+
+def _meaning(different: int, low: str, high: str, rows: int) -> tuple[Decision, ...]:
+    """What is to be decided of a few numbers that may be codes of something."""
+    if different == 2:
+        said = f"{low}, {high}: codes without labels, taken as they are"
+        change = "Write what they mean, where people are asked."
+    else:
+        said = f"{low} to {high}: taken for an ordered scale"
+        change = "If they are codes of things without an order, delete ordinal."
+    return (Decision(Matter.MEANING, said, rows, change),)
+
+
+def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:
+    """Of a column that is mostly numbers: its ranges, and one category for the texts among them.
+
+    None if it has too many different texts, or too few numbers.
+    """
+    counts = answers.counts
+    texts = Counter(
+        {cell: times for cell, times in counts.items() if number_in(cell, decimal) is None}
+    )
+    numbers = Counter({cell: times for cell, times in counts.items() if cell not in texts})
+    if len(texts) > FEW_TEXTS or numbers.total() < counts.total() / 2:
+        return None
+    if len(numbers) <= _PLAIN or (found := numbers_of(numbers, decimal)) is None:
+        return None
+    proposed = of_numbers(name, answers._replace(counts=numbers), found, limits)
+    if not proposed.questions or not proposed.questions[0].edges:
+        return None
+    question, lost = with_other(proposed.questions[0], texts, counts.total(), "no numbers, so ")
+    return proposed._replace(questions=(question,), decisions=(*proposed.decisions, lost))
+
+
+def edges_between(counts: Counter[float], bins: int) -> tuple[float, ...]:
+    """Numbers that cut into ranges of about as many rows, each as short as it can be written."""
+    ordered = sorted(counts)
+    rows, below, at = counts.total(), 0, 0
+    edges: list[float] = []
+    for place, number in enumerate(ordered[1:], 1):
+        below += counts[ordered[place - 1]]
+        if below >= rows * (at + 1) / bins:
+            edges.append(_short(ordered[place - 1], number))
+            at = math.floor(bins * below / rows)
+    return tuple(edges[: bins - 1])
+
+
+def _short(low: float, high: float) -> float:
+    """The number above one and up to another with the fewest digits."""
+    for digits in range(-15, 16):
+        rounded = round(high, digits)
+        for candidate in (rounded, round(rounded - 10.0**-digits, digits)):
+            if low < candidate <= high:
+                return candidate
+    return high

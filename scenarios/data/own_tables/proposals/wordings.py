@@ -1,0 +1,120 @@
+"""Words of answers and of columns by which it is seen what they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from scenarios.data.own_tables.question import alike
+
+_SCALES = (
+    "never; almost never; very rarely; rarely; seldom; occasionally; sometimes; often; frequently; "
+    "usually; very often; mostly; almost always; always",
+    "never; less than monthly; yearly; monthly; weekly; several times a week; daily",
+    "very bad; bad; poor; fair; average; satisfactory; good; very good; excellent",
+    "very poor; poor; fair; good; very good; excellent",
+    "very low; low; medium; moderate; high; very high",
+    "none; very mild; mild; moderate; severe; very severe",
+    "very small; small; medium; large; very large",
+    "worse; the same; same; better",
+    "very unlikely; unlikely; neutral; neither; likely; very likely",
+    "nie; fast nie; sehr selten; selten; gelegentlich; manchmal; teils-teils; oft; häufig; "
+    "meistens; sehr oft; sehr häufig; fast immer; immer",
+    "nie; jährlich; monatlich; wöchentlich; täglich",
+    "sehr schlecht; schlecht; weniger gut; mittel; mittelmäßig; befriedigend; zufriedenstellend; "
+    "gut; sehr gut; ausgezeichnet",
+    "sehr niedrig; niedrig; mittel; hoch; sehr hoch",
+    "sehr gering; gering; mittel; groß; sehr groß",
+    "jamais; rarement; parfois; quelquefois; souvent; toujours",
+    "no; rather no; undecided; maybe; rather yes; yes",
+    "nein; eher nein; unentschieden; vielleicht; eher ja; ja",
+)
+_POLES = (
+    ("strongly disagree", "disagree", "somewhat disagree", "slightly disagree", "agree"),
+    ("very dissatisfied", "dissatisfied", "somewhat dissatisfied", "", "satisfied"),
+    ("very unimportant", "unimportant", "somewhat unimportant", "", "important"),
+    ("very unhappy", "unhappy", "rather unhappy", "", "happy"),
+    ("very unsafe", "unsafe", "rather unsafe", "", "safe"),
+)
+_GERMAN = (
+    "stimme überhaupt nicht zu; stimme gar nicht zu; stimme nicht zu; stimme eher nicht zu; "
+    "teils teils; teils/teils; weder noch; neutral; stimme eher zu; stimme zu; stimme voll zu; "
+    "stimme voll und ganz zu",
+    "trifft überhaupt nicht zu; trifft gar nicht zu; trifft nicht zu; trifft eher nicht zu; "
+    "teils teils; teils/teils; neutral; trifft eher zu; trifft zu; trifft voll zu; "
+    "trifft voll und ganz zu",
+    "sehr unzufrieden; unzufrieden; eher unzufrieden; teils teils; teils/teils; neutral; "
+    "eher zufrieden; zufrieden; sehr zufrieden",
+)
+
+
+def _between(pole: Sequence[str]) -> str:
+    """A scale from one pole to its opposite, with the degrees of both."""
+    most, low, some, slight, high = pole
+    degrees = [degree.replace(low, high) for degree in (slight, some, most) if degree]
+    middle = ["neutral", "neither", "undecided", f"neither {high} nor {low}"]
+    return "; ".join(
+        filter(None, (most, low, some, slight, *middle, *degrees[:-1], high, degrees[-1]))
+    )
+
+
+_PLACES = tuple(
+    {alike(answer): place for place, answer in enumerate(scale.split(";"))}
+    for scale in (*_SCALES, *map(_between, _POLES), *_GERMAN)
+)
+
+_WHO = re.compile(
+    r"(?i)(?:.*[^a-zäöüß])?(e-?mail|mail|phone|telephone|telefon|tel|mobile|handy|fax|iban|ssn|passport|name|"
+    r"surname|lastname|firstname|vorname|nachname|address|adresse|anschrift|street|strasse|straße|"
+    r"ip|postcode|postal ?code|post ?code|zip ?code|zip|plz|postleitzahl|id|uuid|token|respondent|"
+    r"nr|no|number|nummer|user|username|kennung|personal ?code)(?:[^a-zäöüß].*)?"
+)
+_CELLS = {
+    "e-mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
+    "web addresses": re.compile(r"(?:https?://|www\.)\S+"),
+    "network addresses": re.compile(
+        r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){3,7}"
+    ),
+    "telephone numbers": re.compile(r"(?:\+|00?|\()[0-9][0-9 ()/.-]{5,}[0-9]"),
+}
+_HALF = 0.5
+_WORDS = 3
+
+
+def ordered_scale(answers: Sequence[str]) -> list[str] | None:
+    """The answers of an ordered scale in its order; None if it is not known to be one.
+
+    It is one of the usual wordings, or answers that begin with numbers, such as ``25 to 34``.
+    """
+    if len(answers) < 3:
+        return None
+    keys = {answer: alike(answer) for answer in answers}
+    for places in _PLACES:
+        if all(key in places for key in keys.values()):
+            return sorted(answers, key=lambda answer: places[keys[answer]])
+    numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]+)\b", answer) for answer in answers}
+    begins = {answer: int(found[1]) for answer, found in numbers.items() if found is not None}
+    if len({*begins.values()}) == len(answers) == len(begins):
+        return sorted(answers, key=begins.__getitem__)
+    return None
+
+
+def tells_who(name: str) -> bool:
+    """Whether a column's name is one of those that identify people."""
+    return _WHO.fullmatch(name.replace("_", " ")) is not None
+
+
+def identifying(counts: Mapping[str, int]) -> str | None:
+    """What most cells are that identifies people; None if it is nothing of what is known."""
+    total = sum(counts.values())
+    for what, pattern in _CELLS.items():
+        times = sum(rows for cell, rows in counts.items() if pattern.fullmatch(cell))
+        if times > _HALF * total and len(counts) > 1:
+            return what
+    return None
+
+
+def is_free_text(counts: Mapping[str, int]) -> bool:
+    """Whether cells are sentences: several words each."""
+    total = sum(counts.values())
+    return sum(rows * len(cell.split()) for cell, rows in counts.items()) >= _WORDS * total
