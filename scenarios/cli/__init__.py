@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from scenarios.cli.group import LazyGroup, Place
+from scenarios.cli.numbers import extra_hint
 from scenarios.data import DatasetError
 from scenarios.errors import (
     CANNOT_FINISH,
@@ -165,7 +166,8 @@ def _run(arguments: Sequence[str] | None) -> None:
         help_wanted.show()
         sys.exit(2)
     except click.ClickException as error:
-        _complain(error.format_message())
+        given = sys.argv[1:] if arguments is None else arguments
+        _complain(error.format_message() + extra_hint(error, given))
         sys.exit(2)
     except (UsageError, DatasetError, SurveyError) as error:
         _complain(str(error))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 _MOST_EPSILON = 100.0
+_NUMBER = re.compile(r"[0-9]*[.,]?[0-9]+")
 
 
 def _dotted(text: str) -> str:
@@ -16,6 +18,22 @@ def _dotted(text: str) -> str:
     if re.fullmatch(r"\s*\d*,\d+\s*", text) is None:
         return ""
     return f"; did you mean {text.strip().replace(',', '.')}?"
+
+
+def extra_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
+    """The end of an error about a number that stands after an option's value, beside it."""
+    given = error.ctx if isinstance(error, click.UsageError) else None
+    if given is None or "extra argument" not in error.message:
+        return ""
+    for option in given.command.params:
+        for name in option.opts:
+            place = arguments.index(name) if name in arguments else len(arguments)
+            pair = arguments[place + 1 : place + 3]
+            if len(pair) == 2 and all(map(_NUMBER.fullmatch, pair)):
+                both = isinstance(option.type, Epsilons)
+                meant = f"did you mean {name} {','.join(pair)}?" if both else "it takes one number"
+                return f": {name} {' '.join(pair)}; {meant}"
+    return ""
 
 
 class Amount(click.FloatRange):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parties.keeping.packing import Unpacked
+from parties.keeping.record_names import TRANSCRIPT_ENDINGS
 from parties.keeping.writing import CHUNK, chunks_of, naming
 from protocol.errors import UsageError
 from protocol.messages import PartyId
@@ -187,6 +188,11 @@ def open_transcript(path: Path | str) -> Transcript:
         UsageError: there is no such file.
     """
     path = Path(path)
+    if path.is_dir():
+        held = sorted(each for each in path.iterdir() if each.name.endswith(TRANSCRIPT_ENDINGS))
+        raise UsageError(
+            f"{path}: a folder; expected a transcript{f', such as {held[0]}' if held else ''}"
+        )
     if not path.is_file():
         raise UsageError(f"{path}: {'not a file' if path.exists() else 'no such transcript'}")
     return Transcript(path)

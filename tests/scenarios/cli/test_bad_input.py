@@ -406,6 +406,50 @@ def test_of_an_address(address: str, tmp_path: Path) -> None:
         assert said.endswith((": expected HOST:PORT", "is not a valid host name"))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right", "says"),
+    [
+        ("epsilon = 2.0", "epsilon = 4,0", "(at line 2, column 12); did you mean 4.0?"),
+        ("ordinal", "ordinl", "line 11, column 10: no field 'ordinl'; did you mean 'ordinal'? It"),
+        ("decimal", "decimals", "line 5, column 12: no field 'decimals'; did you mean 'decimal'?"),
+        ("title", "titel", "line 1, column 9: no 'titel' in a plan; did you mean 'title'?"),
+        ("[records]", "[record]", "line 4, column 1: no 'record' in a plan; did you mean 'rec"),
+        ("attributes", "attribute", "no 'attribute' in a plan; did you mean 'attributes'?"),
+        ("epsilon", "epsilom", "no parameter 'epsilom'; did you mean 'epsilon'?"),
+    ],
+)
+def test_of_a_mistyped_plan(wrong: str, right: str, says: str, tmp_path: Path) -> None:
+    text = (
+        'title = "T"\nepsilon = 2.0\n\n[records]\ndecimal = "."\n\n[[attributes]]\nname = "a"\n'
+        'categories = ["x", "y"]\n\nordinal = true\n'
+    )
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    assert sottovoce("preflight", plan).code == 0
+    plan.write_text(text.replace(wrong, right))
+    assert says in complaint(sottovoce("preflight", plan))
+
+
+def test_of_a_number_beside_an_option(tmp_path: Path) -> None:
+    plan, data = plan_file(tmp_path), table(tmp_path / "table.csv", "no,young")
+    said = complaint(sottovoce("design", plan, "--n", 100, "--epsilon", 2, 4))
+    assert said.endswith("extra argument (4): --epsilon 2 4; did you mean --epsilon 2,4?")
+    said = complaint(sottovoce("plan", "--from", data, "--epsilon", 2, 4))
+    assert said.endswith("extra argument (4): --epsilon 2 4; it takes one number")
+    said = complaint(sottovoce("design", plan, "--n", 100, "more"))
+    assert said.endswith("unexpected extra argument (more)")
+
+
+def test_of_a_folder_for_a_transcript(tmp_path: Path) -> None:
+    assert complaint(sottovoce("estimate", tmp_path)).endswith(
+        f"{tmp_path}: a folder; expected a transcript"
+    )
+    assert sottovoce(*QUICK, "--out", tmp_path).code == 0
+    for command in ("estimate", "verify", "audit"):
+        said = complaint(sottovoce(command, tmp_path))
+        assert said.endswith(f"such as {tmp_path / 'transcript.svt.zst'}")
+
+
 @pytest.mark.parametrize("most", [2**28, 2**63, 2**64 - 1, 2**64])
 def test_of_a_plan(most: int, tmp_path: Path) -> None:
     plan = plan_file(tmp_path, PLAN.replace("max_records = 3", f"max_records = {most}"))
