@@ -180,9 +180,10 @@ def _remark(survey: Survey, epsilon: float, rows: int) -> str | None:
     attributes = count(len(survey.attributes), "attribute")
     carries = len(found.names) or "none"
     enough = "no epsilon" if found.epsilon is None else f"epsilon {found.epsilon:.3g}"
+    off = "by anything" if found.width >= 1 else f"by up to {found.width:.2g} in 95 % of surveys"
     said = (
         f"{attributes} share epsilon {epsilon:g}: of {count(rows, 'respondent')}, shares are off "
-        f"by up to {found.width:.2g} in 95 % of surveys; it carries {carries} to within {CARRIED:g}"
+        f"{off}; it carries {carries} to within {CARRIED:g}"
     )
     first = some(map(cut, found.dropped), len(found.dropped))
     drop = f"leave out {first} first" if found.names else "ask more people"

@@ -153,6 +153,23 @@ def with_other(
     )
 
 
+def of_scale(question: Question, ends: str, rows: int) -> Decision:
+    """What is to be decided of answers that seem to have an order.
+
+    Args:
+        question: as it is asked.
+        ends: the first answer to the last one.
+        rows: how many have an answer.
+    """
+    if question.ordinal:
+        said = f"{ends}: taken for an ordered scale"
+        return Decision(Matter.MEANING, said, rows, "If it is none, delete ordinal.")
+    further = " and ".join(filter(None, (question.other, question.missing)))
+    said = f"{ends}: a scale, taken without its order, in which {further!r} has no place"
+    change = "Where nobody gives such an answer, delete its category, and write ordinal = true."
+    return Decision(Matter.MEANING, said, rows, change)
+
+
 def unused(name: str, categories: Sequence[str]) -> str:
     """A name for a further category, unlike all the others."""
     while alike(name) in map(alike, categories):

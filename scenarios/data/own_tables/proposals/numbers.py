@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Matter,
     Proposed,
     left_out,
+    of_scale,
     with_missing,
     with_other,
 )
@@ -75,12 +76,10 @@ def of_numbers(name: str, answers: Answers, found: dict[str, float], limits: Lim
         with_missing(replace(question, missing_cells=own), answers)
         for question in proposed.questions
     )
-    kept = tuple(
-        decision
-        for decision in proposed.decisions
-        if decision.matter is not Matter.MEANING or not questions[0].missing or len(by_number) == 2
-    )
-    return Proposed(name, questions, proposed.notes, (*decisions, *kept))
+    decisions += proposed.decisions
+    if questions and not questions[0].edges:
+        decisions.append(_meaning(questions[0], sorted(by_number), by_number.total()))
+    return Proposed(name, questions, proposed.notes, tuple(decisions))
 
 
 def _of_answers(
@@ -104,7 +103,7 @@ def _of_answers(
             name=name, categories=tuple(spelt[number] for number in ordered), ordinal=True
         )
         notes = (f"{len(ordered)} different numbers, {low} to {high}",)
-        return Proposed(name, (question,), notes, _meaning(len(ordered), low, high, rows))
+        return Proposed(name, (question,), notes)
     edges = edges_between(by_number, limits.ranges)
     if not edges:
         return left_out(name, f"{low} almost everywhere", rows)
@@ -113,15 +112,16 @@ def _of_answers(
     return Proposed(name, (question,), notes)
 
 
-def _meaning(different: int, low: str, high: str, rows: int) -> tuple[Decision, ...]:
+def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decision:
     """What is to be decided of a few numbers that may be codes of something."""
-    if different == 2:
-        said = f"{low}, {high}: codes without labels, taken as they are"
-        change = "Write what they mean, where people are asked."
-    else:
-        said = f"{low} to {high}: taken for an ordered scale"
-        change = "If they are codes of things without an order, delete ordinal."
-    return (Decision(Matter.MEANING, said, rows, change),)
+    low, high = number_text(numbers[0]), number_text(numbers[-1])
+    if len(numbers) > 2:
+        return of_scale(question, f"{low} to {high}", rows)
+    named = ", ".join(map(number_text, numbers))
+    change = "Write what they mean, where people are asked."
+    return Decision(
+        Matter.MEANING, f"{named}: codes without labels, taken as they are", rows, change
+    )
 
 
 def of_mixed(name: str, answers: Answers, decimal: str, limits: Limits) -> Proposed | None:

@@ -17,6 +17,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Proposed,
     is_fit,
     left_out,
+    of_scale,
     with_missing,
     with_other,
 )
@@ -70,12 +71,11 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
     if joined:
         question, lost = with_other(question, joined, rows)
         decisions.append(lost)
+    question = with_missing(question, answers)
     if scale is not None:
-        said = f"taken for an ordered scale, from {scale[0]!r} to {scale[-1]!r}"
-        change = "If it is none, delete ordinal."
-        decisions.append(Decision(Matter.MEANING, said, rows, change))
+        decisions.append(of_scale(question, f"{scale[0]!r} to {scale[-1]!r}", rows))
     notes = (f"{len(answers.counts):,} different answers",)
-    return Proposed(name, (with_missing(question, answers),), notes, tuple(decisions))
+    return Proposed(name, (question,), notes, tuple(decisions))
 
 
 def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str | None:

@@ -78,6 +78,7 @@ _CELLS = {
     "telephone numbers": re.compile(r"(?:\+|00?|\()[0-9][0-9 ()/.-]{5,}[0-9]"),
 }
 _HALF = 0.5
+_LONGEST = 254
 _WORDS = 3
 
 
@@ -92,7 +93,7 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
     for places in _PLACES:
         if all(key in places for key in keys.values()):
             return sorted(answers, key=lambda answer: places[keys[answer]])
-    numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]+)\b", answer) for answer in answers}
+    numbers = {answer: re.match(r"[<>≥≤]?\s*([0-9]{1,9})\b", answer) for answer in answers}
     begins = {answer: int(found[1]) for answer, found in numbers.items() if found is not None}
     if len({*begins.values()}) == len(answers) == len(begins):
         return sorted(answers, key=begins.__getitem__)
@@ -108,7 +109,12 @@ def identifying(counts: Mapping[str, int]) -> str | None:
     """What most cells are that identifies people; None if it is nothing of what is known."""
     total = sum(counts.values())
     for what, pattern in _CELLS.items():
-        times = sum(rows for cell, rows in counts.items() if pattern.fullmatch(cell))
+        # Longer cells are no addresses, and a pattern may take long for them.
+        times = sum(
+            rows
+            for cell, rows in counts.items()
+            if len(cell) <= _LONGEST and pattern.fullmatch(cell)
+        )
         if times > _HALF * total and len(counts) > 1:
             return what
     return None

@@ -260,6 +260,12 @@ def test_what_identifies_people_is_left_out(tmp_path: Path) -> None:
     assert planned.lines.index(planned.line("vote")) < planned.lines.index(planned.line("Nr"))
 
 
+def test_a_cell_that_is_long_or_has_a_long_number_is_a_text() -> None:
+    cells = ["x@" + 100_000 * "." + "@", 5000 * "9" + " km", "2 km", "3 km"]
+    first, _ = propose({"x": cells * 30, "y": [1, 2, 3, 4] * 30}).columns
+    assert first.questions
+
+
 def test_scales_are_ordered_and_their_codes_are_none(tmp_path: Path) -> None:
     agrees = ["strongly disagree", "disagree", "neutral", "agree", "strongly agree"]
     rows = [
@@ -278,7 +284,9 @@ def test_scales_are_ordered_and_their_codes_are_none(tmp_path: Path) -> None:
     planned = Planned(tmp_path, names, rows)
     assert "(60 rows)" in planned.line("satisfied (1-5)", "99 beside 1 to 5")
     assert "(48 rows)" in planned.line("pain 0-10", "-1 beside 0 to 10")
-    planned.line("agrees", "ordered scale, from 'strongly disagree' to 'strongly agree'")
+    planned.line("pain 0-10", "0 to 10: a scale, taken without its order, in which 'no answer' has")
+    assert not planned.question("pain 0-10").ordinal
+    planned.line("agrees", "'strongly disagree' to 'strongly agree': taken for an ordered scale")
     assert planned.question("agrees").categories == tuple(agrees)
     assert planned.question("agrees").ordinal
     assert planned.question("age").categories == ("9-17", "18-24", "25-34", "35+")
