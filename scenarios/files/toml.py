@@ -77,7 +77,7 @@ def misplaced(path: Path, error: msgspec.ValidationError, kind: object) -> Usage
     if unknown is not None:
         field = unknown[1]
         known = _fields(kind, table)
-        said = f"no field {field!r}{parameter_hint(field, known)}" if known else said
+        said = f"no field {field!r} in {table}{parameter_hint(field, known)}" if known else said
     return UsageError(f"{path}: {where(path, table, int(number or 0), field)}{said}")
 
 

@@ -410,8 +410,8 @@ def test_of_an_address(address: str, tmp_path: Path) -> None:
     ("wrong", "right", "says"),
     [
         ("epsilon = 2.0", "epsilon = 4,0", "(at line 2, column 12); did you mean 4.0?"),
-        ("ordinal", "ordinl", "line 11, column 10: no field 'ordinl'; did you mean 'ordinal'? It"),
-        ("decimal", "decimals", "line 5, column 12: no field 'decimals'; did you mean 'decimal'?"),
+        ("ordinal", "ordinl", "line 11, column 10: no field 'ordinl' in attributes; did you mean"),
+        ("decimal", "decimals", "line 5, column 12: no field 'decimals' in records; did you mean"),
         ("title", "titel", "line 1, column 9: no 'titel' in a plan; did you mean 'title'?"),
         ("[records]", "[record]", "line 4, column 1: no 'record' in a plan; did you mean 'rec"),
         ("attributes", "attribute", "no 'attribute' in a plan; did you mean 'attributes'?"),

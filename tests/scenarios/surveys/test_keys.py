@@ -57,7 +57,10 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (PLAN + ANALYSIS.replace("0.9", "1.5"), "analysis: level 1.5: expected above 0"),
         (PLAN + ANALYSIS.replace("0.9", '"high"'), "`$.analysis.level`"),
         (PLAN + ANALYSIS.replace("clip", "round"), "`$.analysis.projection`"),
-        (PLAN + ANALYSIS.replace("level", "levels"), "unknown field `levels`"),
+        (
+            PLAN + ANALYSIS.replace("level", "levels"),
+            "no field 'levels' in analysis; did you mean 'level'?",
+        ),
         (PLAN + "[analysis]\ntables = []", "analysis: expected at least one table"),
         ('variant = "no-such"\n' + PLAN, "expected one of rr-independent"),
         ('variant = "evil.py:X"\n' + PLAN, "evil.py: no such file"),

@@ -366,7 +366,10 @@ def test_what_has_no_category_is_refused_by_row_and_column(tmp_path: Path) -> No
         ('quorum = "x"', "line 3, column 10: variant .rr-independent. cannot be made: Expected"),
         ("title = 1", "Cannot overwrite a value .at line 3, column 10"),
         ('[[attributes]]\nname = "a"\ncategories = ["x", "x"]', "line 5, column 14: attribute 'a'"),
-        ('[records]\nquote = ";"', "line 4, column 9: no field 'quote'; it has delimiter"),
+        (
+            '[records]\nquote = ";"',
+            "line 4, column 9: no field 'quote' in records; it has delimiter",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said_with_its_line(
