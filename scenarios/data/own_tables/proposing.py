@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from protocol.errors import SurveyError, UsageError
 from protocol.surveys.dataframes import text_of
 from protocol.surveys.survey import Attribute, listed
@@ -23,6 +25,7 @@ from scenarios.data.own_tables.proposals.columns import (
     Matter,
     Proposed,
     left_out,
+    unused,
 )
 from scenarios.data.own_tables.proposals.dated import of_dates
 from scenarios.data.own_tables.proposals.lists import of_lists
@@ -131,7 +134,7 @@ def _proposal(source: Source, limits: Limits, header: bool | None) -> Proposal:
             f"{listed(sheet.names)}; expected names, or --no-header where there are none (--header "
             "if these are the names)"
         )
-    columns = tuple(proposed[name] for name in sheet.names)
+    columns = tuple(_apart(proposed[name], sheet.names) for name in sheet.names)
     if not any(each.questions for each in columns):
         said = "; ".join(f"{each.column}: {each.decisions[-1].said}" for each in columns[:LISTED])
         raise UsageError(f"{sheet.source}: no column to ask about ({said})")
@@ -143,6 +146,15 @@ def _proposal(source: Source, limits: Limits, header: bool | None) -> Proposal:
         missing_cells=tuple(sorted(missing)),
     )
     return Proposal(sheet.source, rows, written, columns)
+
+
+def _apart(proposed: Proposed, names: Sequence[str]) -> Proposed:
+    """The same, with no attribute of a list called like a column."""
+    questions = tuple(
+        each if each.column is None else replace(each, name=unused(each.name, names))
+        for each in proposed.questions
+    )
+    return proposed._replace(questions=questions)
 
 
 def _merged(cells: Mapping[Any, int], decimal: str = ".") -> Answers:

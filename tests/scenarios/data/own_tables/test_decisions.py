@@ -157,6 +157,7 @@ def test_a_ticked_list_is_a_yes_or_no_for_each_answer(tmp_path: Path) -> None:
         ["Yes, often", "Yes, sometimes", "Yes, rarely", "No"],
         ["Bern, CH", "Chur, CH", "Paris, FR", "Lyon, FR"],
         ["young, male", "young, female", "old, male", "old, female"],
+        [f"{one}, {other}" for one in "abcde" for other in "vwxyz"],
         ["a", "b", "c"],
     ],
 )
@@ -170,6 +171,12 @@ def test_cells_for_no_answer_are_not_ticked(tmp_path: Path) -> None:
     rows = [(("a;b", "a", "b", "", "NA")[n % 5], n % 2) for n in range(500)]
     planned = Planned(tmp_path, ("x", "y"), rows)
     assert planned.counts["x: a"] == {"no": 200, "yes": 200, "no answer": 100}
+
+
+def test_an_answer_of_a_list_is_not_called_like_a_column(tmp_path: Path) -> None:
+    rows = [(("a;b", "a", "b")[n % 3], "yes" if n % 2 else "no") for n in range(300)]
+    planned = Planned(tmp_path, ("x", "x: a"), rows)
+    assert planned.coding.survey.names == ("(x: a)", "x: b", "x: a")
 
 
 def test_dates_are_months_quarters_or_years(tmp_path: Path) -> None:

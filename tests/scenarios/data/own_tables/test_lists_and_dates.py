@@ -158,7 +158,7 @@ def test_the_order_of_dates_is_found() -> None:
         ('edges = [2024-01-01]\ndates = "d.m"', "line 6, column 9: .*dates 'd.m': expected d, m"),
         ('edges = [2024-01-01]\ndates = "d.d.y"', "dates 'd.d.y': expected d, m and y"),
         ("edges = [2024-02-01, 2024-01-01]", "line 5, column 9: .*edges: expected finite numbers"),
-        ("edges = [2024-02-01, 7]", "edges: expected finite numbers that rise, or dates that do"),
+        ("edges = [7, 2024-02-01]", "edges: expected finite numbers that rise, or dates that do"),
     ],
 )
 def test_what_is_wrong_with_lists_and_dates_is_said_with_its_line(

@@ -220,7 +220,12 @@ cell = st.text(
     st.characters(codec="utf-8", exclude_characters="\0\r\n", exclude_categories=["Cs"]),
     max_size=6,
 )
-name = st.text("abcäß []#\"'=.", min_size=1, max_size=6).map(str.strip).filter(bool)
+# Before a formula an apostrophe is no part of a cell.
+name = (
+    st.text("abcäß []#\"'=.", min_size=1, max_size=6)
+    .map(lambda text: text.strip(" '"))
+    .filter(bool)
+)
 
 
 @pytest.mark.slow
@@ -232,8 +237,15 @@ name = st.text("abcäß []#\"'=.", min_size=1, max_size=6).map(str.strip).filter
 def test_a_proposed_plan_takes_every_row_of_its_table(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], data: st.DataObject
 ) -> None:
-    row = st.tuples(*[cell | st.sampled_from(["1", "2", "x", "", "NA"]) for _ in names])
-    rows = data.draw(st.lists(row, min_size=1, max_size=30))
+    kinds = (
+        cell | st.sampled_from(["1", "2", "x", "", "NA"]),
+        st.sampled_from(["1", "2", "3", "-9", "99", "1e3", "0", ""]),
+        st.sampled_from(["a", "b", "a|b", "A| b", "", "NA", "|"]),
+        st.sampled_from(["05.01.2024", "5.2.2024", "01.01.1900", "soon", "", "31.12.2020 10:00"]),
+        st.sampled_from(["no", "No", "n o", "yes", "99", ""]),
+    )
+    row = st.tuples(*[data.draw(st.sampled_from(kinds)) for _ in names])
+    rows = data.draw(st.lists(row, min_size=1, max_size=40))
     folder = tmp_path_factory.mktemp("own")
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=";", quoting=csv.QUOTE_ALL)
