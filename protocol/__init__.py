@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from protocol.estimators.releases.tallies import Tallies
     from protocol.estimators.synthetic import synthesize, synthesize_weighted
     from protocol.estimators.tables import Cells, Estimated, Table
+    from protocol.estimators.usefulness import MarginOfError, margin_of_error
     from protocol.messages import AGGREGATOR, RECORD, Message, PartyId, party_id
     from protocol.randomizers import (
         CodeRandomizer,
@@ -155,6 +156,7 @@ __all__ = [
     "LocalHashing",
     "LocalProtocolError",
     "Margin",
+    "MarginOfError",
     "Mask",
     "Masked",
     "MatrixRandomizer",
@@ -223,6 +225,7 @@ __all__ = [
     "key_records",
     "key_survey",
     "largest_errors",
+    "margin_of_error",
     "noise_aware_test",
     "odds_ratio",
     "p_value",
@@ -295,6 +298,7 @@ _HOMES = {
     "protocol.estimators.releases.tallies": ("Tallies",),
     "protocol.estimators.synthetic": ("synthesize", "synthesize_weighted"),
     "protocol.estimators.tables": ("Cells", "Estimated", "Table"),
+    "protocol.estimators.usefulness": ("MarginOfError", "margin_of_error"),
     "protocol.estimators.releases.exact": ("ExactTables",),
     "protocol.estimators.releases.noisy": ("NoisyTables",),
     "protocol.messages": ("AGGREGATOR", "RECORD", "Message", "PartyId", "party_id"),

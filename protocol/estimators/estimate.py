@@ -6,8 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.association import TestResult, wald_test
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.intervals import USUAL, figures_of
 from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
@@ -26,6 +26,9 @@ from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Survey
+
+if TYPE_CHECKING:
+    from protocol.estimators.dependence.association import TestResult
 
 
 class Keyed(Protocol):
@@ -195,8 +198,8 @@ class Estimate(Answers):
         found = self.mean(tuple(names), given)
         if np.ptp(given) == 0:
             value = float(given.flat[0])
-            return Estimated(value, 0.0, exact_law(value))
-        return found
+            return Estimated(value, 0.0, exact_law(value), 0.0)
+        return replace(found, span=float(np.ptp(given)))
 
     def _repr_html_(self) -> str:
         """The share of every category, or the mean of every attribute, as an HTML table."""
@@ -248,6 +251,9 @@ class Estimate(Answers):
             SurveyError: an unknown name, or one attribute twice.
             ValueError: this result has no table of them or no covariance of it, or too few reports.
         """
+        # Imported late, as most who estimate test nothing.
+        from protocol.estimators.dependence.association import wald_test
+
         table = self.table(first, second)
         return wald_test(table.values, table.covariance("population"))
 

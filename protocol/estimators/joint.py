@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.association import TestResult, exact_test, noise_aware_test
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.laws import (
     About,
@@ -46,6 +45,9 @@ from protocol.randomizers import CodeRandomizer, KeepUniform, join_codes
 from protocol.randomizers.exact import Floats
 from protocol.randomizers.unmixing import MatrixUnmixing, Moments, TableUnmixing, Unmixing
 from protocol.surveys.survey import Survey, check_partition
+
+if TYPE_CHECKING:
+    from protocol.estimators.dependence.association import TestResult
 
 D = TypeVar("D", bound=np.generic)
 
@@ -261,6 +263,9 @@ class JointReports(Source):
         Of reports that keep or draw uniformly: of different blocks the exact test of the reports,
         which are independent just where the answers are, and of one block the noise-aware test.
         """
+        # Imported late, as most who estimate test nothing.
+        from protocol.estimators.dependence.association import exact_test, noise_aware_test
+
         reports = self.counts.table(self.survey.axes((first, second)))
         mine, other = (
             next(block for block in self.blocks if name in block.attributes)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.association import TestResult
 from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Answers, Estimate
 from protocol.estimators.likelihood import Reported
@@ -17,6 +16,9 @@ from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Cells, Estimated, Table
 from protocol.randomizers.exact import Floats
 from protocol.surveys.survey import Survey
+
+if TYPE_CHECKING:
+    from protocol.estimators.dependence.association import TestResult
 
 
 class Source(Answers):

@@ -104,11 +104,13 @@ class Estimated:
         standard_error: from randomization alone.
         law: of its error. By default a normal one with this standard error, about the respondents
             alone, of a number that may be anything.
+        span: how far apart two truths can be; infinite where the number may be anything.
     """
 
     value: float
     standard_error: float | None
     law: ErrorLaw | None = field(default=None, compare=False, repr=False)
+    span: float = field(default=math.inf, compare=False, repr=False)
 
     def interval(self, level: float = LEVEL, about: About = "respondents") -> Interval:
         """The truths that the estimate does not contradict; NaN where that is unknown.
@@ -126,6 +128,7 @@ class Estimated:
             self.value * factor,
             None if error is None else error * factor,
             self._law().times(factor),
+            self.span * factor,
         )
 
     def _law(self) -> ErrorLaw:

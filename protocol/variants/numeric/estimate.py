@@ -106,4 +106,5 @@ def _mean(scale: Scale, randomizer: MeanRandomizer, totals: NDArray[np.int64]) -
         scale.mean(value),
         None if noise is None else scale.error(math.sqrt(noise)),
         mean_law(randomizer, totals).times(float(scale.half), float(scale.middle)),
+        2 * float(scale.half),
     )

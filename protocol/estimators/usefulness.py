@@ -1,0 +1,137 @@
+"""Usefulness: the margin of error of a table, and the scale that it is judged by.
+
+The margin of error of a table is by how much any of its shares may be off: the distance of a value
+from the farther end of its interval, for the cell where that is largest. The intervals of all cells
+hold at once (Bonferroni), so shares that are ranked by their values are ranked as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from protocol.estimators.inference.laws import LEVEL, About, Interval
+from protocol.estimators.tables import Estimated, Table
+from protocol.randomizers.exact import Floats
+
+Usefulness: TypeAlias = Literal["good", "fair", "poor", "none", "unknown"]
+"""How useful estimates are; ``unknown`` where no formula of their error is known."""
+
+ORDER: tuple[Usefulness, ...] = ("good", "fair", "poor", "unknown", "none")
+"""The best first."""
+
+
+class Grade(NamedTuple):
+    """A step of the scale of usefulness.
+
+    Args:
+        name: what it is called.
+        points: the largest margin of error, as a share.
+        average: the same as a multiple of the average share of a cell, ``1 / cells``.
+    """
+
+    name: Usefulness
+    points: float
+    average: float
+
+    def edge(self, cells: int) -> float:
+        """The largest margin of error of a table of so many cells, as a share."""
+        return min(self.points, self.average / cells)
+
+
+GRADES = (Grade("good", 0.03, 0.25), Grade("fair", 0.1, 1.0))
+"""The steps that end at a margin, the best first; ``poor`` ends at that of an even guess."""
+
+SCALE_SAYS = (
+    "Margin of error: in 95 of 100 such surveys no share of an attribute or table is off by more, "
+    "so of two shares that are twice as far apart the larger is known. Good: up to 3 points, and a "
+    "quarter of the average share. Fair: up to 10 points, and the average share. Poor: more. None: "
+    "no closer than taking all shares to be equal without asking anybody."
+)
+"""What the steps mean, in sentences."""
+
+
+class MarginOfError(NamedTuple):
+    """The margin of error of a table, or of a number as a share of its range.
+
+    Args:
+        names: the attributes.
+        cells: how many shares it has; 2 of a number, which lies between the ends of its range.
+        margin: by how much any of them may be off, as a share; NaN where that is unknown.
+        number: it is a number, and the margin a share of its range.
+    """
+
+    names: tuple[str, ...]
+    cells: int
+    margin: float
+    number: bool = False
+
+    @property
+    def word(self) -> Usefulness:
+        """How useful the table is."""
+        if math.isnan(self.margin):
+            return "unknown"
+        for grade in GRADES:
+            if self.margin <= grade.edge(self.cells):
+                return grade.name
+        return "poor" if self.margin < even_guess(self.cells) else "none"
+
+    @property
+    def excess(self) -> float:
+        """The margin as a multiple of the largest that is good; NaN where it is unknown."""
+        return self.margin / GRADES[0].edge(self.cells)
+
+
+def even_guess(cells: int) -> float:
+    """The margin of error of who asks nobody and takes all shares to be equal.
+
+    All shares are within it with probability ``LEVEL`` if every table is as likely as any other: a
+    share is then above ``t`` with probability ``(1 - t)**(cells - 1)``.
+
+    Args:
+        cells: how many there are, at least 2.
+    """
+    highest: float = 1 - ((1 - LEVEL) / cells) ** (1 / (cells - 1))
+    return highest - 1 / cells
+
+
+def level_of_each(cells: int) -> float:
+    """The level of the interval of each cell at which all hold at once at ``LEVEL``."""
+    return 1 - (1 - LEVEL) / cells
+
+
+def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError:
+    """The margin of error of a table's values, projected or not.
+
+    Of values that the result does not say it is infinite, and NaN where only the error is unknown.
+
+    Args:
+        table: of shares.
+        about: whose shares.
+    """
+    if np.isnan(table.values).any():
+        return MarginOfError(table.names, table.values.size, math.inf)
+    interval = table.interval(about=about, simultaneous=True)
+    return MarginOfError(table.names, table.values.size, _farthest(table.values, interval))
+
+
+def margin_of_number(names: tuple[str, ...], found: Estimated, about: About) -> MarginOfError:
+    """The margin of error of one number as a share of its range; NaN if it has no bounds.
+
+    Args:
+        names: the attributes that it is about.
+        found: the estimate.
+        about: whose number.
+    """
+    if math.isnan(found.value):
+        return MarginOfError(names, 2, math.inf, number=True)
+    off = _farthest(np.asarray(found.value), found.interval(about=about))
+    known = math.isfinite(found.span)
+    return MarginOfError(names, 2, off and (off / found.span if known else math.nan), number=True)
+
+
+def _farthest(values: Floats, ends: Interval) -> float:
+    """The largest distance of a value from an end of its interval; NaN if one is unknown."""
+    return float(np.max(np.maximum(ends.high - values, values - ends.low)))
