@@ -8,6 +8,7 @@ hold at once (Bonferroni), so shares that are ranked by their values are ranked 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -82,6 +83,11 @@ class MarginOfError(NamedTuple):
     def excess(self) -> float:
         """The margin as a multiple of the largest that is good; NaN where it is unknown."""
         return self.margin / GRADES[0].edge(self.cells)
+
+
+def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
+    """The least useful of some, and of these the one that is farthest beyond what is good."""
+    return max(of, key=lambda one: (ORDER.index(one.word), one.excess))
 
 
 def even_guess(cells: int) -> float:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from protocol.errors import NoLikelihoodError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About
+from protocol.estimators.inference.laws import About, critical
 from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
+from protocol.estimators.usefulness import MarginOfError, level_of_each
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
+from protocol.surveys.survey import Survey
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import Smp
 from protocol.variants.rrba.rrba import RRBA
@@ -45,6 +48,7 @@ class Prediction(NamedTuple):
         largest: the standard error of the cell that has the largest; NaN if that is unknown.
         runs: how many simulated runs it was measured in; 0 of a closed form.
         monte_carlo: the standard error of ``rmse``, if it was measured; else 0.
+        widest: the largest standard error of the cells of each table; empty if it was measured.
     """
 
     rmse: float
@@ -52,6 +56,15 @@ class Prediction(NamedTuple):
     largest: float = math.nan
     runs: int = 0
     monte_carlo: float = 0.0
+    widest: Mapping[Names, float] = MappingProxyType({})
+
+    def margins(self, survey: Survey) -> tuple[MarginOfError, ...]:
+        """The margins of error of the tables, by normal intervals; none if it was measured."""
+        cells = {names: cells_of(survey, names) for names in self.widest}
+        return tuple(
+            MarginOfError(names, cells[names], critical(level_of_each(cells[names])) * error)
+            for names, error in self.widest.items()
+        )
 
 
 def predicted(
@@ -85,7 +98,8 @@ def predicted(
     if len(known) < len(found):
         return None
     worst = max(known, key=lambda one: one.rmse)
-    return worst._replace(largest=max(one.largest for one in known))
+    widest = {names: max(one.widest[names] for one in known) for names in worst.widest}
+    return worst._replace(largest=max(one.largest for one in known), widest=widest)
 
 
 def rmse_of(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:
@@ -111,7 +125,7 @@ def _of_case(
     if choices > 1 and n < LEAST * choices:
         return None
     tables: dict[Names, float] = {}
-    largest = 0.0
+    widest: dict[Names, float] = {}
     estimate: Estimate | None = None
     for names in target.tables:
         if counted is not None:
@@ -128,9 +142,10 @@ def _of_case(
         if squares is None:
             return None
         tables[names] = math.sqrt(float(np.mean(squares)))
-        largest = max(largest, math.sqrt(float(np.max(squares))))
+        widest[names] = math.sqrt(float(np.max(squares)))
     cells = {names: cells_of(variant.survey, names) for names in target.tables}
-    return Prediction(rmse_of(cells, tables), tables, largest)
+    largest = max(widest.values())
+    return Prediction(rmse_of(cells, tables), tables, largest, widest=widest)
 
 
 def choices_of(variant: Variant) -> int:

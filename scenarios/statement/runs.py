@@ -25,6 +25,14 @@ from scenarios.statement.sampling import (
     response_values,
 )
 from scenarios.statement.statement import Grid, Section, Statement
+from scenarios.statement.usefulness.verdict import (
+    UsefulnessVerdict,
+    margins_of,
+    mended,
+    on_usefulness,
+    pairs_of,
+    usefulness_values,
+)
 from scenarios.wording.announced import described
 from scenarios.wording.formatting import NONE, as_json, count, cut, nats, rest, signed, some
 
@@ -55,9 +63,10 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
         notes=() if finished.rows else notes,
         place="aside" if finished.rows else "result",
     )
+    useful = usefulness(finished, intervals)
     return Statement(
         title=f"{name}: {outcome.variant.survey.title}",
-        verdicts=(protection(outcome),),
+        verdicts=(*useful, protection(outcome)),
         coverage=coverage(outcome.completeness, outcome.charter.codec),
         sections=(
             estimates,
@@ -73,7 +82,26 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
                 notes=tuple(_notes(outcome)),
             ),
         ),
-        values=run_values(finished, intervals),
+        values=run_values(finished, intervals, useful),
+    )
+
+
+def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerdict, ...]:
+    """How useful the estimates of a run are; none if they have no tables and no means."""
+    reported, projection = finished.reported, finished.projection
+    analysis = finished.outcome.charter.analysis
+    tables = () if analysis is None else analysis.tables
+    of = margins_of(reported, intervals.about, projection, tables)
+    return on_usefulness(
+        of,
+        pairs=pairs_of(reported, intervals.about, projection),
+        mending=mended(
+            finished.outcome.variant,
+            of,
+            respondents=reported.n,
+            parties=finished.outcome.counted,
+            about=intervals.about,
+        ),
     )
 
 
@@ -180,8 +208,18 @@ def _announced(outcome: Outcome[Variant]) -> Iterator[Section]:
         )
 
 
-def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, Any]:
-    """What ``result.json`` holds of a run, but for the scenario's name and parameters."""
+def run_values(
+    finished: Finished,
+    intervals: Intervals = USUAL,
+    useful: tuple[UsefulnessVerdict, ...] | None = None,
+) -> dict[str, Any]:
+    """What ``result.json`` holds of a run, but for the scenario's name and parameters.
+
+    Args:
+        finished: the run.
+        intervals: of the estimates: their level, and what they are about.
+        useful: the verdict on usefulness, if it is known; it is made otherwise.
+    """
     outcome, ledger = finished.outcome, finished.outcome.ledger
     values: dict[str, Any] = {
         "variant": outcome.variant.name,
@@ -216,6 +254,7 @@ def run_values(finished: Finished, intervals: Intervals = USUAL) -> dict[str, An
             "path": str(outcome.transcript.path) if outcome.transcript.path else None,
             "digest": outcome.digest.hex(),
         },
+        **usefulness_values(usefulness(finished, intervals) if useful is None else useful),
         "privacy": {
             "verdict": protection(outcome).word,
             **privacy_values(ledger),

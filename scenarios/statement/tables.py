@@ -13,7 +13,8 @@ from protocol.estimators.inference.laws import Interval
 from protocol.estimators.inference.words import bracketed, sentences
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES
-from scenarios.statement.statement import Grid, Section, Statement
+from scenarios.statement.statement import Grid, Section, Statement, Verdict
+from scenarios.statement.usefulness.verdict import usefulness_values
 from scenarios.wording.decimals import decimals
 from scenarios.wording.formatting import rest
 
@@ -35,6 +36,7 @@ def state_table(
     projection: Projection,
     about: Mapping[str, Any],
     notes: Sequence[str],
+    verdicts: tuple[Verdict, ...] = (),
 ) -> Statement:
     """Estimates with their intervals.
 
@@ -44,6 +46,7 @@ def state_table(
         projection: applied to the tables.
         about: what holds of all rows, by names in JSON.
         notes: further sentences.
+        verdicts: on their usefulness.
     """
     figures = figures_of(columns["value"], Interval(columns["low"], columns["high"]))
     # Of people one decimal is enough.
@@ -68,6 +71,7 @@ def state_table(
         (*notes, *sentences(intervals, figures, projection)),
         columns,
         about,
+        verdicts,
     )
 
 
@@ -96,7 +100,11 @@ def state_tests(columns: Columns, about: Mapping[str, Any]) -> Statement:
 
 
 def _stated(
-    grid: Grid, notes: Sequence[str], columns: Columns, about: Mapping[str, Any]
+    grid: Grid,
+    notes: Sequence[str],
+    columns: Columns,
+    about: Mapping[str, Any],
+    verdicts: tuple[Verdict, ...] = (),
 ) -> Statement:
     made = (_MADE[about["source"]],) if about["source"] in _MADE else ()
     section = Section(
@@ -106,7 +114,11 @@ def _stated(
         grids=(grid,),
         place="result",
     )
-    return Statement(sections=(section,), values=rows_values(columns, about))
+    return Statement(
+        verdicts=verdicts,
+        sections=(section,),
+        values={**rows_values(columns, about), **usefulness_values(verdicts)},
+    )
 
 
 def rows_values(columns: Columns, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,13 @@ from scenarios.statement.estimates import estimated, reported_values
 from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
 from scenarios.statement.statement import Section, Statement
+from scenarios.statement.usefulness.verdict import (
+    margins_of,
+    mended,
+    on_usefulness,
+    pairs_of,
+    usefulness_values,
+)
 from scenarios.wording.formatting import as_json, count, nats
 
 
@@ -45,7 +52,20 @@ def state_tabulation(
         *_told(tabulated),
         f"digest {tabulated.digest.hex()}",
     )
+    of = margins_of(reported, intervals.about, projection)
+    useful = on_usefulness(
+        of,
+        pairs=pairs_of(reported, intervals.about, projection),
+        mending=mended(
+            tabulated.variant,
+            of,
+            respondents=tabulated.n,
+            parties=tabulated.n,
+            about=intervals.about,
+        ),
+    )
     return Statement(
+        verdicts=useful,
         title=f"{name}: {tabulated.variant.survey.title}",
         sections=(
             estimated(
@@ -92,6 +112,7 @@ def state_tabulation(
                     **({} if among is None else among_values(among)),
                     "claims": claims_values(tabulated.variant.claims()),
                 },
+                **usefulness_values(useful),
                 "seconds": round(tabulated.seconds, 3),
             }
         ),

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.keeping.writing import prepare_output, write_whole
+from protocol.audit.audit import Audit
 from protocol.errors import ProtocolError, UsageError
 from protocol.estimators.dependence.quadratic import holm
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.intervals import Intervals
+from protocol.estimators.inference.laws import About
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
+from protocol.estimators.usefulness import MarginOfError, margin_of_error, margin_of_number
 from protocol.surveys.survey import Survey, listed, shown
 from scenarios.cli.estimates import (
     calibration_options,
@@ -47,6 +50,13 @@ from scenarios.running.engines.checking import ChecksMeanwhile
 from scenarios.running.loading import variant_of
 from scenarios.statement.calibration import calibration_sentences, calibration_values
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
+from scenarios.statement.usefulness.verdict import (
+    UsefulnessVerdict,
+    margins_of,
+    mended,
+    on_usefulness,
+    usefulness_values,
+)
 from scenarios.surveys.watching.reading import reading
 from scenarios.wording.hints import did_you_mean, name_hint
 
@@ -182,15 +192,16 @@ def estimate(options: EstimateOptions) -> int:
         "projection": project,
         **({"calibration": calibration_values(found)} if calibration.files else {}),
     }
+    useful = () if options.tested else _usefulness(found, options, audited)
     if out is not None:
-        _write(out, columns, about)
+        _write(out, columns, about, usefulness_values(useful))
     if options.synthetic is not None:
         write_synthetic(options.synthetic, found, digest)
     if options.as_json or out is None:
         if options.tested:
             said = state_tests(columns, about)
         else:
-            said = state_table(columns, intervals, project, about, notes)
+            said = state_table(columns, intervals, project, about, notes, useful)
         print_statement(said, as_json=options.as_json)
     for path in filter(None, () if options.as_json else (out, options.synthetic)):
         click.echo(printable(f"written: {path}"))
@@ -219,6 +230,34 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
         columns = replace(table, names=("category",)).columns(*intervals)
         parts.append({"attribute": _same(name, table.values.size), **columns})
     return _stacked(parts)
+
+
+def _usefulness(
+    found: Estimate, options: EstimateOptions, audited: Audit
+) -> tuple[UsefulnessVerdict, ...]:
+    """How useful what was asked for is."""
+    about = options.intervals.about
+    of = _margins(found, options, about)
+    mending = mended(
+        audited.charter.variant,
+        of,
+        respondents=found.n,
+        parties=audited.completeness.counted,
+        about=about,
+    )
+    return on_usefulness(of, mending=mending)
+
+
+def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequence[MarginOfError]:
+    """The margins of error of what was asked for."""
+    project = options.project
+    if options.wanted:
+        where = _where(found.survey, options.wanted)
+        return [margin_of_number(tuple(where), found.count(where), about)]
+    if options.asked:
+        named = [_named(found.survey, text) for text in options.asked]
+        return [margin_of_error(found.table(*names, projection=project), about) for names in named]
+    return margins_of(found, about, project)
 
 
 def _named(survey: Survey, text: str, option: str = "--table") -> Sequence[str]:
@@ -276,12 +315,18 @@ def _means(found: Estimate, intervals: Intervals) -> Columns:
 
 
 def _counted(found: Estimate, wanted: Sequence[str], intervals: Intervals) -> Columns:
-    where: dict[str, list[str]] = {}
-    for text in wanted:
-        name, category = _condition(found.survey, text)
-        where.setdefault(name, []).append(category)
+    where = _where(found.survey, wanted)
     said = {_column(name): _same(" or ".join(categories), 1) for name, categories in where.items()}
     return {**said, **_figures(found.count(where), intervals)}
+
+
+def _where(survey: Survey, wanted: Sequence[str]) -> dict[str, list[str]]:
+    """The categories that count, by their attribute."""
+    where: dict[str, list[str]] = {}
+    for text in wanted:
+        name, category = _condition(survey, text)
+        where.setdefault(name, []).append(category)
+    return where
 
 
 def _figures(found: Estimated, intervals: Intervals) -> Columns:
@@ -322,11 +367,13 @@ def _stacked(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _write(path: Path, columns: Columns, about: Mapping[str, Any]) -> None:
-    """Write a file of the format that its name ends in."""
+def _write(
+    path: Path, columns: Columns, about: Mapping[str, Any], useful: Mapping[str, Any]
+) -> None:
+    """Write a file of the format that its name ends in; how useful it is only in JSON."""
     ending = path.suffix.lower()
     if ending == ".json":
-        write_whole(path, json_text(rows_values(columns, about)) + "\n")
+        write_whole(path, json_text({**rows_values(columns, about), **useful}) + "\n")
         return
     size = len(next(iter(columns.values())))
     level, *texts = (np.full(size, about[name]) for name in ABOUT)

@@ -15,6 +15,7 @@ from scenarios.statement.audits.judging import Asked, judge
 from scenarios.statement.audits.of_file import OF_THE_FILE
 from scenarios.statement.found import found
 from scenarios.statement.runs import state_run
+from scenarios.statement.usefulness.verdict import UsefulnessVerdict
 from scenarios.wording.formatting import cut
 
 _FIRST, _LAST = ("findings", "ledger", "claims"), ("members",)
@@ -40,7 +41,9 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
         file="not kept" if path is None else path.name,
     )
     audit = statement(judged)
-    estimates, *others, run = state_run(name, finished, intervals).sections
+    stated = state_run(name, finished, intervals)
+    estimates, *others, run = stated.sections
+    useful = (each for each in stated.verdicts if isinstance(each, UsefulnessVerdict))
     by_key = {section.key: section for section in audit.sections}
     together = association(finished.reported, intervals)
     said, flows = traffic(judged.audit, rounds)
@@ -65,6 +68,7 @@ def run_page(name: str, finished: Finished, intervals: Intervals = USUAL) -> str
             audit,
             title=outcome.variant.survey.title,
             found=found(finished.reported, estimates),
+            verdicts=(audit.record, audit.privacy, *useful),
             facts=facts(judged, rounds),
             checks=tuple(
                 check

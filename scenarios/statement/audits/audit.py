@@ -22,6 +22,12 @@ from scenarios.statement.estimates import announced, estimated
 from scenarios.statement.found import coverage, found
 from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Fact, Section, Statement, Verdict
+from scenarios.statement.usefulness.verdict import (
+    UsefulnessVerdict,
+    margins_of,
+    mended,
+    on_usefulness,
+)
 from scenarios.surveys.watching.rounds import Round
 from scenarios.wording.formatting import NONE, count, cut, epsilon, rest, size
 from scenarios.wording.withstanding import promised_in, together
@@ -30,7 +36,7 @@ _REASONS = 3
 
 
 class AuditStatement(Statement):
-    """What an audit says, with its two verdicts by name."""
+    """What an audit says, with the verdicts that it always has by name."""
 
     __slots__ = ()
 
@@ -102,6 +108,7 @@ def statement(judged: Judged) -> AuditStatement:
                 apart=audit.apart,
                 promised=_promised(audit),
             ),
+            *_usefulness(judged),
         ),
         coverage=coverage(audit.completeness, audit.charter.codec),
         checks=checks,
@@ -140,6 +147,23 @@ def _estimates(judged: Judged) -> Section:
             place="aside",
         )
     return estimated(judged.estimate, judged.intervals, place="aside")
+
+
+def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
+    """How useful the estimates are, and the announced tables; none if nothing was published."""
+    if judged.estimate is None:
+        return ()
+    analysis, about = judged.audit.charter.analysis, judged.intervals.about
+    tables = () if analysis is None else analysis.tables
+    of = margins_of(judged.estimate, about, tables=tables)
+    mending = mended(
+        judged.audit.charter.variant,
+        of,
+        respondents=judged.estimate.n,
+        parties=judged.audit.completeness.counted,
+        about=about,
+    )
+    return on_usefulness(of, mending=mending)
 
 
 def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:

@@ -1,0 +1,1 @@
+"""How useful estimates are, and what would make them more useful."""
