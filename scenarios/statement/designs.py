@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from protocol.estimators.usefulness import SCALE_SAYS, Usefulness, least_exact
 from protocol.session.variant import parameters_of
 from scenarios.designing.assumed import Given
 from scenarios.designing.designing import Designed, Row, Setup
@@ -186,6 +187,7 @@ def _ranked_among(rows: Sequence[Row], setup: Setup) -> Section:
                     "parameters",
                     "#rank",
                     "#error",
+                    "useful",
                     "#epsilon",
                     "#if honest",
                     "#else",
@@ -200,7 +202,7 @@ def _ranked_among(rows: Sequence[Row], setup: Setup) -> Section:
 
 
 def _cells_among(row: Row, place: int) -> tuple[str, ...]:
-    name, chosen, rank, error, _, _, sends, _ = _cells(row, place, best=0.0)
+    name, chosen, rank, error, useful, _, _, sends, _ = _cells(row, place, best=0.0)
     among = row.candidate.among
     assert among is not None
     return (
@@ -208,6 +210,7 @@ def _cells_among(row: Row, place: int) -> tuple[str, ...]:
         chosen,
         rank,
         error,
+        useful,
         epsilon(among.epsilon),
         f"{among.honest:,}",
         epsilon(row.spent),
@@ -231,6 +234,7 @@ def _ranked(rows: Sequence[Row], setup: Setup) -> Section:
                     "parameters",
                     "#rank",
                     "#error",
+                    "useful",
                     "#of best",
                     f"#at {setup.delta:g}",
                     "#sends",
@@ -251,6 +255,7 @@ def _cells(row: Row, place: int, best: float) -> tuple[str, ...]:
         row.candidate.chosen,
         _rank(row, place),
         f"{'~' if row.prediction.runs else ''}{error:.3g}",
+        _usefulness(row) or NONE,
         f"{TIMES}{ratio(error / best)}" if row.rests_on != "no bound" and best else NONE,
         NONE if row.at_delta is None else epsilon(row.at_delta),
         NONE if traffic is None else _octets(traffic.bits),
@@ -273,6 +278,13 @@ def _planned(best: Row | Needed) -> dict[str, Any]:
     }
 
 
+def _usefulness(row: Row) -> Usefulness | None:
+    """The step of the least useful table of the target; None if the error was measured."""
+    variant = row.candidate.variant
+    margins = () if variant is None else row.prediction.margins(variant.survey)
+    return least_exact(margins).word if margins else None
+
+
 def _rank(row: Row, place: int) -> str:
     if row.rests_on == "no bound":
         return NONE
@@ -289,6 +301,7 @@ def _notes(rows: Sequence[Row], setup: Setup) -> Iterator[str]:
         "error: the root mean squared error of the raw shares over all cells, predicted from the "
         f"estimators' own formulas if {setup.shares.says}."
     )
+    yield f"useful: how the least useful table of the target is predicted to be. {SCALE_SAYS}"
     simulated = [row for row in rows if row.prediction.runs]
     if simulated:
         runs = simulated[0].prediction.runs
@@ -376,6 +389,7 @@ def row_values(row: Row) -> Values:
         "simulated_runs": row.prediction.runs,
         "monte_carlo_error": row.prediction.monte_carlo,
         "largest_standard_error": row.prediction.largest,
+        "usefulness": _usefulness(row),
         "record_epsilon": row.spent,
         "epsilon_at_delta": row.at_delta,
         "rests_on": row.rests_on,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +67,7 @@ def preflight(
     delta: float | None = None,
     plan: Path | None = None,
     parties: int | None = None,
+    useful: Callable[[Variant, int], str] = lambda variant, respondents: "",
 ) -> Iterator[Known]:
     """What is to be known of a plan, or of a member's folder.
 
@@ -84,6 +85,8 @@ def preflight(
         plan: that says how the records are read, for a folder; by default their cells are the
             categories.
         parties: how many are to take part, for a plan.
+        useful: predicts how useful the estimates of so many respondents will be, in a sentence;
+            empty if it cannot.
 
     Raises:
         UsageError: the plan or the folder cannot be read, or has no use for what is given.
@@ -119,6 +122,8 @@ def preflight(
     if closing is not None and closing <= now:
         says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
         yield Known("closes", says, ready=False)
+    if parties is not None and asked.max_records == 1 and (said := useful(asked, parties)):
+        yield Known("usefulness", said)
     people: Respondents | None = None
     if records is not None:
         try:

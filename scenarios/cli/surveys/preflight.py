@@ -8,6 +8,7 @@ import click
 
 from protocol.accounting.spending import DELTA
 from protocol.errors import UsageError
+from protocol.session.variant import Variant
 from scenarios.cli.numbers import Amount
 from scenarios.cli.options import (
     address_of,
@@ -74,7 +75,8 @@ class PreflightOptions:
         "--parties",
         type=click.IntRange(1, MOST_PARTIES),
         metavar="N",
-        help="With PLAN: how many parties are to take part, for what a secure sum withstands.",
+        help="With PLAN: how many parties are to take part, for what a secure sum withstands and "
+        "how useful the estimates will be.",
     )
     variant: str | None = shared(own_variant_option)
     as_json: bool = shared(json_option)
@@ -108,6 +110,7 @@ def preflight(options: PreflightOptions) -> int:
             delta=options.delta,
             plan=options.plan,
             parties=options.parties,
+            useful=_useful,
         )
     ]
     ready = all(fact.ready is not False for fact in facts)
@@ -117,3 +120,11 @@ def preflight(options: PreflightOptions) -> int:
         print_facts(facts)
         click.echo("ready" if ready else "NOT ready")
     return 0 if ready else 1
+
+
+def _useful(variant: Variant, respondents: int) -> str:
+    """How useful the estimates of every attribute are predicted to be."""
+    # Imported late, as it knows all variants.
+    from scenarios.statement.usefulness.predicted import predicted_sentence
+
+    return predicted_sentence(variant, respondents)
