@@ -13,7 +13,6 @@ from scenarios.cli.completion import complete_scenario, complete_scenario_settin
 from scenarios.cli.options import SEEDS, set_option
 from scenarios.cli.paths import READ_FILE, READ_FOLDER, TEXT_WITH_FILE
 from scenarios.cli.values import frozen_options, option, shared
-from scenarios.files.toml import read_toml
 from scenarios.running.scenario import Scenario
 from scenarios.surveys.trial import scenario_or_trial
 
@@ -70,5 +69,8 @@ class ScenarioOptions:
             UsageError: the file of parameters is not valid.
             OSError: it cannot be read.
         """
-        held = {} if self.config is None else read_toml(self.config, dict[str, Any])
-        return held | dict(self.settings)
+        if self.config is None:
+            return dict(self.settings)
+        from scenarios.files.toml import read_toml  # Few runs have a file of parameters.
+
+        return read_toml(self.config, dict[str, Any]) | dict(self.settings)
