@@ -18,7 +18,7 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
 Usefulness: TypeAlias = Literal["good", "fair", "poor", "none", "unknown"]
-"""How useful estimates are; ``unknown`` where no formula of their error is known."""
+"""How useful estimates are; ``unknown`` where no formula or too few reports tell their error."""
 
 ORDER: tuple[Usefulness, ...] = ("good", "fair", "poor", "unknown", "none")
 """The best first."""

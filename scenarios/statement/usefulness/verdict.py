@@ -192,7 +192,7 @@ def _off(one: MarginOfError) -> str:
     """By how much one of them may be off, as the end of a sentence."""
     name = title_of(one.names)
     if math.isnan(one.margin):
-        return f": no formula says it of {name}"
+        return f": neither a formula nor the reports tell it of {name}"
     if math.isinf(one.margin):
         return f": nothing is said of {name}"
     if one.number:

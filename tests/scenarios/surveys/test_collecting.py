@@ -195,6 +195,7 @@ def test_from_links_to_a_result(tmp_path: Path) -> None:
     assert not [each for each in found if isinstance(each, Refused)]
     assert {each.at % 60_000_000 for each in found if isinstance(each, Sent)} == {0}
     result = json.loads((out / "result" / "result.json").read_text())
+    assert result["usefulness"]["verdict"] in ("poor", "none", "unknown")
     assert result["estimate"]["respondents"] == 4
     verified = sottovoce("verify", out / "result" / "transcript.svt.zst")
     assert verified.code == 0

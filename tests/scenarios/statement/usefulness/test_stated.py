@@ -47,7 +47,11 @@ def test_the_word_is_that_of_the_least_useful_of_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("margin", "word", "says"),
     [
-        (math.nan, "unknown", "How far the estimates may be off is not known: no formula says"),
+        (
+            math.nan,
+            "unknown",
+            "is not known: neither a formula nor the reports tell it of a.",
+        ),
         (math.inf, "none", "no more than a guess without any answers: nothing is said of a."),
         (0.95, "none", "no more than a guess without any answers: those of a may be off by 95.0"),
         (0.0, "good", "Shares can be compared and ranked: those of a may be off by 0.00 points."),
