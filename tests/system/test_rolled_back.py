@@ -78,8 +78,8 @@ def found(*, parted: bool) -> Found:
         assert ended is not None
         names = course.setup.charter.roster.parties
         first = {name: course.lives_of(name)[0] for name in names}
-        done = [n for n, one in first.items() if one.said == DONE and (one.ended or 0.0) < ended]
-        if len(done) == 1:
+        done = [name for name, one in first.items() if one.said == DONE]
+        if len(done) == 1 and (first[done[0]].ended or 0.0) < ended:
             return Found(seed, done[0], next(name for name in names if name not in done))
     raise AssertionError("no schedule is like that")
 

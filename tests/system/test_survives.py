@@ -235,7 +235,7 @@ def test_one_who_is_done_before_an_attempt_is_abandoned_is_on_its_record() -> No
 def test_one_who_is_out_of_reach_keeps_nobody_but_the_aggregator(byte: int, waits: bool) -> None:
     """Silent before its report, or after it; the other parties are done when their words are."""
     setup = setup_of("rr-independent")
-    gone = (Cut("party-1", 0, 0, byte, "silent"), Part("party-1", 0.3, 500.0))
+    gone = (Cut("party-1", 0, 0, byte, "silent"), Part("party-1", 0.23, 500.0))
     course = play(setup, Schedule(1, gone))
     assert broken_in(course) == []
     for name in ("party-2", "party-3", "party-4"):
@@ -256,10 +256,10 @@ AWAY = 30.0
     ("name", "at", "code", "word", "counted"),
     thinned(
         [
-            pytest.param("rr-independent", 0.2, 75, "late", 3, id="one report"),
-            pytest.param("rrba", 0.2, 75, "late", 3, id="its block"),
-            pytest.param("privkvm", 0.2, 75, "late", 3, id="the first round"),
-            pytest.param("privkvm", 0.3, 75, "late", 4, id="the second round alone"),
+            pytest.param("rr-independent", 0.14, 75, "late", 3, id="one report"),
+            pytest.param("rrba", 0.16, 75, "late", 3, id="its block"),
+            pytest.param("privkvm", 0.14, 75, "late", 3, id="the first round"),
+            pytest.param("privkvm", 0.26, 75, "late", 4, id="the second round alone"),
             pytest.param("secure-sum", 0.6, 0, "counted", 4, id="only what opens the sum"),
             pytest.param("secure-sum", 0.42, 1, None, 3, id="its masked counts"),
         ],
@@ -289,7 +289,7 @@ def test_one_who_was_killed_after_its_late_note_is_late_though_all_is_over() -> 
     setup, found = setup_of("rr-independent"), []
     for moment in range(60, 130, 5):
         faults = (
-            Part("party-1", 0.2, AWAY),
+            Part("party-1", 0.14, AWAY),
             Crash("party-1", 0, moment, "kill", 60.0),
         )
         course = play(setup, Schedule(1, faults))

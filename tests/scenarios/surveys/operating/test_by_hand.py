@@ -84,7 +84,10 @@ def test_what_has_no_effect_is_not_on_file(keys: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         held = sottovoce("aggregate", folder, "--listen", where, "--out", tmp_path / "three")
-    assert held.err.splitlines()[-1] == f"sottovoce: {where}: Address already in use"
+    assert (
+        held.err.splitlines()[-1]
+        == f"sottovoce: {where}: another program listens there: end it, or choose another port"
+    )
     assert len(done(keys)) == 2
 
 

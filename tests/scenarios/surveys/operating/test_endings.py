@@ -184,9 +184,11 @@ class Party:
         )
 
     def paid(self, attempt: int, epsilon: float) -> None:
-        """Have her folder say that she has answered an attempt."""
+        """Have her folder and her purse say that she has answered an attempt."""
         with open_answers(self.keys / ANNA) as answers:
             answers.note(attempt, allowed=Allowance(), cost=Cost(epsilon))
+        purse = ("purse", "--purse", self.folder / "purse")
+        assert sottovoce(*purse, "--merge", self.keys / ANNA).code == 0
 
 
 def _done(anna: Party, patch: pytest.MonkeyPatch) -> Said:
