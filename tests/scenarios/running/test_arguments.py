@@ -176,7 +176,7 @@ def test_a_transcript_is_named_by_text(tmp_path: Path, transport: Any) -> None:
     assert outcome.transcript.verify(checkpoint=published).published == "fits"
     with pytest.raises(UsageError, match="nosuch: no such transcript"):
         open_transcript("nosuch")
-    with pytest.raises(UsageError, match="not a file"):
+    with pytest.raises(UsageError, match="a folder; expected a transcript"):
         open_transcript(str(tmp_path))
 
 

@@ -420,7 +420,7 @@ def test_what_is_no_transcript(command: tuple[str, ...], content: bytes, tmp_pat
 def test_no_file(command: tuple[str, ...], tmp_path: Path) -> None:
     name, *rest = command
     assert "no such transcript" in complaint(sottovoce(name, tmp_path / "no.svt", *rest))
-    assert "not a file" in complaint(sottovoce(name, tmp_path, *rest))
+    assert "a folder; expected a transcript" in complaint(sottovoce(name, tmp_path, *rest))
 
 
 @pytest.mark.parametrize("digest", ["", "zz", "abcd", "g" * 64, "0" * 63])
