@@ -35,5 +35,9 @@ async def alive(tasks: int) -> Counter[str]:
         type(each).__qualname__
         for each in gc.get_objects()
         if isinstance(each, _RUNNING)
-        or (type(each).__module__.startswith(_PACKAGES) and type(each).__name__ not in _UNCOUNTED)
+        # Of a type that is made in C, it may be anything.
+        or (
+            str(type(each).__module__).startswith(_PACKAGES)
+            and type(each).__name__ not in _UNCOUNTED
+        )
     )
