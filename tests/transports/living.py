@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import itertools
 import types
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import trio
@@ -41,3 +43,13 @@ async def alive(tasks: int) -> Counter[str]:
             and type(each).__name__ not in _UNCOUNTED
         )
     )
+
+
+def growth(counts: Sequence[Counter[str]]) -> Counter[str]:
+    """Objects that there are more of at every count than at the one before.
+
+    There may be fewer: threads of earlier tests end by themselves. And now and then one connection
+    that is cancelled while it ends leaves its error behind for a while.
+    """
+    grown = [later - earlier for earlier, later in itertools.pairwise(counts)]
+    return functools.reduce(Counter.__and__, grown)
