@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import click
 
@@ -58,11 +58,15 @@ from scenarios.running.outcomes import Outcome
 from scenarios.running.scenario import Finished
 from scenarios.statement.runs import state_run
 from scenarios.statement.statement import Statement
-from scenarios.surveys.holding.aggregating import abandon_survey, aggregate_survey, make_ready
+from scenarios.surveys.holding.aggregating import (
+    Opening,
+    abandon_survey,
+    aggregate_survey,
+    make_ready,
+)
 from scenarios.surveys.holding.waiting import await_answers, beginning_of, check_open, waits
 from scenarios.surveys.operating.by_hand import note
 from scenarios.surveys.operating.joining import close_joining
-from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.outfit import operating
 from scenarios.surveys.rehearsing import RESULT_FOLDER
 from scenarios.surveys.survey_plan import read_plan
@@ -205,16 +209,9 @@ class Hold(Protocol):
         self,
         member: Member,
         *,
-        transcript: Path,
         listening: Callable[[str], object],
-        taken: Callable[[Charter], object],
-        begin: Callable[[Recorder], str] | None,
-        witnesses: Sequence[WitnessAt],
-        go_on: Callable[[Recorder], object] | None,
         publish: Callable[[Outcome[Variant]], object],
-        resume: bool,
-        without_missing: bool,
-        operation: Operation,
+        **opening: Unpack[Opening],
     ) -> object:
         """Hold the survey; the arguments are those of ``aggregate_survey``."""
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, Required, TypedDict, Unpack
 
 import trio
 
@@ -71,22 +71,45 @@ _OLDER = (
 )
 
 
+class Opening(TypedDict, total=False):
+    """The attempt at a survey that is opened, however its members reach each other.
+
+    Args:
+        transcript: the file for the transcript.
+        taken: called with the charter of this attempt, before anything of it is signed.
+        begin: called with the record of the header alone, before anybody can connect. It gives the
+            note of the first checkpoint with cosignatures. If it raises, the survey does not begin
+            and leaves nothing; the next try is the same attempt and begins the same log.
+        witnesses: who are asked to certify what the aggregator says, where the survey names some.
+        go_on: called with the record of an attempt that goes on, unless it was restored, before
+            anything is changed or anybody can connect. It may raise.
+        resume: go on with the last attempt if it has begun and is not over. If there was none, the
+            first one begins.
+        without_missing: of an attempt whose record was restored: count out parties that may hold
+            receipts of what it lacks and do not come back, or cannot say the same again. The record
+            says so. Otherwise nothing is published without them.
+        operation: whom to tell how it goes, and what may end it early.
+    """
+
+    transcript: Required[Path]
+    taken: Callable[[Charter], object] | None
+    begin: Callable[[Recorder], str] | None
+    witnesses: Sequence[WitnessAt]
+    go_on: Callable[[Recorder], object] | None
+    resume: bool
+    without_missing: bool
+    operation: Operation | None
+
+
 def aggregate_survey(
     member: Member,
     *,
     host: str,
     port: int,
-    transcript: Path,
     joining: float,
     listening: Callable[[str], object],
-    taken: Callable[[Charter], object] | None = None,
-    begin: Callable[[Recorder], str] | None = None,
-    witnesses: Sequence[WitnessAt] = (),
-    go_on: Callable[[Recorder], object] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
-    resume: bool = False,
-    without_missing: bool = False,
-    operation: Operation | None = None,
+    **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
     """Wait for the parties over TLS, ask, publish, and record it all.
 
@@ -96,23 +119,10 @@ def aggregate_survey(
     Args:
         member: the aggregator.
         host, port: where to listen.
-        transcript: the file for the transcript.
         joining: how long to wait for parties to connect, in seconds.
         listening: called with the address once the aggregator listens.
-        taken: called with the charter of this attempt, before anything of it is signed.
-        begin: called with the record of the header alone, before anybody can connect. It gives the
-            note of the first checkpoint with cosignatures. If it raises, the survey does not begin
-            and leaves nothing; the next try is the same attempt and begins the same log.
-        witnesses: who are asked to certify what the aggregator says, where the survey names some.
-        go_on: called with the record of an attempt that goes on, unless it was restored, before
-            anything is changed or anybody can connect. It may raise.
         publish: called with the outcome while the transcript is still locked.
-        resume: go on with the last attempt if it has begun and is not over. If there was none, the
-            first one begins.
-        without_missing: of an attempt whose record was restored: count out parties that may hold
-            receipts of what it lacks and do not come back, or cannot say the same again. The record
-            says so. Otherwise nothing is published without them.
-        operation: whom to tell how it goes, and what may end it early.
+        opening: as ``Opening`` has it.
 
     Raises:
         UsageError: the folder is a party's, its files do not belong together, another program uses
@@ -122,18 +132,7 @@ def aggregate_survey(
         ProtocolError: the survey failed, for example without a quorum.
         StoppedError: a signal has stopped it; nothing is lost.
     """
-    opened = attempting(
-        member,
-        transcript=transcript,
-        taken=taken,
-        begin=begin,
-        witnesses=witnesses,
-        go_on=go_on,
-        resume=resume,
-        without_missing=without_missing,
-        operation=operation,
-    )
-    with opened as attempt:
+    with attempting(member, **opening) as attempt:
         held = functools.partial(
             hold, attempt, host=host, port=port, joining=joining, listening=listening
         )
@@ -260,7 +259,7 @@ def attempting(
 
     It is over if the block ends well, or with an error that the record's last entry names.
 
-    The arguments and errors are those of ``aggregate_survey``.
+    The arguments are those of ``Opening``, the errors those of ``aggregate_survey``.
     """
     check_aggregator(member)
     check_named(member.charter, witnesses)

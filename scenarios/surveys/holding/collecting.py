@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
 import trio
 
@@ -16,15 +17,13 @@ from protocol.session.charter import Charter
 from protocol.session.variant import Variant
 from protocol.transcript.reader import TranscriptReader
 from protocol.transcript.receipts import encode_receipt
-from protocol.transcript.recorder import Recorder
 from scenarios.files.transcripts import Transcript
 from scenarios.running.outcomes import Outcome
-from scenarios.surveys.holding.aggregating import check_aggregator
+from scenarios.surveys.holding.aggregating import Opening, check_aggregator
 from scenarios.surveys.holding.serving import Serving
 from scenarios.surveys.holding.waiting import Pages, await_answers, check_open
 from scenarios.surveys.operating.operation import Operation
 from scenarios.surveys.operating.signals import heeding
-from scenarios.surveys.witnessing.asking import WitnessAt
 from scenarios.wording.formatting import some
 from transports.web.gateway import Gateway, OnRecord, Page
 
@@ -84,16 +83,9 @@ def collect_survey(
     page: Page,
     serving: Serving,
     parties: tuple[str, int] | None,
-    transcript: Path,
     listening: Callable[[str], object],
-    taken: Callable[[Charter], object] | None = None,
-    begin: Callable[[Recorder], str] | None = None,
-    witnesses: Sequence[WitnessAt] = (),
-    go_on: Callable[[Recorder], object] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
-    resume: bool = False,
-    without_missing: bool = False,
-    operation: Operation | None = None,
+    **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
     """Ask everybody, take what comes until the survey closes, publish, and record it all.
 
@@ -107,7 +99,7 @@ def collect_survey(
     """
     check_collected(member)
     serving.context()  # What does not fit is said before anything begins.
-    operation = operation or Operation()
+    opening["operation"] = operation = opening.get("operation") or Operation()
     said = OnRecord(linked(member.charter))
     operation.follow_too(said.take)
 
@@ -118,16 +110,9 @@ def collect_survey(
         member,
         parties=parties,
         pages=pages,
-        transcript=transcript,
         listening=listening,
-        taken=taken,
-        begin=begin,
-        witnesses=witnesses,
         publish=publish,
-        go_on=go_on,
-        resume=resume,
-        without_missing=without_missing,
-        operation=operation,
+        **opening,
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import trio
 
@@ -22,24 +21,25 @@ from parties.keeping.places import (
 )
 from parties.session import LINGER
 from protocol.errors import UsageError
-from protocol.messages import AGGREGATOR, OUT_OF_TIME, WITHDRAWN, Envelope, Head, PartyId
+from protocol.messages import AGGREGATOR, OUT_OF_TIME, WITHDRAWN, Envelope, PartyId
 from protocol.session.charter import Charter
 from protocol.session.machine import Machine
 from protocol.session.variant import Variant
-from protocol.transcript.entries import Entry, Sent
-from protocol.transcript.recorder import Recorder
 from protocol.variants.reports.one_report import OneReport
-from protocol.wire.codec import decode_envelope
 from scenarios.errors import say
 from scenarios.running.loopback import allow_connections
 from scenarios.running.outcomes import Outcome
 from scenarios.surveys.answering import SILENCE
-from scenarios.surveys.holding.aggregating import Attempt, attempting, hold_by, lost_in
+from scenarios.surveys.holding.aggregating import (
+    Attempt,
+    Opening,
+    attempting,
+    hold_by,
+    lost_in,
+)
 from scenarios.surveys.holding.closing import closed, count_out, seconds_left
 from scenarios.surveys.holding.restored import Owing
 from scenarios.surveys.members import tls_context
-from scenarios.surveys.operating.operation import Operation
-from scenarios.surveys.witnessing.asking import WitnessAt
 from transports.background import running
 from transports.base import Limits
 from transports.lasting.hub import STAYED_AWAY, LastingHub, open_lasting
@@ -64,7 +64,6 @@ SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
 _PATIENCE = 60.0  # Seconds until what could not be read is tried again.
 _LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.
 _PARTING = 1.0  # Seconds for acknowledgements that are under way when the survey has ended.
-_HEAD = Head.kind()
 
 
 def waits(variant: Variant) -> bool:
@@ -104,16 +103,9 @@ def await_answers(
     *,
     parties: tuple[str, int] | None,
     pages: Callable[[Charter], Pages] | None = None,
-    transcript: Path,
     listening: Callable[[str], object],
-    taken: Callable[[Charter], object] | None = None,
-    begin: Callable[[Recorder], str] | None = None,
     publish: Callable[[Outcome[Variant]], object] | None = None,
-    witnesses: Sequence[WitnessAt] = (),
-    go_on: Callable[[Recorder], object] | None = None,
-    resume: bool = False,
-    without_missing: bool = False,
-    operation: Operation | None = None,
+    **opening: Unpack[Opening],
 ) -> Outcome[Variant]:
     """Ask everybody, take what comes until the survey closes, publish, and record it all.
 
@@ -128,43 +120,13 @@ def await_answers(
 
     All else is as for ``aggregate_survey``.
     """
-    operation, reported = operation or Operation(), _Reported()
-    operation.follow_too(reported.take)
-    opened = attempting(
-        member,
-        transcript=transcript,
-        taken=taken,
-        begin=begin,
-        witnesses=witnesses,
-        go_on=go_on,
-        resume=resume,
-        without_missing=without_missing,
-        operation=operation,
-    )
-    with opened as attempt:
+    with attempting(member, **opening) as attempt:
         web = None if pages is None else pages(attempt.charter)
-        waiting = _Waiting(attempt, reported, listening, parties=parties, pages=web)
+        waiting = _Waiting(attempt, listening, parties=parties, pages=web)
         outcome = trio.run(hold_by, attempt, waiting.carry)
         if publish is not None:
             publish(outcome)
     return outcome
-
-
-class _Reported:
-    """Parties whose reports are on record, whether or not their heads are.
-
-    A loss of power may come between the two.
-    """
-
-    def __init__(self) -> None:
-        self.parties = set[PartyId]()
-
-    def take(self, entry: Entry) -> None:
-        """Take the next entry."""
-        if isinstance(entry, Sent):
-            envelope = decode_envelope(entry.envelope)
-            if envelope.sender != AGGREGATOR and envelope.kind != _HEAD:
-                self.parties.add(envelope.sender)
 
 
 class Pages(NamedTuple):
@@ -184,7 +146,6 @@ class _Waiting:
 
     Args:
         attempt: that is about to begin, or to go on.
-        reported: has followed its record.
         parties: where parties connect over TLS; None if nobody does.
         pages: where people answer from a page; None if nobody does.
         listening: called with the addresses, in words, once it listens.
@@ -193,14 +154,12 @@ class _Waiting:
     def __init__(
         self,
         attempt: Attempt,
-        reported: _Reported,
         listening: Callable[[str], object],
         *,
         parties: tuple[str, int] | None,
         pages: Pages | None = None,
     ) -> None:
         self._attempt = attempt
-        self._reported = reported.parties
         self._parties = parties
         self._pages = pages
         self._listening = listening
@@ -301,6 +260,14 @@ class _Waiting:
         self._hub = hub
         return f"{host}:{bound}"
 
+    def _has_answered(self, party: PartyId) -> bool:
+        """Return whether a party's report is on record, whether or not its head is.
+
+        A loss of power may come between the two.
+        """
+        exchange = self._attempt.exchange
+        return exchange.accepted(party) > exchange.has_ended(party)
+
     def _go_on_without(self, parties: Sequence[PartyId], switch: Switch) -> None:
         """Have a record that was restored say whom it goes on without.
 
@@ -328,10 +295,10 @@ class _Waiting:
             unused = unused_spares(self._attempt.member.folder)
         spare = SPARE if reason == OUT_OF_TIME else f"{SPARE}; {reason}"
         # A report without its head is counted all the same.
-        count_out(switch, sorted(self._reported - {*self._others}), STAYED_AWAY)
-        count_out(switch, [name for name in unused if name not in self._reported], spare)
-        if self._pages is not None:
-            count_out(switch, linked(self._attempt.charter), reason)
+        places = () if self._pages is None else linked(self._attempt.charter)
+        count_out(switch, [name for name in places if self._has_answered(name)], STAYED_AWAY)
+        count_out(switch, [name for name in unused if not self._has_answered(name)], spare)
+        count_out(switch, places, reason)
         if self._hub is not None:
             self._go_on_without(self._hub.unmet, switch)
             await self._hub.joined(self._others, within=0.0, reason=reason)
@@ -352,15 +319,15 @@ class _Waiting:
         """Count out the places that the organiser has withdrawn since this was done last."""
         found, departed = withdrawals(self._attempt.member.folder), switch.exchange.departed
         for each in found[len(self._taken_back) :]:
-            if each.place in self._reported:
+            if self._has_answered(each.place):
                 say(f"{each.place} has answered, and is not withdrawn")
             elif each.place not in departed:
                 reason = f"{WITHDRAWN}: {each.reason}" if each.reason else WITHDRAWN
                 switch.detach(each.place, reason)
-            answered = [name for name in replaced_by(each, found) if name in self._reported]
+            answered = [*filter(self._has_answered, replaced_by(each, found))]
             if each.instead is None or not answered:
                 continue
-            if each.instead in self._reported:
+            if self._has_answered(each.instead):
                 say(f"{each.instead} has answered, and {answered[0]} too: both count")
             elif each.instead not in departed:
                 say(f"{each.instead} takes no answer, for {answered[0]} has answered")

@@ -438,7 +438,7 @@ def test_a_forked_aggregator_is_convicted(keys: Path, tmp_path: Path, signing: S
 
 def make_copy(keys: Path, there: Path) -> Path:
     """The folders of parties that have forgotten all, with other secrets."""
-    sessions = [f"{what}-*" for what in ("heard", "said", "receipt", "notices")]
+    sessions = [f"{what}-*" for what in ("heard", "said", "receipt", "checkpoint", "notices")]
     kept = shutil.ignore_patterns("secret", ATTEMPTS, *sessions, "*.purse")
     return Path(shutil.copytree(keys, there, ignore=kept))
 
