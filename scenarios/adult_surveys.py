@@ -103,7 +103,7 @@ class Adjustable(OnAdult, frozen=True, kw_only=True):
 
 
 class Clustering(Adjustable, frozen=True, kw_only=True):
-    """What else clusters have.
+    """Further parameters of clusters.
 
     Args:
         noise: of exact counts of pairs, coins or none.

@@ -21,22 +21,22 @@ import trio
 from transports.connection import end
 
 BACKLOG = 4096
-"""How many connections may wait to be accepted, as far as the system allows."""
+"""The most connections that wait to be accepted, as far as the system allows."""
 
 KEPT = 16
-"""How many places are kept for trusted addresses, if there are any; at most a quarter of all."""
+"""Number of places kept for trusted addresses, if there are any; at most a quarter of all."""
 
 SPARE_DESCRIPTORS = 16
-"""How many file descriptors strangers leave to the rest of the program."""
+"""Number of file descriptors that strangers leave to the rest of the program."""
 
 SUMMED_SECONDS = 60.0
 """The seconds of which what strangers do is summed up in one line."""
 
 LINES, LINES_OF_ONE = 50, 5
-"""How many lines of their own strangers get in that time, in all and from one address."""
+"""The most lines of their own that strangers get in that time, in all and from one address."""
 
 REMEMBERED = 4096
-"""How many addresses are told apart in that time."""
+"""The most addresses that are told apart in that time."""
 
 _BATCH = 512
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -46,7 +46,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Standing(enum.IntEnum):
-    """How far a connection is; who is less far goes first.
+    """Stages of a connection; who is less far goes first.
 
     Attributes:
         UNFINISHED: its caller has yet to say a whole request.
@@ -102,7 +102,7 @@ def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
 
 
 class Sum(NamedTuple):
-    """What strangers have done in some time.
+    """Count of what strangers have done in some time.
 
     Args:
         times: how often.
@@ -149,7 +149,7 @@ class Strangers:
         return True
 
     def take(self) -> Sum:
-        """What was counted since the last time; the count begins again."""
+        """Take the count since the last time; it begins again."""
         taken = Sum(self._count, len(self._origins))
         self._count = self._lines = 0
         self._origins.clear()
@@ -245,7 +245,7 @@ class Admission:
         }
 
     def __len__(self) -> int:
-        """How many places are taken."""
+        """The number of places that are taken."""
         return self._held
 
     def trusts(self, address: str) -> bool:
@@ -378,7 +378,7 @@ class Admission:
 
 @contextlib.contextmanager
 def _door_of(listener: trio.SocketListener) -> Generator[socket.socket | None]:
-    """What accepts without waiting; None if the listener is none of the system's."""
+    """A socket that accepts without waiting; None if the listener is none of the system's."""
     named = listener.socket
     if named.fileno() < 0:
         yield None
@@ -409,7 +409,7 @@ def _is_gone(accepted: socket.socket) -> bool:
 
 
 def _most_descriptors() -> float:
-    """How many file descriptors this program may have."""
+    """The most file descriptors that this program may have."""
     with contextlib.suppress(ImportError):
         import resource
 

@@ -13,7 +13,7 @@ import trio
 from protocol.messages import Envelope, PartyId
 
 LOST_WITH = "lost with worker "
-"""How it begins why a party is gone whose worker is."""
+"""Beginning of the reason for the departure of a party whose worker is gone."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

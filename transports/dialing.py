@@ -24,7 +24,7 @@ BESIDE = 3.0
 """After so many seconds without a challenge another connection is tried beside the first."""
 
 MOST_BESIDE = 4
-"""How many connections of one party may wait for a challenge at once, at most."""
+"""The most connections of one party that wait for a challenge at once."""
 
 
 class TurnedAwayError(ConnectionError):
@@ -191,7 +191,7 @@ class _Contest:
 
     @property
     def over(self) -> bool:
-        """Whether one was let in, or no other is to be tried."""
+        """Return whether one was let in, or no other is to be tried."""
         return self.entered is not None or self.last is not None
 
     async def enter(self, address: str) -> None:
@@ -300,7 +300,7 @@ _OF_TLS: Mapping[str, str] = {
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a connection failed and what to do, in plain words: none of OpenSSL's or the system's.
+    """Reason for a connection's failure, and advice, in words that are not OpenSSL's.
 
     Args:
         error: of a socket that connects or listens, of a name that was looked up, or of TLS.
@@ -334,14 +334,14 @@ def reason_of(error: BaseException) -> str:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """What first caused an error."""
+    """The first cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def _refusal_of(error: Exception) -> type[ConnectionError]:
-    """Whether another try may help, by the kind of error that says so."""
+    """Return whether another try may help, by the kind of error that says so."""
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         # A signature that does not hold may have been garbled on the way.

@@ -33,7 +33,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
-    """Who wants in, to what survey (``Charter.survey_id``), and the newest checkpoint it holds."""
+    """Request to be let in: party, survey (``Charter.survey_id``) and its newest checkpoint."""
 
     version: str
     survey: bytes

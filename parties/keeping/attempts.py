@@ -177,7 +177,7 @@ class Counter:
 
     @property
     def restored(self) -> bool:
-        """Whether the last attempt is that of a restored folder, and its record does not say so.
+        """Return whether the last attempt is of a restored folder, and its record does not say so.
 
         Raises:
             RuntimeError: no attempt was taken.

@@ -17,7 +17,7 @@ from protocol.transcript.checkpoints import SignedCheckpoint, read_note
 from protocol.transcript.evidence import Equivocation
 
 OLDER, NEWER = "older-checkpoint", "newer-checkpoint"
-"""What files in a member's folder begin with, before the session's id: of the checkpoint of a
+"""Beginnings of files in a member's folder, before the session's id: of the checkpoint of a
 record that lacks what was acknowledged, and of that by which it was acknowledged."""
 
 _EVIDENCE = "sottovoce evidence 1"

@@ -25,7 +25,7 @@ class Lines(Generic[L]):
         self.values = values
 
     def is_there(self) -> bool:
-        """Whether the file still has its path: it was not moved, deleted or replaced."""
+        """Return whether the file still has its path: it was not moved, deleted or replaced."""
         return self._file.is_there()
 
     def add(self, *values: L) -> None:

@@ -162,7 +162,7 @@ class Purse:
         return Spent(total[0], total[1], tuple(sorted(honest)))
 
     def told_apart(self, payers: Payers) -> int:
-        """How many payers read like somebody else who has paid, and were told apart."""
+        """Number of payers who read like somebody else who has paid, and were told apart."""
         found = np.zeros(len(payers), np.bool_)
         for register, known in zip(self.registers, payers.marks or (), strict=False):
             if known is not None:
@@ -346,7 +346,7 @@ class Purse:
     def _are_in(
         self, payers: Payers, group: int | None, *, surely: bool = False, as_one: bool = False
     ) -> Bools:
-        """Whether each of the payers is in a group, or may be."""
+        """Return whether each of the payers is in a group, or may be."""
         if payers.marks is None or group is None:
             return np.ones(len(payers), np.bool_)
         under, among = self.people[group].under, self.groups[group]

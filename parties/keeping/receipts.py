@@ -45,7 +45,7 @@ EARLIER = ("earlier-receipt", "earlier-checkpoint")
 """The same of one that was given for a record that went on from an older copy later."""
 
 EVIDENCE = "evidence"
-"""What a party's file begins with for evidence, before the session's id."""
+"""The beginning of a party's file for evidence, before the session's id."""
 
 
 class Kept(NamedTuple):
@@ -197,7 +197,7 @@ def held_in(folder: Path, charter: Charter) -> SignedCheckpoint | None:
 def missing_from(
     folder: Path, charter: Charter, log: Consistency | None, restored: Shown | None
 ) -> str | None:
-    """Why an aggregator's record lacks what it has acknowledged to a party.
+    """The reason why an aggregator's record lacks what it has acknowledged to a party.
 
     None if it does not, and if the record says that it was restored from a copy without that.
 

@@ -227,7 +227,7 @@ def attack(
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is tried on whom, and how many trials there are of each sort.
+    """Trials of each sort: on whom, and how many.
 
     Args:
         study: what is attacked.
@@ -256,7 +256,7 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     carried: Map
 
     def probe(self, pair: Pair) -> Probe:
-        """What comes of a pair; nothing is tried if the first run's ledger has no bound on it."""
+        """Judge a pair; nothing is tried if the first run's ledger has no bound on it."""
         study, parties = self.study, self.first.charter.roster.parties
         concerned = (study.target, study.mate) if pair.exchanged else (study.target,)
         names = [parties[place] for place in concerned if place is not None]

@@ -136,7 +136,7 @@ def log_ratio(
     survey: Survey,
     records: tuple[Codes, Codes],
 ) -> float:
-    """How much likelier a sum is under the second input than under the first, in nats.
+    """Log of how much likelier a sum is under the second input than under the first, in nats.
 
     Args:
         sums: (cells,) counts and coins of all honest parties.
@@ -170,7 +170,7 @@ def _log_steps(heads: NDArray[np.integer], coins: int, chance: float) -> NDArray
 
 
 def summed_over(run: Rehearsal, parties: Sequence[PartyId]) -> NDArray[np.int64]:
-    """What some parties put into a run's secure sum, (cells,), as all others compute it together.
+    """Input of some parties to a run's secure sum, (cells,), as all others compute it together.
 
     They know the masks that these have with them, and take the others off by the opening.
 
@@ -203,7 +203,7 @@ def _shared(
     cells: int,
     bits: Bits,
 ) -> Mask:
-    """What a party has added to its values for another one, as that one knows it."""
+    """The mask that a party has added to its values for another one, as that one knows it."""
     identities, session = run.setting.identities, run.charter.session
     context = context_of(session, graph.root, graph.joined, graph.respondents)
     agreed = identities[other].agree(identities[name].public)

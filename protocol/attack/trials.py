@@ -84,7 +84,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bound(NamedTuple):
-    """What a ledger says at most.
+    """A ledger's upper bound.
 
     Args:
         epsilon: in nats.
@@ -122,7 +122,7 @@ class Trials(NamedTuple):
 
 
 def bound_of(study: Study, ledger: Ledger, pair: Pair, parties: Sequence[PartyId]) -> Bound:
-    """What the ledger says that a pair of inputs can be told apart by.
+    """The ledger's bound on how a pair of inputs can be told apart.
 
     It is the pure figure, or the one at the study's delta if that is less. Exact sums are the same
     if two respondents exchange their records, so what counts of an exchange is all that they tell

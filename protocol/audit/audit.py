@@ -220,7 +220,7 @@ def _judged(
     reader: TranscriptReader,
     asked: Coalition,
 ) -> Audit:
-    """What follows from a record that has been read, as far as it could be."""
+    """Conclusions from a record that has been read, as far as it could be."""
     everybody, seed = serving(charter.roster), reader.header.seed
     completeness = reading.completeness.completeness()
     replays = reading.replays.replays()
@@ -403,7 +403,7 @@ class _Reading(Fold):
 
     @property
     def unread(self) -> tuple[Finding, ...]:
-        """Why reading stopped before the end; empty if it did not."""
+        """The reason why reading stopped before the end; empty if it did not."""
         if self.stopped is None:
             return ()
         return (Finding(f"could not finish: {self.stopped}", (self._number,)),)
@@ -454,14 +454,14 @@ class _Reading(Fold):
             self.accusations.append(Finding(text, (self.last_entry,), _only(names)))
 
     def whole(self, reader: TranscriptReader) -> bool:
-        """Whether all that is on record could be taken in, to its end."""
+        """Return whether all that is on record could be taken in, to its end."""
         cut_short = self.stopped is not None or self.garbled
         return not cut_short and reader.fault is None and reader.ending is not None
 
     def result(
         self, published: Message | None, replay: Replay, *, ended: bool
     ) -> tuple[Estimate | None, list[Finding]]:
-        """What a published result says, and why it is doubted; or what is wrong without one."""
+        """A published result, and why it is doubted; or what is wrong without one."""
         if published is None:
             # What was said has to follow all the same; what was not said may have been cut off.
             wrong = [found for found in replay.differences if found.entries]

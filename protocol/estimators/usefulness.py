@@ -18,7 +18,7 @@ from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
 Usefulness: TypeAlias = Literal["good", "fair", "poor", "none", "unknown"]
-"""How useful estimates are; ``unknown`` where no formula or too few reports tell their error."""
+"""Usefulness of estimates; ``unknown`` where no formula or too few reports tell their error."""
 
 ORDER: tuple[Usefulness, ...] = ("good", "fair", "poor", "unknown", "none")
 """The best first."""
@@ -51,7 +51,7 @@ SCALE_SAYS = (
     "quarter of the average share. Fair: up to 10 points, and the average share. Poor: more. None: "
     "no closer than taking all shares to be equal without asking anybody."
 )
-"""What the steps mean, in sentences."""
+"""Meaning of the steps, in sentences."""
 
 
 class MarginOfError(NamedTuple):
@@ -71,7 +71,7 @@ class MarginOfError(NamedTuple):
 
     @property
     def word(self) -> Usefulness:
-        """How useful the table is."""
+        """The usefulness of the table."""
         if math.isnan(self.margin):
             return "unknown"
         for grade in GRADES:

@@ -186,7 +186,7 @@ class Machine:
 
     @property
     def signed(self) -> tuple[tuple[bytes, bytes], ...]:
-        """What the role has signed by itself, with the signatures; the head is not among it."""
+        """Statements that the role has signed by itself, with the signatures, without the head."""
         return self._side.signed
 
     @property
@@ -201,7 +201,7 @@ class Machine:
 
     @property
     def asks(self) -> Gather | None:
-        """What the role waits for from outside the session (``Me.obtain``): ``tell`` answers it."""
+        """The message that the role waits for from outside (``Me.obtain``): ``tell`` gives it."""
         awaited = self.awaited
         return awaited if awaited is not None and awaited.about else None
 

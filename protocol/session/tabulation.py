@@ -129,7 +129,7 @@ class Respondents:
         return said[0]
 
     def tells(self) -> list[PrivacyEvent]:
-        """What each of its messages tells of a respondent, and what is told beside them."""
+        """Events of each of its messages about a respondent, and what is told beside them."""
         return [*(self._variant.reveals(said, self._seen) for said in self.said), *self.told]
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ _MANY = 2**32
 
 
 def context_of(session: bytes, root: bytes, joined: int, respondents: int) -> bytes:
-    """What every key and every signature of a graph is for.
+    """The purpose of every key and every signature of a graph.
 
     Parties that are told different numbers of respondents would reduce by different moduli, and
     masks that do not cancel show something of what they hide: with this, no box opens between them.

@@ -73,12 +73,12 @@ class Witnesses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def quorum(self) -> int:
-        """How many have to cosign."""
+        """The number of those who have to cosign."""
         return len(self.keys) if self.needed is None else self.needed
 
     @property
     def honest(self) -> int:
-        """How many of them have to be honest: any two groups that are enough share one of these."""
+        """The number of honest ones that it takes: any two groups that are enough share one."""
         return 2 * (len(self.keys) - self.quorum) + 1
 
     @property
@@ -88,7 +88,7 @@ class Witnesses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Certificate(Message, frozen=True):
-    """What certifies a message of the aggregator's: the checkpoint of a log with it alone.
+    """A certificate of a message of the aggregator's: the checkpoint of a log with it alone.
 
     Args:
         round: which of the certified messages of the session it is for, from 0.
@@ -102,7 +102,7 @@ class Certificate(Message, frozen=True):
 
 
 def log_of(session: bytes, number: int) -> bytes:
-    """What stands for the session in the origin of the log of a certified message, 32 bytes.
+    """The session's stand-in in the origin of the log of a certified message, 32 bytes.
 
     Args:
         session: the session's id.
@@ -136,7 +136,7 @@ def fault_of(
     session: bytes,
     key: bytes,
 ) -> str | None:
-    """Why a certificate does not certify a message, in words; None if it does.
+    """The reason why a certificate does not certify a message, in words; None if it does.
 
     Args:
         session: the session's id.

@@ -65,7 +65,7 @@ def contradiction(first: bytes, second: bytes, *, key: bytes) -> str | None:
 
 
 SUM_PURPOSE = b"sottovoce sum 1\0"
-"""What all begins with that keys and signatures in a secure sum are for; the session follows."""
+"""Prefix of the purpose of keys and signatures in a secure sum; the session follows."""
 
 _UNMASKED = b"unmasked"
 _CONTEXT_BYTES = len(SUM_PURPOSE) + SESSION_BYTES + HASH_BYTES + 16
@@ -75,7 +75,7 @@ STATEMENT_BYTES = _CONTEXT_BYTES + len(_UNMASKED) + HASH_BYTES
 
 
 def unmasked_statement(context: bytes, survivors: bytes) -> bytes:
-    """What a party signs when it helps to unmask a sum: over which survivor set.
+    """The statement that a party signs when it helps to unmask a sum: over which survivor set.
 
     Args:
         context: of the sum, which begins with its purpose and the session.
@@ -85,7 +85,7 @@ def unmasked_statement(context: bytes, survivors: bytes) -> bytes:
 
 
 def is_unmasked(statement: bytes, session: bytes) -> bool:
-    """Whether a party signs by this over which survivors it has unmasked a sum of a session.
+    """Return whether a party signs by this over which survivors it has unmasked a sum of a session.
 
     All parties of a session that keep to the protocol sign the same.
     """

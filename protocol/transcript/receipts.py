@@ -119,7 +119,7 @@ class Shown(
 
 
 def is_restored(shown: Shown, later: SignedCheckpoint, earlier: SignedCheckpoint) -> bool:
-    """Whether a log says that it goes on from an older copy than an earlier checkpoint is of.
+    """Return whether a log says that it goes on from a copy older than an earlier checkpoint.
 
     Args:
         shown: the entry that says so.
@@ -517,7 +517,7 @@ def problems_of(receipt: Receipt, checkpoint: SignedCheckpoint) -> tuple[str, ..
 
 
 def split_between(one: Receipt, other: Receipt) -> str | None:
-    """What two receipts prove about the survivors of one secure sum, in words; None if nothing.
+    """The proof in two receipts about the survivors of one sum, in words; None if there is none.
 
     It takes no checkpoint: a receipt shows by itself that its key is on the session's roster.
     """

@@ -64,7 +64,7 @@ BLOCK_BYTES = 1 << 20
 """The number of bytes of entries after which they are written."""
 
 RESTORED_NAMES = 256
-"""How many parties one entry names at most that a restored record goes on without."""
+"""The most parties that one entry names that a restored record goes on without."""
 
 NAMED_BYTES = 1 << 16
 """How many bytes of an acknowledgement say which closings name its party, about: it must fit into
@@ -406,7 +406,7 @@ class Recorder:
         )
 
     def extends(self, earlier: SignedCheckpoint) -> bool:
-        """Whether the log begins with all that a checkpoint of this session is of.
+        """Return whether the log begins with all that a checkpoint of this session is of.
 
         Raises:
             TypeError: the recorder is not ``acknowledging``.

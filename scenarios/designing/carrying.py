@@ -1,4 +1,4 @@
-"""How many attributes an epsilon carries, if each respondent is asked about all of them."""
+"""The number of attributes that an epsilon carries, if everybody is asked about all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARRIED = 0.05
 
 
 class Carried(NamedTuple):
-    """What an epsilon carries that attributes share in equal parts.
+    """The capacity of an epsilon that attributes share in equal parts.
 
     Args:
         width: the half-width of the widest interval of a share, if all are asked.
@@ -34,7 +34,7 @@ class Carried(NamedTuple):
 
 
 def carried(survey: Survey, epsilon: float, respondents: int) -> Carried:
-    """How many of a survey's attributes an epsilon carries by randomized answers.
+    """Predict how many of a survey's attributes an epsilon carries by randomized answers.
 
     Args:
         survey: what is asked.

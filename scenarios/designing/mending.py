@@ -26,7 +26,7 @@ MOST_CATEGORIES = 500
 
 
 class Mending(NamedTuple):
-    """What takes all that is wanted to a step of the scale, one change at a time.
+    """Changes that take all that is wanted to a step of the scale, one at a time.
 
     Each is None if it is unknown, or no such change is enough.
 
@@ -58,7 +58,7 @@ class Mending(NamedTuple):
 def mending(
     variant: Variant, of: Sequence[MarginOfError], *, respondents: int, parties: int, about: About
 ) -> Mending | None:
-    """What it would take for estimates to reach the next step of the scale.
+    """Changes with which estimates would reach the next step of the scale.
 
     Errors fall with the root of the number of respondents who are randomized. Other changes are
     predicted by the variant's own formulas, for answers that are all equally likely, as a ratio to
@@ -138,7 +138,7 @@ class _Setting(NamedTuple):
         return {one.names: one.margin / self.step.edge(one.cells) for one in self.of}
 
     def respondents_needed(self) -> int | None:
-        """How many respondents it takes, rounded up to two digits."""
+        """The number of respondents that it takes, rounded up to two digits."""
         if isinstance(self.variant, Counted) and self.about == "respondents":
             # There are as many coins however many respondents there are.
             needed = self.respondents * max(self.beyond.values())
@@ -183,7 +183,7 @@ class _Setting(NamedTuple):
         return _least(enough, 0, len(order) - 1)
 
     def _now(self) -> Mapping[Names, float] | None:
-        """What is predicted of the survey as it was."""
+        """The prediction for the survey as it was."""
         cls, survey = type(self.variant), self.variant.survey
         if BUILT_IN.get(cls.name) is not cls or sum(survey.sizes) > MOST_CATEGORIES:
             return None
@@ -193,7 +193,7 @@ class _Setting(NamedTuple):
         return found if found and all(found.values()) else None
 
     def _kept(self, survey: Survey, epsilon: float, now: Mapping[Names, float]) -> bool:
-        """Whether a way to ask these attributes at an epsilon is as good as is wanted."""
+        """Return whether a way to ask these attributes at an epsilon is as good as is wanted."""
         tables = tuple(names for names in now if {*names} <= {*survey.names})
         if not tables:
             return False

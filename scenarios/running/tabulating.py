@@ -461,7 +461,7 @@ def surveyed(scenario: Scenario[P], parameters: P, context: Context) -> Surveyed
 
 
 class Surveyed(NamedTuple):
-    """What a scenario would simulate, and among how many parties; None if each person is one."""
+    """Simulation of a scenario, and its number of parties; None if each person is one."""
 
     variant: Variant
     population: Population

@@ -269,7 +269,7 @@ class _Exposure(NamedTuple):
 def _in_sums(
     ledger: Ledger, found: CoalitionFinding, promised: int | None, *, alone: bool | None = None
 ) -> Iterator[_Exposure]:
-    """What sums tell, exactly or with coins.
+    """Exposure by sums, exact or with coins.
 
     Args:
         ledger: of all who hold no records.
@@ -314,7 +314,7 @@ def _on_conspiring(
     against: str,
     noised: Cost | None,
 ) -> Iterator[str]:
-    """How many may conspire and what they learn, and that it is no lower against some."""
+    """Sentences on how many may conspire and what they learn, and against whom that is the same."""
     if not conspiring and withstands is None:
         return
     from scenarios.wording.withstanding import conspiracy_sentences, together

@@ -87,7 +87,7 @@ def state_run(name: str, finished: Finished, intervals: Intervals = USUAL) -> St
 
 
 def usefulness(finished: Finished, intervals: Intervals) -> tuple[UsefulnessVerdict, ...]:
-    """How useful the estimates of a run are; none if they have no tables and no means."""
+    """Usefulness of the estimates of a run; none if they have no tables and no means."""
     reported, projection = finished.reported, finished.projection
     analysis = finished.outcome.charter.analysis
     tables = () if analysis is None else analysis.tables
@@ -213,7 +213,7 @@ def run_values(
     intervals: Intervals = USUAL,
     useful: tuple[UsefulnessVerdict, ...] | None = None,
 ) -> dict[str, Any]:
-    """What ``result.json`` holds of a run, but for the scenario's name and parameters.
+    """Content of ``result.json`` about a run, but for the scenario's name and parameters.
 
     Args:
         finished: the run.

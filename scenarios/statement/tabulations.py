@@ -120,7 +120,7 @@ def state_tabulation(
 
 
 def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
-    """What a respondent told, or would have told by messages."""
+    """Cost of a respondent's messages, or of those that there would have been."""
     variant, loss = tabulated.variant, tabulated.loss
     if not isinstance(variant, Counted):
         yield f"epsilon {nats(loss.record)} per record; {by_attribute(tabulated.attribute_epsilon)}"
@@ -133,7 +133,7 @@ def _told(tabulated: Tabulated[Variant]) -> Iterator[str]:
 
 
 def _among(tabulated: Tabulated[Variant]) -> AmongHonest | None:
-    """What one person's counts would tell in the sum of so many parties; None if nothing is."""
+    """Cost of one person's counts in the sum of so many parties; None if nothing is."""
     variant, parties = tabulated.variant, tabulated.parties or tabulated.n
     return told_in_sum(variant, parties, DELTA) if isinstance(variant, Tallied) else None
 

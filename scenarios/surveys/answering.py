@@ -255,7 +255,7 @@ async def _answered(
     waiting: float,
     heeds_signals: bool,
 ) -> Answered:
-    """How a party's answer went, as ``answer_survey`` has it, while its disks do as they should."""
+    """Answer once, as ``answer_survey``, while the party's disks do as they should."""
     people = answering.people(member)
     held = people.records
     given: Given | None = None
@@ -355,7 +355,7 @@ def _done_before(member: Member, answers: Answers, records: Records) -> Answered
 
 
 def _cut_short(answers: Answers, how: Ending, why: str) -> Answered:
-    """How a party has ended whose program could not go on, by what its folder says it spent."""
+    """The ending of a party whose program could not go on, by what its folder says it spent."""
     attempt = max(answers.attempts, default=0)
     return Answered(
         how=how,
@@ -491,7 +491,7 @@ class Sitting:
         return max(filter(None, held), key=lambda each: each.session[-1], default=None)
 
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
-        """Why the aggregator's record lacks what it has acknowledged; as ``Holding``."""
+        """The reason why the aggregator's record lacks what it has acknowledged; as ``Holding``."""
         charter = self._opened.machine.charter
         self.restored = restored is not None
         return missing_from(self.member.folder, charter, log, restored)
@@ -601,7 +601,7 @@ class Sitting:
 
 
 def _refuses(failure: ProtocolError) -> bool:
-    """Whether a role has declined by itself."""
+    """Return whether a role has declined by itself."""
     return isinstance(failure, PrivacyError | RemoteProtocolError)
 
 

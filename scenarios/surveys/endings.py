@@ -11,7 +11,7 @@ from scenarios.errors import LATE, STOPPED
 AGAIN = (
     "run the same command again; in the same attempt that repeats the answer and costs nothing more"
 )
-"""What a party can do that does not know whether it is done."""
+"""Advice to a party that does not know whether it is done."""
 
 
 class Ending(NamedTuple):
@@ -124,5 +124,5 @@ _OF_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.ENOLCK)
 
 
 def is_of_machine(error: OSError) -> bool:
-    """Whether a disk is full or fails, or the system is out of something."""
+    """Return whether a disk is full or fails, or the system is out of something."""
     return error.errno in (*_OF_DISKS, *_OF_SYSTEM)

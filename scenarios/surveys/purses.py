@@ -26,7 +26,7 @@ _ID = 16
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """What was paid for one survey.
+    """Payments for one survey.
 
     Args:
         survey: its id, hexadecimal.
@@ -48,7 +48,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purse says, in counts and sums.
+    """Content of a purse, in counts and sums.
 
     Args:
         folder: of the purse.
@@ -68,7 +68,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing(folder: Path) -> Listing:
-    """What the purse in a folder says.
+    """Read the purse in a folder, in counts and sums.
 
     Raises:
         UsageError: there is none, or it is malformed.

@@ -35,7 +35,7 @@ _SIZES = (6, 12, 50, 250)
 
 
 def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
-    """How many may conspire and what they learn, how many may be missing, and who cannot check.
+    """Sentences on who may conspire and what they learn, who may be missing, and who cannot check.
 
     The first sentence says too how many witnesses have to be honest for that, if any certify the
     survivors.
@@ -57,7 +57,7 @@ def conspiracy_sentences(found: Withstood) -> tuple[str, ...]:
 
 
 def trusting(found: Withstood) -> str:
-    """How many witnesses have to be honest for a sum to withstand so many; empty without them."""
+    """Words for how many witnesses have to be honest for a sum to withstand so many, or none."""
     if not found.witnesses:
         return ""
     if found.unwitnessed == found.colluders:
@@ -66,7 +66,7 @@ def trusting(found: Withstood) -> str:
 
 
 def _honest(found: Withstood) -> str:
-    """How many witnesses are honest."""
+    """Words for how many witnesses are honest."""
     of = count(found.witnesses, "witness", "witnesses")
     return f"{found.trusted:,} of {of} {'is' if found.trusted == 1 else 'are'} honest"
 

@@ -370,7 +370,7 @@ class Line:
             await self.hub.commits.caught_up()
 
     async def welcome(self, held: SignedCheckpoint | None) -> Accepted:
-        """What the party is told first, once it is durable.
+        """The first frame to the party, once its content is durable.
 
         Args:
             held: the checkpoint that the party holds.
@@ -386,7 +386,7 @@ class Line:
         return Accepted(self.accepted, self.end, log, restored)
 
     def older_than(self, held: SignedCheckpoint | None) -> OlderRecordError | None:
-        """Why the record is older than a checkpoint that the party holds.
+        """The reason why the record is older than a checkpoint that the party holds.
 
         None if it is not, and of a record that was restored: it says so, and the party is owed to
         be counted.

@@ -44,10 +44,10 @@ from transports.mailbox import Mailbox, MailboxLink
 from transports.tcp import introduce
 
 PATIENCE = 300.0
-"""How long a party goes without a sign of life of the hub, at first and later on, in seconds."""
+"""The longest that a party goes without a sign of life, at first and later, in seconds."""
 
 LAST = 3.0
-"""How much longer the last try may take, in seconds."""
+"""The time that the last try may take longer, in seconds."""
 
 SHORTEST = 2.0
 """The shortest silence after which a connection is taken to be lost, in seconds."""
@@ -66,20 +66,20 @@ Dial = Callable[[float], Awaitable[Connection]]
 
 
 class Holding(Protocol):
-    """What a party holds of the aggregator's record, and demands to find in it again."""
+    """A party's hold on the aggregator's record, which it demands to find there again."""
 
     def newest(self) -> SignedCheckpoint | None:
         """The newest checkpoint that it holds; None for none."""
 
     def missing(self, log: Consistency | None, restored: Shown | None) -> str | None:
-        """Why the record that is shown is not that of the checkpoint.
+        """The reason why the record that is shown is not that of the checkpoint.
 
         None if it is, and if it shows that it was restored: then all is said again.
         """
 
 
 class Patience:
-    """How long one goes on trying to reach the hub, with growing pauses.
+    """The time for which one goes on trying to reach the hub, with growing pauses.
 
     Args:
         seconds: for how long.
@@ -96,7 +96,7 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """How long a try may take, in seconds."""
+        """The time that a try may take, in seconds."""
         return max(self.last - trio.current_time(), 0.0)
 
     async def pause(self) -> bool:
@@ -575,5 +575,5 @@ async def _plainly(direction: Awaitable[None]) -> None:
 
 
 def _why_ended(end: Exception) -> str:
-    """Why a connection ended, in words for a person."""
+    """The reason for a connection's end, in words for a person."""
     return reason_of(root_of(end)) if end.__cause__ else str(end) or "the connection ended"

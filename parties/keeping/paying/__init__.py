@@ -1,1 +1,1 @@
-"""Who pays from a purse, and what puts together what several have kept of it."""
+"""Payers from a purse, and the merging of what several have kept of it."""

@@ -103,7 +103,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="paid"):
-    """What each of a group has paid for a release, or was about to when the party died.
+    """A payment of each of a group for a release, made or about to be when the party died.
 
     Args:
         release: what for.
@@ -130,7 +130,7 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Cost(nats_of(self.epsilon), self.delta, self.honest)
 
     def follows(self, heard: bytes) -> bool:
-        """Whether a party that has heard this had heard the same when it paid."""
+        """Return whether a party that has heard this had heard the same when it paid."""
         return self.digest == digest_of(heard[: self.heard * DIGEST_BYTES])
 
 
@@ -157,11 +157,11 @@ def digest_of(heard: bytes) -> bytes:
 
 
 def answer_of(line: Payment) -> tuple[bytes, PartyId]:
-    """Whose answer in which session is paid for."""
+    """The answer that is paid for: its session and its party."""
     return line.release.session, line.release.party
 
 
 def come_to(lines: Iterable[Payment], cost: Cost) -> bool:
-    """Whether payments come to so much, for one answer."""
+    """Return whether payments come to so much, for one answer."""
     paid = largest(line.cost for line in lines)
     return cost.epsilon <= paid.epsilon and cost.delta <= paid.delta

@@ -43,7 +43,7 @@ def canonical(spelled: str) -> str:
 
 
 def _apart(space: re.Match[str]) -> str:
-    """What is left of white space: two numbers do not become one."""
+    """The rest of white space: two numbers do not become one."""
     text = space.string
     return " " if text[space.start() - 1].isdecimal() and text[space.end()].isdecimal() else ""
 
@@ -78,7 +78,7 @@ class Spellings:
         return Spellings(self.exact[which], self.alike[which])
 
     def is_same(self, other: Spellings) -> bool:
-        """Whether both are of the same ids, in the same order."""
+        """Return whether both are of the same ids, in the same order."""
         return np.array_equal(self.exact, other.exact)
 
 
@@ -127,15 +127,15 @@ class Register:
         return Spellings(self._marks(_SPELLED + each.encode() for each in ids), self._marks(alike))
 
     def is_one(self, who: Spellings) -> Bools:
-        """Whether all who read like each are one person, as was said."""
+        """Return whether all who read like each are one person, as was said."""
         return np.isin(who.alike, self._same)
 
     def is_apart(self, who: Spellings) -> Bools:
-        """Whether each was told apart from the others who read alike."""
+        """Return whether each was told apart from the others who read alike."""
         return np.isin(who.exact, self._apart) & ~self.is_one(who)
 
     def may_be(self, who: Spellings, among: Spellings) -> Bools:
-        """Whether each may be one of the others, who have paid."""
+        """Return whether each may be one of the others, who have paid."""
         apart = self.is_apart(among)
         return (
             np.isin(who.exact, among.exact)
@@ -144,7 +144,7 @@ class Register:
         )
 
     def is_surely(self, who: Spellings, among: Spellings) -> Bools:
-        """Whether each is one of the others, as spelled or by what was said."""
+        """Return whether each is one of the others, as spelled or by what was said."""
         one = np.isin(who.alike, among.alike) & self.is_one(who)
         return np.isin(who.exact, among.exact) | one
 
@@ -154,14 +154,14 @@ class Register:
         return everybody[np.isin(everybody.alike, who.alike)]
 
     def is_unclear(self, who: Spellings) -> Bools:
-        """Whether each reads like another spelling, and was neither told apart from it nor one."""
+        """Return whether each reads like another spelling, neither told apart from it nor one."""
         near = self.reading_like(who)
         alike, spellings = np.unique(near.alike, return_counts=True)
         undecided = near.alike[~self.is_apart(near) & ~self.is_one(near)]
         return np.isin(who.alike, alike[spellings > 1]) & np.isin(who.alike, undecided)
 
     def people_in(self, groups: Sequence[Spellings]) -> int:
-        """How many people are in groups, if all who read alike are one unless told apart."""
+        """Number of people in groups, if all who read alike are one unless told apart."""
         who = together(groups)
         apart = self.is_apart(who)
         return int(apart.sum()) + len(np.unique(who.alike[~apart]))

@@ -100,7 +100,7 @@ class Question:
         ]
 
     def _any(self, said: Callable[[Register, Spellings], Bools]) -> Bools:
-        """Whether something is so of each row under any of the secrets."""
+        """Return whether something is so of each row under any of the secrets."""
         found = np.zeros(len(self._who[0]), np.bool_)
         for register, who in zip(self._registers, self._who, strict=True):
             found |= said(register, who)

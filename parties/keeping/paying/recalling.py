@@ -13,7 +13,7 @@ from protocol.accounting.spending import Cost
 from protocol.session.charter import Charter
 
 _SAID = ("said", *(kind for kind, _ in (RECEIPT, LATE_NOTE, DECLINED, REFUSED)))
-"""What files begin with that a party has only of sessions in which it has said something."""
+"""Beginnings of files that a party has only of sessions in which it has said something."""
 
 
 def recalled_in(member: Member) -> list[Recalled]:

@@ -198,7 +198,7 @@ class NoisyTables(Source):
     # As one of several releases
 
     def known(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Which components of a table some table has, shape ``(2,) * k``."""
+        """Components of a table that some table has, shape ``(2,) * k``."""
         found: NDArray[np.bool_] = self._told(names)[0].sum(axis=0) > 0
         found.flat[0] = True
         return found
@@ -230,7 +230,7 @@ class NoisyTables(Source):
         return components_of(list(self.counts), shares, names, survey.sizes_of(names), coefficients)
 
     def noise(self, names: Sequence[str], by: Floats) -> AddedNoise:
-        """What the coins add to a table that is made of these ones' components times ``by``."""
+        """Noise of the coins in a table that is made of these ones' components times ``by``."""
         return AddedNoise(self, tuple(names), by)
 
     def pairs(self) -> dict[tuple[str, str], Cells]:

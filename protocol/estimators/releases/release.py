@@ -132,7 +132,7 @@ class Release:
         return np.zeros((2,) * len(names))
 
     def noise(self, names: Sequence[str], by: Floats) -> None:
-        """What such noise adds to a table: reports have none."""
+        """The noise that is added to a table: reports have none."""
 
     def components(self, survey: Survey, names: Sequence[str], coefficients: Floats) -> Floats:
         """The known components of the reports' shares times their coefficients, added up.

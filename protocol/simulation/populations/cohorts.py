@@ -181,7 +181,7 @@ def count_cohort(
 
 
 def parties_of(parties: int | None, start: int, stop: int, people: int) -> int | None:
-    """How many parties some of the people are, of so many over whom all are spread evenly.
+    """Number of parties that some of the people are, if all are spread evenly over so many.
 
     Args:
         parties: over how many; None if everybody is one.

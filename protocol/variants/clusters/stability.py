@@ -143,7 +143,7 @@ def _likely(reports: PairReports, measure: Measure) -> Floats:
 def _redrawn(
     negotiation: Negotiation, reports: PairReports, measure: Measure, counts: NDArray[np.integer]
 ) -> Floats:
-    """What redrawn reports on a pair say of its dependence, as clusters are made of it."""
+    """Dependence of a pair by redrawn reports, as clusters are made of it."""
     counts = counts.reshape(-1, *reports.shares.shape)
     if negotiation.dependence == "rr":
         return np.array([measure(table) for table in counts])

@@ -216,7 +216,7 @@ def _complain(how: Ending, why: str, spent: str) -> int:
 
 
 def _spent(spent: Cost, before: Cost, attempt: int) -> str:
-    """What was spent per respondent, in an attempt and in those before it; 0 for none."""
+    """Cost per respondent, in an attempt and in those before it; 0 for none."""
     if not attempt:
         return "nothing spent"
     said = f"{_figure(spent)} spent per respondent"

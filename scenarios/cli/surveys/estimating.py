@@ -235,7 +235,7 @@ def _asked(found: Estimate, options: EstimateOptions) -> Columns:
 def _usefulness(
     found: Estimate, options: EstimateOptions, audited: Audit
 ) -> tuple[UsefulnessVerdict, ...]:
-    """How useful what was asked for is."""
+    """The usefulness of what was asked for."""
     about = options.intervals.about
     of = _margins(found, options, about)
     mending = mended(

@@ -30,7 +30,7 @@ COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVari
 """The variants that count true answers."""
 
 MOST_DECISIONS = 12
-"""How many lines of what a person has to decide are printed."""
+"""The most lines of what a person has to decide that are printed."""
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -173,7 +173,7 @@ def plan(
 
 
 def _remark(survey: Survey, epsilon: float, rows: int) -> str | None:
-    """What is to be decided where an epsilon is too little for so many attributes."""
+    """The decision where an epsilon is too little for so many attributes."""
     found = carried(survey, epsilon, rows)
     if not found.dropped:
         return None
@@ -191,7 +191,7 @@ def _remark(survey: Survey, epsilon: float, rows: int) -> str | None:
 
 
 def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
-    """What a person has to decide, the first of it."""
+    """Decisions that a person has to make, the first of them."""
     if not decisions:
         return
     click.echo("to decide:", err=True)

@@ -25,7 +25,7 @@ _TRIED = tuple(
 
 
 def is_order(text: str) -> bool:
-    """Whether a text says how dates are written, as ``d.m.y`` does, or ``y-m-d``."""
+    """Return whether a text says how dates are written, as ``d.m.y`` does, or ``y-m-d``."""
     found = _ORDER.fullmatch(text)
     return found is not None and {found[1], found[3], found[5]} == {*"dmy"}
 
@@ -90,7 +90,7 @@ class Unit(NamedTuple):
         return f"{day.year:04}{part}"
 
     def ranges(self, firsts: Iterable[int]) -> tuple[str, ...]:
-        """What ranges of them are called, the first and the last of which are open.
+        """Names of ranges of them, the first and the last of which are open.
 
         Args:
             firsts: with which each but the first range begins, rising.

@@ -90,7 +90,7 @@ def _lines(proposal: Proposal, title: str, terms: Terms, remark: str | None) -> 
 
 
 def _column(proposed: Proposed) -> Iterator[str]:
-    """What was found in a column, what is to be decided, and its attributes."""
+    """Findings in a column, decisions about it, and its attributes."""
     if not proposed.questions:
         said = [*proposed.notes, *(decision.said for decision in proposed.decisions)]
         yield from _comment(f"{proposed.column}: {'; '.join(said)}")

@@ -58,7 +58,7 @@ class Proposal(NamedTuple):
     columns: tuple[Proposed, ...]
 
     def decisions(self) -> list[str]:
-        """What a person has to decide, a line each, those first that concern most rows.
+        """Decisions that a person has to make, a line each, those first that concern most rows.
 
         Columns of which the same is to be decided share a line.
         """

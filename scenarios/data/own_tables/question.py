@@ -57,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def order(self) -> str | None:
-        """How dates are written, where edges are dates; None where they are numbers."""
+        """The order in which dates are written, where edges are dates; None for numbers."""
         if not self.edges or not isinstance(self.edges[0], datetime.date):
             return None
         return self.dates or USUAL_ORDER

@@ -36,7 +36,7 @@ _REASONS = 3
 
 
 class AuditStatement(Statement):
-    """What an audit says, with the verdicts that it always has by name."""
+    """Statement of an audit, with the verdicts that it always has by name."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ def _estimates(judged: Judged) -> Section:
 
 
 def _usefulness(judged: Judged) -> tuple[UsefulnessVerdict, ...]:
-    """How useful the estimates are, and the announced tables; none if nothing was published."""
+    """Usefulness of the estimates, and of the announced tables; none if nothing was published."""
     if judged.estimate is None:
         return ()
     analysis, about = judged.audit.charter.analysis, judged.intervals.about
@@ -174,7 +174,7 @@ def _conspiring(judged: Judged) -> tuple[CoalitionFinding, ...]:
 
 
 def _promised(audit: Audit) -> int | None:
-    """How many of those in the sum are honest, and have not disclosed what they put in."""
+    """The number of those in the sum who are honest, and have not disclosed what they put in."""
     promised = promised_in(audit.charter.variant, len(audit.charter.roster.parties))
     return None if promised is None else max(1, promised - len(audit.disclosed))
 

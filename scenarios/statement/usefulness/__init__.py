@@ -1,1 +1,1 @@
-"""How useful estimates are, and what would make them more useful."""
+"""Usefulness of estimates, and what would make them more useful."""

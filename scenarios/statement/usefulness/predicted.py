@@ -1,4 +1,4 @@
-"""How useful estimates will be, before anybody is asked."""
+"""Usefulness of estimates, predicted before anybody is asked."""
 
 from __future__ import annotations
 

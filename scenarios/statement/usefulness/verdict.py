@@ -37,7 +37,7 @@ FEWEST = 50
 """Of fewer respondents nothing is predicted."""
 
 NAMED = 6
-"""How many tables of one word are named."""
+"""The most tables of one word that are named."""
 
 _LEADS: Mapping[Usefulness, str] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ class UsefulnessVerdict(Verdict):
 
     @property
     def means(self) -> str:
-        """What it means, without the figures."""
+        """Its meaning, without the figures."""
         return f"{_LEADS[cast(Usefulness, self.word)]}."
 
     @property
@@ -157,7 +157,7 @@ def usefulness_values(verdicts: Iterable[Verdict]) -> dict[str, Any]:
 def mended(
     variant: Variant, of: Sequence[MarginOfError], *, respondents: int, parties: int, about: About
 ) -> Mending | None:
-    """What would make estimates more useful; None if nothing has to, or nothing is known.
+    """Changes that would make estimates more useful; None if none has to, or none is known.
 
     Args:
         variant: how people were asked.

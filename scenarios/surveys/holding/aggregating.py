@@ -175,14 +175,14 @@ class Attempt(NamedTuple):
     without_missing: bool = False
 
     def outside(self, commits: Commits) -> Outside:
-        """What the aggregator's role gets from outside the session."""
+        """The aggregator's way to get messages from outside the session."""
         return certifying(
             self.charter, self.member.identity, self.witnesses, durable=commits.caught_up
         )
 
     @property
     def restored(self) -> bool:
-        """Whether the record goes on from an older copy."""
+        """Return whether the record goes on from an older copy."""
         return self.counter.restored or self.recorder.restored is not None
 
     def take_up(self) -> None:

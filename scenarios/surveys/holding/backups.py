@@ -47,7 +47,7 @@ class _Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Backup(NamedTuple):
-    """What is in a backup.
+    """Content of a backup.
 
     Args:
         attempt: that a restored aggregator goes on with, or begins.

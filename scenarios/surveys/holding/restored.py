@@ -14,7 +14,7 @@ from transports.lasting.hub import LastingHub
 from transports.switch import Switch
 
 NOT_BACK = "did not come back after the record was restored"
-"""Why a party has left that may hold a receipt of what a restored record lacks."""
+"""The reason for the departure of a party that may hold a receipt which a restored record lacks."""
 
 GoOnWithout = Callable[[Sequence[PartyId], float], object]
 """Has the record say that it goes on without parties, at so many seconds since the start, or raises

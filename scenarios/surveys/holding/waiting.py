@@ -59,7 +59,7 @@ GRAIN = 60.0
 """To how many seconds the times on record are rounded up."""
 
 SPARE = f"{WITHDRAWN}: a spare place that was not handed out"
-"""Why a place is gone that has not answered when the survey closes."""
+"""The reason for the departure of a spare place that has not answered when the survey closes."""
 
 _PATIENCE = 60.0  # Seconds until what could not be read is tried again.
 _LOOK = 1.0  # Seconds between two looks at what the organiser withdraws.

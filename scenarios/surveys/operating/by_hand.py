@@ -1,4 +1,4 @@
-"""What is done to a survey by hand: a line in the aggregator's folder, before it takes effect."""
+"""Acts on a survey by hand: a line in the aggregator's folder, before each takes effect."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _UNTOLD = ("connected", "closed", "entries", "durable", "writing", "left", "cosi
 """Counts that those events do not tell."""
 
 _STRANGERS = "refused"
-"""What strangers change as often as they like: no event is told for that alone."""
+"""Counts that strangers change as often as they like: no event is told for them alone."""
 
 Field = int | str | Mapping[str, int]
 Tell = Callable[[str, Mapping[str, Field]], object]

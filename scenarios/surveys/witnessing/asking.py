@@ -69,7 +69,7 @@ class WitnessAt(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What became of asking a witness: the line of its cosignature, or why there is none.
+    """The result of asking a witness: the line of its cosignature, or why there is none.
 
     ``again`` says whether it may cosign if it is asked again: it was out of reach, or busy; and
     ``other`` that it has cosigned a checkpoint which this one does not extend.
@@ -263,7 +263,7 @@ async def _ask_again(
 
 
 def _missing(asked: Sequence[Asked], needed: int) -> str:
-    """How many have cosigned, and why the others have not."""
+    """A sentence on how many have cosigned, and why the others have not."""
     cosigned = sum(each.line is not None for each in asked)
     why = "; ".join(f"{each.witness.key.name}: {each.why}" for each in asked if each.line is None)
     return (

@@ -19,7 +19,7 @@ _PILED = 5
 
 
 def is_code(number: float) -> bool:
-    """Whether surveys have a number for no answer, where it cannot be an answer."""
+    """Return whether surveys have a number for no answer, where it cannot be an answer."""
     if number != int(number):
         return False
     if _LEAST <= number < 0:
@@ -56,7 +56,7 @@ def _above(counts: Counter[float]) -> list[float]:
 
 
 def _is_far(counts: Counter[float], below: Sequence[float], codes: Sequence[float]) -> bool:
-    """Whether codes are far above the other numbers, more than these are from each other."""
+    """Return whether codes are far above the other numbers, more than these are from each other."""
     times = sum(counts[code] for code in codes)
     gap = codes[0] - below[-1]
     if times < max(2, counts.total() / 1000):

@@ -1,4 +1,4 @@
-"""What the cells of a column are counted as, and what is proposed for it."""
+"""Counted cells of a column, and proposals for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scenarios.data.own_tables.question import Question, alike
 from scenarios.wording.formatting import some
 
 NO_ANSWER, OTHER = "no answer", "other"
-"""What categories are called that no cell names."""
+"""Names of categories that no cell names."""
 
 LISTED = 12
-"""How many answers are named of many."""
+"""The most answers that are named of many."""
 
 FEW_ROWS, FEW_TEXTS = 20, 12
 """In how many rows all answers may differ, and how many texts may be among numbers or dates."""
@@ -28,7 +28,7 @@ MANY = 0.2
 
 
 class Limits(NamedTuple):
-    """How far categories are told apart, as ``propose`` is told."""
+    """Limits to telling categories apart, as ``propose`` is given them."""
 
     bins: int
     most: int
@@ -57,7 +57,7 @@ class Answers(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are, with and without an answer."""
+        """The number of rows, with and without an answer."""
         return self.counts.total() + self.missing.total()
 
     def few(self, rare: int) -> int:
@@ -90,7 +90,7 @@ class Decision(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """What is proposed for a column.
+    """A proposal for a column.
 
     Args:
         column: its name.
@@ -154,7 +154,7 @@ def with_other(
 
 
 def of_scale(question: Question, ends: str, rows: int) -> Decision:
-    """What is to be decided of answers that seem to have an order.
+    """The decision about answers that seem to have an order.
 
     Args:
         question: as it is asked.
@@ -178,7 +178,7 @@ def unused(name: str, categories: Sequence[str]) -> str:
 
 
 def is_fit(category: str) -> bool:
-    """Whether a text may be a category, and part of the name of an attribute."""
+    """Return whether a text may be a category, and part of the name of an attribute."""
     try:
         Attribute(name="a", categories=(category, category + "b"))
     except SurveyError:

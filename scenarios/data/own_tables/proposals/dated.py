@@ -1,4 +1,4 @@
-"""What is proposed for a column of dates: ranges of months, quarters or years."""
+"""Proposals for columns of dates: ranges of months, quarters or years."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FAR = 5 * 365
 
 
 def of_dates(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """What is proposed for a column of dates; None if it is not one."""
+    """The proposal for a column of dates; None if it is not one."""
     counts = answers.counts
     orders = _orders(counts)
     if not orders:

@@ -28,7 +28,7 @@ _SHARE, _KNOWN, _LONE = 0.02, 0.8, 0.8
 
 
 class _List(NamedTuple):
-    """How cells list answers.
+    """The way in which cells list answers.
 
     Args:
         separator: what is between these.
@@ -42,7 +42,7 @@ class _List(NamedTuple):
 
 
 def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
-    """What is proposed for a column that lists what was ticked; None if it does not."""
+    """The proposal for a column that lists what was ticked; None if it does not."""
     rare = max(2, answers.few(limits.rare))
     found = _found(answers.counts, rare, ignore_case=limits.ignore_case)
     if found is None:
@@ -85,7 +85,7 @@ def of_lists(name: str, answers: Answers, limits: Limits) -> Proposed | None:
 
 
 def _found(counts: Mapping[str, int], rare: int, *, ignore_case: bool) -> _List | None:
-    """How the cells of a column list answers; None if they do not."""
+    """The way in which the cells of a column list answers; None if they do not."""
     for separator in _SEPARATORS:
         spelt: dict[str, Counter[str]] = {}
         sizes, alone = Counter[int](), set[str]()

@@ -1,4 +1,4 @@
-"""What is proposed for a column of numbers: ranges of them, or each by itself."""
+"""Proposals for columns of numbers: ranges of them, or each by itself."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def numbers_of(counts: Mapping[str, int], decimal: str) -> dict[str, float] | No
 
 
 def of_numbers(name: str, answers: Answers, found: dict[str, float], limits: Limits) -> Proposed:
-    """What is proposed for a column of numbers.
+    """The proposal for a column of numbers.
 
     Args:
         name: of the column.
@@ -113,7 +113,7 @@ def _of_answers(
 
 
 def _meaning(question: Question, numbers: Sequence[float], rows: int) -> Decision:
-    """What is to be decided of a few numbers that may be codes of something."""
+    """The decision about a few numbers that may be codes of something."""
     low, high = number_text(numbers[0]), number_text(numbers[-1])
     if len(numbers) > 2:
         return of_scale(question, f"{low} to {high}", rows)

@@ -1,4 +1,4 @@
-"""What is proposed for a column of texts: a category for each answer that enough people give."""
+"""Proposals for columns of texts: a category for each answer that enough people give."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SENTENCES = 0.2
 
 
 def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
-    """What is proposed for a column of texts."""
+    """The proposal for a column of texts."""
     counts, rows = answers.counts, answers.counts.total()
     why = _why_left_out(name, counts, limits)
     if why is not None:
@@ -79,7 +79,7 @@ def of_texts(name: str, answers: Answers, limits: Limits) -> Proposed:
 
 
 def _why_left_out(name: str, counts: Mapping[str, int], limits: Limits) -> str | None:
-    """Why a column is better not asked about; None if it may be."""
+    """The reason why a column is better not asked about; None if it may be."""
     rows, different = sum(counts.values()), len(counts)
     what = identifying(counts)
     if what is not None:

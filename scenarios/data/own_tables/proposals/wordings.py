@@ -101,12 +101,12 @@ def ordered_scale(answers: Sequence[str]) -> list[str] | None:
 
 
 def tells_who(name: str) -> bool:
-    """Whether a column's name is one of those that identify people."""
+    """Return whether a column's name is one of those that identify people."""
     return _WHO.fullmatch(name.replace("_", " ")) is not None
 
 
 def identifying(counts: Mapping[str, int]) -> str | None:
-    """What most cells are that identifies people; None if it is nothing of what is known."""
+    """The kind of identifier that most cells are; None if it is none of the known ones."""
     total = sum(counts.values())
     for what, pattern in _CELLS.items():
         # Longer cells are no addresses, and a pattern may take long for them.
@@ -121,6 +121,6 @@ def identifying(counts: Mapping[str, int]) -> str | None:
 
 
 def is_free_text(counts: Mapping[str, int]) -> bool:
-    """Whether cells are sentences: several words each."""
+    """Return whether cells are sentences: several words each."""
     total = sum(counts.values())
     return sum(rows * len(cell.split()) for cell, rows in counts.items()) >= _WORDS * total
