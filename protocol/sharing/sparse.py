@@ -26,7 +26,7 @@ from protocol.messages import AGGREGATOR, PartyId
 from protocol.session.roles import Me
 from protocol.sharing import opening
 from protocol.sharing.agreement import SURVIVORS, agree, carry
-from protocol.sharing.dealing import Delivered, deal, deliver, receive
+from protocol.sharing.dealing import Delivered, Received, deal, deliver, receive
 from protocol.sharing.graph import Degree
 from protocol.sharing.masks import (
     DIGEST_BYTES,
@@ -168,10 +168,43 @@ async def contribute(
     del seeds
     rejected = received.dealt & ~received.good
     await me.send(AGGREGATOR, Upload(masked, rejected.astype(np.uint8)))
-    if witnesses is None:
-        survivors = await me.receive(Survivors, AGGREGATOR)
-    else:
-        survivors = await receive_certified(me, Survivors, witnesses, number=SURVIVORS)
+    hood, digest = await _hear_survivors(
+        me, hood, received, degree=degree, least=least, witnesses=witnesses
+    )
+    uploaded = hood.there
+    # All must unmask one set: by shares for different ones, one party's values could be had.
+    await agree(me, hood, digest, round=SURVIVORS, degree=degree)
+    # One kind of share per neighbour, whatever the aggregator says later.
+    kind = np.where(uploaded, OWN, PAIRWISE)
+    rows = np.arange(k)
+    revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
+    revealed[~received.good] = 0
+    secret_shared = me.agree(me.roster.key(AGGREGATOR))
+    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
+    salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
+    await me.send(AGGREGATOR, Unmask(me.sign(unmasked_statement(context, digest)), salt, boxes[0]))
+    return hood
+
+
+async def _hear_survivors(
+    me: Me,
+    hood: Hood,
+    received: Received,
+    *,
+    degree: Degree,
+    least: int,
+    witnesses: Witnesses | None,
+) -> tuple[Hood, bytes]:
+    """Wait for the survivors, and refuse those among whom this party's values are at risk.
+
+    Returns:
+        The neighbours, of whom those are there that have uploaded; and the digest of the set.
+
+    Raises:
+        PrivacyError, RemoteProtocolError: as ``contribute``.
+    """
+    parties = len(me.roster) - 1
+    survivors = await receive_certified(me, Survivors, witnesses, number=SURVIVORS)
     among = survivors_among(survivors.uploaded, parties=parties)
     uploaded, survived = among[hood.places], int(among.sum())
     if not among[hood.place] or (uploaded & ~hood.there).any():
@@ -200,19 +233,7 @@ async def contribute(
             f"{degree.threshold} needed",
             field="Survivors",
         )
-    # All must unmask one set: by shares for different ones, one party's values could be had.
-    hood, digest = replace(hood, there=uploaded, joined=survived), digest_of(survivors)
-    await agree(me, hood, digest, round=SURVIVORS, degree=degree)
-    # One kind of share per neighbour, whatever the aggregator says later.
-    kind = np.where(uploaded, OWN, PAIRWISE)
-    rows = np.arange(k)
-    revealed = np.concatenate([received.shares[rows, kind], received.salts[rows, kind]], axis=1)
-    revealed[~received.good] = 0
-    secret_shared = me.agree(me.roster.key(AGGREGATOR))
-    edge = Edge(me.id, AGGREGATOR, edge_key(secret_shared, context=context))
-    salt, boxes, _ = seal(me.stream, "Unmask", [(edge, revealed.tobytes(), digest)])
-    await me.send(AGGREGATOR, Unmask(me.sign(unmasked_statement(context, digest)), salt, boxes[0]))
-    return hood
+    return replace(hood, there=uploaded, joined=survived), digest_of(survivors)
 
 
 def _seeds_of(hood: Hood) -> tuple[Octets, Octets]:
@@ -290,10 +311,7 @@ async def collect(
     uploaded[[places[name] for name in survivors]] = True
     told = Survivors(me.roster.bitmap(survivors))
     digest = digest_of(told)
-    if witnesses is None:
-        await me.broadcast(survivors, told)
-    else:
-        await certify(me, survivors, told, witnesses, number=SURVIVORS)
+    await certify(me, survivors, told, witnesses, number=SURVIVORS)
     agreed = await carry(me, survivors, meeting.hoods, round=SURVIVORS, within=within, quorum=1)
     unmasks = await me.gather(Unmask, agreed, within=within, at_least=1)
     # Two neighbours that differ about their mask were not handed each other's boxes.

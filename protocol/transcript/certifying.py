@@ -162,16 +162,25 @@ def fault_of(
 
 
 async def certify(
-    me: Me, recipients: Sequence[PartyId], message: Message, witnesses: Witnesses, *, number: int
+    me: Me,
+    recipients: Sequence[PartyId],
+    message: Message,
+    witnesses: Witnesses | None,
+    *,
+    number: int,
 ) -> None:
     """The aggregator's side: have a message certified, and send it to all after its certificate.
 
     Args:
+        witnesses: who certify it; without them it is sent as it is.
         number: which of the certified messages of the session it is, below ``MOST_CERTIFIED``.
 
     Raises:
         ProtocolError: too few witnesses have cosigned it.
     """
+    if witnesses is None:
+        await me.broadcast(recipients, message)
+        return
     try:
         found = await me.obtain(Certificate, statement_of(message), round=number)
     except QuorumError as error:
@@ -187,15 +196,20 @@ async def certify(
     await me.broadcast(recipients, message)
 
 
-async def receive_certified(me: Me, kind: type[M], witnesses: Witnesses, *, number: int) -> M:
+async def receive_certified(
+    me: Me, kind: type[M], witnesses: Witnesses | None, *, number: int
+) -> M:
     """A party's side: wait for a message of the aggregator's, and for what certifies it.
 
     Args:
+        witnesses: who certify it; without them the message will do.
         number: which of the certified messages of the session it is.
 
     Raises:
         RemoteProtocolError: its certificate does not hold.
     """
+    if witnesses is None:
+        return await me.receive(kind, AGGREGATOR)
     found = await me.receive(Certificate, AGGREGATOR, round=number)
     message = await me.receive(kind, AGGREGATOR)
     fault = _fault(me, found, message, witnesses)
