@@ -194,8 +194,8 @@ def withdraw(folder: Path, charter: Charter, withdrawal: Withdrawal) -> None:
         withdrawal: the place, and what was handed out for it.
 
     Raises:
-        UsageError: there is no such place or it is withdrawn already, what is handed out for it is
-            not an unused spare, or the reason does not fit a line.
+        UsageError: a place that this survey has not or that was withdrawn already, one to be handed
+            out that is not an unused spare, or a reason that does not fit a line.
         OSError: it cannot be written.
     """
     place, reason, instead, by_another = withdrawal

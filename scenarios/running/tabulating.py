@@ -212,27 +212,13 @@ def tabulate(
     """
     if isinstance(population, Records):
         population = Resampled(population)
-    _check("n", n, MAX_PEOPLE)
-    _check("cohort", cohort, MAX_COHORT)
-    if parties is not None:
-        _check("parties", parties, MAX_PEOPLE)
-        if n < parties:
-            raise UsageError(f"n {n:,}: expected at least {parties:,}, one person for each party")
-    if n > cohort * MAX_COHORTS:
-        raise UsageError(
-            f"n {n:,} in cohorts of {cohort:,}: expected at most {MAX_COHORTS:,} cohorts"
-        )
+    _check_sizes(n, cohort, parties)
     try:
         job = Job(variant, population, seed)
     except ValueError as error:
         raise UsageError(str(error)) from error
     with ExitStack() as stack:
-        if isinstance(engine, Engine):
-            opened = engine
-            if jobs is not None or address is not None:
-                raise UsageError("jobs and address are of an engine that is opened by its name")
-        else:
-            opened = stack.enter_context(open_engine(engine, jobs=jobs, address=address))
+        opened = _engine_in(stack, engine, jobs, address)
         file = None if path is None else Path(path)
         if file is not None:
             stack.enter_context(sole(file))
@@ -257,6 +243,30 @@ def tabulate(
         loss=driver.loss,
         seconds=driver.seconds,
     )
+
+
+def _check_sizes(n: int, cohort: int, parties: int | None) -> None:
+    _check("n", n, MAX_PEOPLE)
+    _check("cohort", cohort, MAX_COHORT)
+    if parties is not None:
+        _check("parties", parties, MAX_PEOPLE)
+        if n < parties:
+            raise UsageError(f"n {n:,}: expected at least {parties:,}, one person for each party")
+    if n > cohort * MAX_COHORTS:
+        raise UsageError(
+            f"n {n:,} in cohorts of {cohort:,}: expected at most {MAX_COHORTS:,} cohorts"
+        )
+
+
+def _engine_in(
+    stack: ExitStack, engine: Engine | EngineName, jobs: int | None, address: str | None
+) -> Engine:
+    """An engine, opened while the stack is if it is given by its name."""
+    if not isinstance(engine, Engine):
+        return stack.enter_context(open_engine(engine, jobs=jobs, address=address))
+    if jobs is not None or address is not None:
+        raise UsageError("jobs and address are of an engine that is opened by its name")
+    return engine
 
 
 class _Driver:

@@ -18,7 +18,7 @@ from scenarios.statement.calibration import calibration_sentences, calibration_v
 from scenarios.statement.estimates import estimated, reported_values
 from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
-from scenarios.statement.statement import Section, Statement
+from scenarios.statement.statement import Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
     margins_of,
     mended,
@@ -52,18 +52,7 @@ def state_tabulation(
         *_told(tabulated),
         f"digest {tabulated.digest.hex()}",
     )
-    of = margins_of(reported, intervals.about, projection)
-    useful = on_usefulness(
-        of,
-        pairs=pairs_of(reported, intervals.about, projection),
-        mending=mended(
-            tabulated.variant,
-            of,
-            respondents=tabulated.n,
-            parties=tabulated.n,
-            about=intervals.about,
-        ),
-    )
+    useful = _usefulness(tabulated, projection, intervals)
     return Statement(
         verdicts=useful,
         title=f"{name}: {tabulated.variant.survey.title}",
@@ -115,6 +104,24 @@ def state_tabulation(
                 **usefulness_values(useful),
                 "seconds": round(tabulated.seconds, 3),
             }
+        ),
+    )
+
+
+def _usefulness(
+    tabulated: Tabulated[Variant], projection: Projection, intervals: Intervals
+) -> tuple[Verdict, ...]:
+    reported = tabulated.reported
+    of = margins_of(reported, intervals.about, projection)
+    return on_usefulness(
+        of,
+        pairs=pairs_of(reported, intervals.about, projection),
+        mending=mended(
+            tabulated.variant,
+            of,
+            respondents=tabulated.n,
+            parties=tabulated.n,
+            about=intervals.about,
         ),
     )
 

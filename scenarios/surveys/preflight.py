@@ -118,10 +118,7 @@ def preflight(
         read = read_plan(path)
         asked, analysis, coding = read.variant, read.analysis, read.coding
     yield from what_is_asked(asked, analysis, parties)
-    closing, now = asked.survey.closing, datetime.datetime.now(datetime.UTC)
-    if closing is not None and closing <= now:
-        says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
-        yield Known("closes", says, ready=False)
+    yield from _closed(asked)
     if parties is not None and asked.max_records == 1 and (said := useful(asked, parties)):
         yield Known("usefulness", said)
     people: Respondents | None = None
@@ -138,6 +135,13 @@ def preflight(
         yield _purse(purse or usual_purse(), payers, survey, allowed, member)
     if address is not None:
         yield _address(*address)
+
+
+def _closed(asked: Variant) -> Iterator[Known]:
+    closing, now = asked.survey.closing, datetime.datetime.now(datetime.UTC)
+    if closing is not None and closing <= now:
+        says = f"it has closed: this machine's clock says {moment(int(now.timestamp()))}."
+        yield Known("closes", says, ready=False)
 
 
 def what_is_asked(

@@ -131,19 +131,12 @@ def rehearse(
     Raises:
         UsageError: the folder is not empty, or witnesses are to certify the survey's sums.
     """
-    from protocol.sharing.sums import sums_of  # Few plans sum.
-
-    sums = sums_of(plan.variant)
-    if sums is not None and sums.certifying is not None:
-        raise UsageError(
-            "the survey's sums are certified by witnesses, which a rehearsal has none of: rehearse "
-            "the plan without sums.witnesses"
-        )
+    _check_unwitnessed(plan)
     make_folder(out)
     if any(out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty")
     members, records = out / MEMBERS, out / RECORDS
-    make_keys(plan, [*held], members, days=1)
+    make_keys(plan, [*held], members)
     make_folder(records)
     for name, part in held.items():
         write_once(records / f"{name}.csv", part.to_csv().encode())
@@ -191,6 +184,17 @@ def rehearse(
             endings[AGGREGATOR] = aggregator.first.strip()
         endings.update(_endings(parties))
         return aggregator.rehearsed(endings, killed)
+
+
+def _check_unwitnessed(plan: Plan) -> None:
+    from protocol.sharing.sums import sums_of  # Few plans sum.
+
+    sums = sums_of(plan.variant)
+    if sums is not None and sums.certifying is not None:
+        raise UsageError(
+            "the survey's sums are certified by witnesses, which a rehearsal has none of: rehearse "
+            "the plan without sums.witnesses"
+        )
 
 
 class _Aggregator:

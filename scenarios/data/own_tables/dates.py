@@ -31,7 +31,7 @@ def is_order(text: str) -> bool:
 
 
 def date_in(cell: str, order: str) -> datetime.date | None:
-    """The date in a tidied cell; None if it has something else, or there is no such day.
+    """The date in a tidied cell; None for anything else, also for a day that no calendar has.
 
     Args:
         cell: a time of day after the date is passed over.

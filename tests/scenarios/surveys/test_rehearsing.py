@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import re
@@ -31,6 +32,7 @@ from tests.scenarios.survey_folders import (
     PLANS,
     RECORDS,
     ROWS,
+    closing_plan,
     plan_file,
     table,
 )
@@ -93,6 +95,15 @@ PATIENT = {
 @pytest.mark.parametrize("name", [*BUILT_IN, OWN_NAME])
 def test_every_variant(name: str, kill: str | None, tmp_path: Path) -> None:
     held_out(tmp_path, name, kill)
+
+
+def test_a_survey_that_closes_later_is_rehearsed_until_all_have_answered(tmp_path: Path) -> None:
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=60)
+    plan = plan_file(tmp_path, closing_plan(later.strftime("%Y-%m-%dT%H:%M:%SZ")))
+    records = tmp_path / "records.csv"
+    records.write_text(RECORDS["rr-joint"])
+    said = rehearsed(plan, records, tmp_path / "out", "--parties", 6, "--json")
+    assert said.json["counted"] == 6
 
 
 @pytest.mark.slow
