@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from protocol.errors import NoLikelihoodError, SurveyError
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.intervals import USUAL, figures_of
 from protocol.estimators.inference.laws import LEVEL, SIDES, About, Interval, NormalLaw, exact_law
 from protocol.estimators.inference.notebooks import html_table
@@ -29,6 +28,7 @@ from protocol.surveys.survey import Survey
 
 if TYPE_CHECKING:
     from protocol.estimators.dependence.association import TestResult
+    from protocol.estimators.dependence.pair_reports import PairReports
 
 
 class Keyed(Protocol):

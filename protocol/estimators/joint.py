@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from protocol.crypto.randomness import WORDS
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.inference.laws import (
     About,
     DeferredLaw,
@@ -48,6 +47,7 @@ from protocol.surveys.survey import Survey, check_partition
 
 if TYPE_CHECKING:
     from protocol.estimators.dependence.association import TestResult
+    from protocol.estimators.dependence.pair_reports import PairReports
 
 D = TypeVar("D", bound=np.generic)
 
@@ -280,6 +280,9 @@ class JointReports(Source):
 
     def pair_reports(self, first: str, second: str) -> PairReports | None:
         """As ``Estimate.pair_reports``; None if one dense matrix randomized both at once."""
+        # Imported late, as most who estimate test nothing.
+        from protocol.estimators.dependence.pair_reports import PairReports
+
         pair = (first, second)
         one, other = (
             next(block for block in self.blocks if name in block.attributes) for name in pair

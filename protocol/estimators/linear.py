@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from protocol.estimators.calibration.calibrated import Calibrated
 from protocol.estimators.counts import Counts
-from protocol.estimators.dependence.pair_reports import PairReports
 from protocol.estimators.estimate import Answers, Estimate
 from protocol.estimators.likelihood import Reported
 from protocol.estimators.projection import Projection
@@ -19,6 +18,7 @@ from protocol.surveys.survey import Survey
 
 if TYPE_CHECKING:
     from protocol.estimators.dependence.association import TestResult
+    from protocol.estimators.dependence.pair_reports import PairReports
 
 
 class Source(Answers):

@@ -8,12 +8,15 @@ hold at once (Bonferroni), so shares that are ranked by their values are ranked 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from protocol.errors import ProtocolError
+from protocol.estimators.estimate import Estimate, Keyed
 from protocol.estimators.inference.laws import LEVEL, About, Interval
+from protocol.estimators.projection import Projection
 from protocol.estimators.tables import Estimated, Table
 from protocol.randomizers.exact import Floats
 
@@ -46,12 +49,20 @@ GRADES = (Grade("good", 0.03, 0.25), Grade("fair", 0.1, 1.0))
 """The steps that end at a margin, the best first; ``poor`` ends at that of an even guess."""
 
 SCALE_SAYS = (
-    "Margin of error: in 95 of 100 such surveys no share of an attribute or table is off by more, "
-    "so of two shares that are twice as far apart the larger is known. Good: up to 3 points, and a "
-    "quarter of the average share. Fair: up to 10 points, and the average share. Poor: more. None: "
-    "no closer than taking all shares to be equal without asking anybody."
+    "In 95 of 100 such surveys no share of an attribute or table is off by more than its margin of "
+    "error. Good: a margin of at most 3 percentage points, and a quarter of the average share. "
+    "Fair: at most 10 points, and the average share. Poor: more than that. None: a guess without "
+    "any answers would be as close."
 )
 """Meaning of the steps, in sentences."""
+
+MEANS_SAY = (
+    "The margin of a mean or a count is a part of its range: good up to 3 %, fair up to 10 %."
+)
+"""The same for numbers, which are judged as a share of two would be."""
+
+Subject: TypeAlias = Literal["shares", "mean", "count"]
+"""The shares of a table, the mean of an attribute's values, or the count of a set of answers."""
 
 
 class MarginOfError(NamedTuple):
@@ -60,14 +71,15 @@ class MarginOfError(NamedTuple):
     Args:
         names: the attributes.
         cells: how many shares it has; 2 of a number, which lies between the ends of its range.
-        margin: by how much any of them may be off, as a share; NaN where that is unknown.
-        number: it is a number, and the margin a share of its range.
+        margin: by how much any of them may be off, as a share; NaN where that is unknown. Above 1
+            the estimate says nothing.
+        of: what may be off.
     """
 
     names: tuple[str, ...]
     cells: int
     margin: float
-    number: bool = False
+    of: Subject = "shares"
 
     @property
     def word(self) -> Usefulness:
@@ -83,6 +95,11 @@ class MarginOfError(NamedTuple):
     def excess(self) -> float:
         """The margin as a multiple of the largest that is good; NaN where it is unknown."""
         return self.margin / GRADES[0].edge(self.cells)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether every share, or every value of the range, is possible."""
+        return self.margin >= 1
 
 
 def least_exact(of: Iterable[MarginOfError]) -> MarginOfError:
@@ -123,19 +140,68 @@ def margin_of_error(table: Table, about: About = "respondents") -> MarginOfError
     return MarginOfError(table.names, table.values.size, _farthest(table.values, interval))
 
 
-def margin_of_number(names: tuple[str, ...], found: Estimated, about: About) -> MarginOfError:
+def margin_of_number(
+    names: tuple[str, ...], found: Estimated, about: About, of: Subject = "mean"
+) -> MarginOfError:
     """The margin of error of one number as a share of its range; NaN if it has no bounds.
 
     Args:
         names: the attributes that it is about.
         found: the estimate.
         about: whose number.
+        of: a mean or a count.
     """
     if math.isnan(found.value):
-        return MarginOfError(names, 2, math.inf, number=True)
+        return MarginOfError(names, 2, math.inf, of)
     off = _farthest(np.asarray(found.value), found.interval(about=about))
     known = math.isfinite(found.span)
-    return MarginOfError(names, 2, off and (off / found.span if known else math.nan), number=True)
+    return MarginOfError(names, 2, off and (off / found.span if known else math.nan), of)
+
+
+def margins_of(
+    estimate: Estimate,
+    about: About,
+    projection: Projection = "none",
+    tables: Iterable[Sequence[str]] = (),
+) -> tuple[MarginOfError, ...]:
+    """The margins of error of every attribute, then of some tables, as far as there are such.
+
+    An attribute has shares, a mean, or both: the share of those who hold a key and the mean of its
+    values, whose range is from -1 to 1.
+
+    Args:
+        estimate: of shares, or of means that have a range.
+        about: whose.
+        projection: applied to the tables.
+        tables: the attributes of each.
+    """
+    means = estimate.attribute_means()
+    if means:
+        return tuple(margin_of_number((name,), mean, about) for name, mean in means.items())
+    own: list[tuple[str, ...]] = [(name,) for name in estimate.survey.names]
+    names = dict.fromkeys((*own, *(tuple(each) for each in tables)))
+    valued = () if estimate.keyed is None else _margins_of_values(estimate.keyed, about)
+    return (*_margins(estimate, names, about, projection), *valued)
+
+
+def _margins(
+    estimate: Estimate, tables: Iterable[tuple[str, ...]], about: About, projection: Projection
+) -> Iterator[MarginOfError]:
+    for names in tables:
+        try:
+            table = estimate.table(*names, projection=projection)
+        except (ProtocolError, ValueError):
+            continue  # This result says nothing of it.
+        yield margin_of_error(table, about)
+
+
+def _margins_of_values(keyed: Keyed, about: About) -> Iterator[MarginOfError]:
+    """The margins of error of the means of keys' values."""
+    low, high = keyed.mean_intervals(about=about)
+    off = np.maximum(high - keyed.means, keyed.means - low) / 2
+    margins = np.where(np.isnan(keyed.means), np.inf, off)
+    for name, margin in zip(keyed.survey.names, margins.tolist(), strict=True):
+        yield MarginOfError((name,), 2, margin, "mean")
 
 
 def _farthest(values: Floats, ends: Interval) -> float:

@@ -22,10 +22,15 @@ from protocol.estimators.releases.noisy import NoisyTables
 from protocol.messages import Message
 from protocol.randomizers import Randomizer
 from protocol.randomizers.exact import Floats
+from protocol.randomizers.keyvalue import SYMBOLS
 from protocol.randomizers.mixing import Mixing
 from protocol.session.variant import Variant
+from protocol.variants.keyvalue.estimate import fakes_after
+from protocol.variants.keyvalue.moments import laws_of
+from protocol.variants.keyvalue.privkv import KeyValueCollection, SymbolCounts
 from protocol.variants.marginals import variant as marginals
 from protocol.variants.marginals.variant import MarginalRelease
+from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.oracles.attributes import AttributeOracles, AttributeTallies, Smp, Spl
 from protocol.variants.oracles.fake_data import RsFd
 from protocol.variants.reports import oracle
@@ -67,6 +72,20 @@ def expected(variant: Variant, names: Sequence[str], shares: Shares) -> Message 
             return _marginal_counts(variant, names, shares)
         case RRBA(mix=1.0, groups="one", stopping="never", release="pooled"):
             return _block_of_all(variant, shares)
+        case _:
+            return None
+
+
+def expected_numbers(variant: Variant, shares: Shares) -> Message | None:
+    """What would be published of ``REPORTS`` respondents by a variant that estimates means.
+
+    None of a variant that estimates shares alone.
+    """
+    match variant:
+        case NumericMean() if _own(variant, NumericMean, "answer", "randomizers", "estimate"):
+            return _attribute_tallies(variant, shares)
+        case KeyValueCollection() if _own(variant, KeyValueCollection, "party", "estimate"):
+            return _symbols(variant, shares)
         case _:
             return None
 
@@ -130,7 +149,7 @@ def _pooled(variant: Blockwise, names: Sequence[str], shares: Shares) -> Pooled:
     return Pooled(codes, found.counts)
 
 
-def _attribute_tallies(variant: Spl | Smp | RsFd, shares: Shares) -> AttributeTallies:
+def _attribute_tallies(variant: Spl | Smp | RsFd | NumericMean, shares: Shares) -> AttributeTallies:
     reports = REPORTS // variant.attributes if isinstance(variant, Smp) else REPORTS
     totals = [
         _tally(one, shares.margin((name,)), reports)
@@ -147,6 +166,23 @@ def _tally(randomizer: Randomizer, answers: Floats, reports: int) -> Whole:
     support = randomizer.support
     chance = float(support.other) + answers * float(support.gain)
     return np.rint(chance * reports).astype(np.int64)
+
+
+def _symbols(variant: KeyValueCollection, shares: Shares) -> SymbolCounts:
+    """Reports on every key by as many respondents, in all rounds."""
+    keys, each = len(variant.survey.names), variant.client.each
+    states = np.zeros((keys, len(SYMBOLS)))
+    for place, (name, values) in enumerate(zip(variant.survey.names, variant.values, strict=True)):
+        answers = shares.margin((name,))
+        plus = (1 + np.nan_to_num(values[1 : len(answers)])) / 2
+        states[place] = answers[0], answers[1:] @ plus, answers[1:] @ (1 - plus)
+    fakes, counts = np.zeros(keys), list[Whole]()
+    for _ in range(variant.repeats):
+        laws = np.broadcast_to(laws_of(each, fakes, (keys,)), (keys, len(SYMBOLS), len(SYMBOLS)))
+        said = np.einsum("ks,kst->kt", states, laws)
+        counts.append(_rounded_rows(said, np.full(keys, REPORTS // keys)))
+        fakes = fakes_after(counts[-1], each)
+    return SymbolCounts(np.stack(counts))
 
 
 def _pair_reports(variant: PairRR, shares: Shares) -> Tally:

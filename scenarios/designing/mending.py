@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
+from protocol.accounting.spending import DELTA
 from protocol.errors import ProtocolError
 from protocol.estimators.inference.laws import About
-from protocol.estimators.usefulness import GRADES, Grade, MarginOfError
+from protocol.estimators.usefulness import GRADES, Grade, MarginOfError, Subject
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
 from protocol.variants import BUILT_IN
+from protocol.variants.keyvalue.privkv import KeyValueCollection
+from protocol.variants.numeric.numeric_mean import NumericMean
 from protocol.variants.sums.tallies import Counted
-from scenarios.designing.assumed import Uniform
 from scenarios.designing.candidates import Wanted, of_variant
 from scenarios.designing.needing import MOST_EPSILON
-from scenarios.designing.predicting import NotEstimatedError, predicted
+from scenarios.designing.predicting import NotEstimatedError, predicted_margins
+from scenarios.designing.summing import told_in_sum
 from scenarios.designing.targets import Names, Target
-from scenarios.wording.formatting import count
+from scenarios.wording.formatting import count, cut, some
 from scenarios.wording.formatting import epsilon as epsilon_text
 
 MOST_CATEGORIES = 500
 """Of a survey with more categories no other epsilon and no fewer attributes are tried."""
+
+NAMED = 6
+"""The most attributes to leave out that are named."""
+
+Margins = Mapping[tuple[Names, Subject], float]
+"""Margins of error, by attributes and what may be off."""
 
 
 class Mending(NamedTuple):
@@ -33,14 +45,15 @@ class Mending(NamedTuple):
     Args:
         to: the step.
         respondents: how many it takes.
-        epsilon: what a respondent's reports may cost at most, in nats.
-        dropped: how many attributes are not asked, those first that are least exact.
+        epsilon: what a respondent's reports may cost at most, in nats. Of counts with coins that
+            holds at the usual delta, if enough parties are honest.
+        dropped: the attributes that are not asked, those first that are least exact.
     """
 
     to: Literal["good", "fair"]
     respondents: int | None
     epsilon: float | None
-    dropped: int | None
+    dropped: tuple[str, ...] | None
 
     @property
     def says(self) -> str:
@@ -51,8 +64,10 @@ class Mending(NamedTuple):
         if self.epsilon is not None:
             ways.append(f"ε = {epsilon_text(self.epsilon)}")
         if self.dropped is not None:
-            ways.append(f"{count(self.dropped, 'attribute')} fewer")
-        return f"As predicted, {self.to} would take {', or '.join(ways)}."
+            named = some(map(cut, self.dropped), len(self.dropped), NAMED)
+            ways.append(f"leaving out {named}")
+        one = " one of these:" if len(ways) > 1 else ""
+        return f"For {self.to} estimates it would take{one} {'; '.join(ways)}."
 
 
 def mending(
@@ -79,6 +94,12 @@ def mending(
         return None
     step = GRADES[0] if words <= {"good", "fair"} else GRADES[1]
     setting = _Setting(variant, of, step, respondents, parties, about)
+    now = setting.predicted(variant, _tables(of))
+    if now is not None and not {(one.names, one.of) for one in of} <= {*now}:
+        now = None
+    if any(one.of == "mean" and one.word == "none" for one in of) and not _is_foreseen(of, now):
+        return None
+    setting = setting._replace(now=now)
     found = Mending(
         "good" if step is GRADES[0] else "fair",
         setting.respondents_needed(),
@@ -88,33 +109,19 @@ def mending(
     return None if found[1:] == (None, None, None) else found
 
 
-def predicted_margins(
-    variant: Variant, tables: Iterable[Names], respondents: int, parties: int, about: About
-) -> Mapping[Names, float] | None:
-    """The margins of error that some tables are predicted to have, as shares, by their names.
+def _tables(of: Iterable[MarginOfError]) -> tuple[Names, ...]:
+    return tuple(dict.fromkeys(one.names for one in of))
 
-    All answers are taken to be equally likely.
 
-    Args:
-        variant: how people are asked.
-        tables: the attributes of each.
-        respondents: how many answer.
-        parties: that speak for them.
-        about: whose shares.
+def _is_foreseen(of: Iterable[MarginOfError], now: Margins | None) -> bool:
+    """Whether no mean is known less well than answers that are equally likely would let it be.
 
-    Returns:
-        None if there is no formula for one of them.
+    Few may hold a key, and what more it takes then does not follow from an interval that is cut off
+    at the ends of the range.
     """
-    survey, target = variant.survey, Target("these", tuple(tables))
-    try:
-        found = predicted(
-            variant, respondents, target, Uniform(survey), about=about, parties=parties
-        )
-    except (NotEstimatedError, ProtocolError):
-        return None
-    if found is None:
-        return None
-    return {one.names: one.margin for one in found.margins(survey)}
+    return now is not None and all(
+        one.margin <= now.get((one.names, one.of), 0.0) for one in of if one.word == "none"
+    )
 
 
 class _Setting(NamedTuple):
@@ -123,6 +130,7 @@ class _Setting(NamedTuple):
     Args:
         variant, of, respondents, parties, about: as ``mending`` takes them.
         step: which all of them are to reach.
+        now: the prediction for the survey as it was; None if there is none.
     """
 
     variant: Variant
@@ -131,81 +139,144 @@ class _Setting(NamedTuple):
     respondents: int
     parties: int
     about: About
+    now: Margins | None = None
 
     @property
-    def beyond(self) -> dict[Names, float]:
-        """The margins as multiples of the largest that are wanted."""
-        return {one.names: one.margin / self.step.edge(one.cells) for one in self.of}
+    def beyond(self) -> dict[tuple[Names, Subject], float]:
+        """The margins as multiples of the largest that are wanted.
+
+        An interval of which no more is known ends where the truth cannot be: then the prediction
+        counts, if it is larger.
+        """
+        now = self.now or {}
+        return {
+            (one.names, one.of): max(
+                one.margin, now.get((one.names, one.of), 0.0) if one.word == "none" else 0.0
+            )
+            / self.step.edge(one.cells)
+            for one in self.of
+        }
 
     def respondents_needed(self) -> int | None:
         """The number of respondents that it takes, rounded up to two digits."""
-        if isinstance(self.variant, Counted) and self.about == "respondents":
-            # There are as many coins however many respondents there are.
-            needed = self.respondents * max(self.beyond.values())
-        elif isinstance(self.variant, Counted) and self.variant.sums.noise is not None:
+        if isinstance(self.variant, Counted) and self.variant.sums.noise is not None:
+            factor = self._with_coins()
+        elif self.now is None and any(one.word == "none" for one in self.of):
             return None
         else:
-            needed = self.respondents * max(self.beyond.values()) ** 2
+            factor = max(self.beyond.values()) ** 2
+        if factor is None:
+            return None
+        needed = self.respondents * factor
         step: int = 10 ** max(0, math.floor(math.log10(needed)) - 1)
         return math.ceil(needed / step) * step
 
+    def _with_coins(self) -> float | None:
+        """How many times as many respondents counts with coins take.
+
+        There are as many coins however many respondents there are, so what they add to an error
+        falls with that number, and what sampling adds with its root.
+        """
+        beyond = self.beyond
+        if self.about == "respondents":
+            return max(beyond.values())
+        given = self._replace(about="respondents").predicted(self.variant, _tables(self.of))
+        if self.now is None or given is None:
+            return None
+        needed = 1.0
+        for key, multiple in beyond.items():
+            coins = min(1.0, (given[key] / self.now[key]) ** 2)
+            root = math.sqrt((1 - coins) ** 2 + 4 * coins / multiple**2)
+            needed = max(needed, multiple**2 * (1 - coins + root) / 2)
+        return needed
+
+    @property
+    def spent(self) -> float | None:
+        """The epsilon of a respondent; None if none bounds it, or other epsilons are not tried."""
+        variant = self.variant
+        cls, survey = type(variant), variant.survey
+        if BUILT_IN.get(cls.name) is not cls or sum(survey.sizes) > MOST_CATEGORIES:
+            return None
+        if self.now is None or not all(self.now.values()):
+            return None
+        most = variant.most()
+        if isinstance(variant, Counted) and variant.sums.noise is not None:
+            with suppress(ValueError):
+                most = told_in_sum(variant, self.parties, DELTA).epsilon
+        return most if math.isfinite(most) else None
+
     def epsilon_needed(self) -> float | None:
         """The least epsilon that is enough, in two digits; None if none is, or nobody knows."""
-        spent, now = self.variant.most(), self._now()
-        if now is None or not spent < MOST_EPSILON:
+        spent = self.spent
+        if spent is None or not spent < MOST_EPSILON:
             return None
 
         def enough(tenths: int) -> bool:
-            return self._kept(self.variant.survey, tenths / 10, now)
+            return self._is_enough(self.variant.survey, tenths / 10)
 
         found = _least(enough, math.ceil(10 * spent), round(10 * MOST_EPSILON))
         return None if found is None else found / 10
 
-    def to_drop(self) -> int | None:
+    def to_drop(self) -> tuple[str, ...] | None:
         """The fewest attributes that are not to be asked; None if that helps not, or is unknown.
 
         Those go first of which nothing is wanted.
         """
-        spent, now, survey = self.variant.most(), self._now(), self.variant.survey
-        if now is None or not math.isfinite(spent):
+        spent, survey = self.spent, self.variant.survey
+        if spent is None:
             return None
+        beyond = self.beyond
         excess = {
-            name: max((x for names, x in self.beyond.items() if name in names), default=math.inf)
+            name: max((x for (names, _), x in beyond.items() if name in names), default=math.inf)
             for name in survey.names
         }
-        order = sorted(survey.names, key=lambda name: excess[name])
+        order = sorted(survey.names, key=lambda name: -excess[name])
 
         def enough(dropped: int) -> bool:
-            kept = {*order[: len(order) - dropped]}
+            kept = {*order[dropped:]}
             asked = tuple(each for each in survey.attributes if each.name in kept)
-            return self._kept(Survey(survey.title, asked), spent, now)
+            return self._is_enough(Survey(survey.title, asked), spent)
 
-        return _least(enough, 0, len(order) - 1)
+        found = _least(enough, 0, len(order) - 1)
+        return None if found is None else tuple(order[:found])
 
-    def _now(self) -> Mapping[Names, float] | None:
-        """The prediction for the survey as it was."""
-        cls, survey = type(self.variant), self.variant.survey
-        if BUILT_IN.get(cls.name) is not cls or sum(survey.sizes) > MOST_CATEGORIES:
-            return None
-        if isinstance(self.variant, Counted) or any(one.number for one in self.of):
-            return None
-        found = self._predicted(self.variant, [one.names for one in self.of])
-        return found if found and all(found.values()) else None
-
-    def _kept(self, survey: Survey, epsilon: float, now: Mapping[Names, float]) -> bool:
+    def _is_enough(self, survey: Survey, epsilon: float) -> bool:
         """Return whether a way to ask these attributes at an epsilon is as good as is wanted."""
-        tables = tuple(names for names in now if {*names} <= {*survey.names})
-        if not tables:
+        tables = tuple(names for names in _tables(self.of) if {*names} <= {*survey.names})
+        if not tables or self.now is None:
             return False
-        wanted, beyond = Wanted(survey, epsilon, Target("these", tables), self.parties), self.beyond
-        for candidate in of_variant(type(self.variant), wanted):
-            then = candidate.variant and self._predicted(candidate.variant, tables)
-            if then and all(beyond[names] * then[names] <= now[names] for names in tables):
+        beyond, now = self.beyond, self.now
+        for variant in self._ways(survey, epsilon, tables):
+            then = self.predicted(variant, tables)
+            if then and all(beyond[key] * then[key] <= now[key] for key in then if key in beyond):
                 return True
         return False
 
-    def _predicted(self, variant: Variant, tables: Iterable[Names]) -> Mapping[Names, float] | None:
-        return predicted_margins(variant, tables, self.respondents, self.parties, self.about)
+    def _ways(self, survey: Survey, epsilon: float, tables: tuple[Names, ...]) -> Iterator[Variant]:
+        """The ways to ask about other attributes, or at another epsilon."""
+        variant, parties = self.variant, self.parties
+        with suppress(ValueError, ProtocolError):
+            match variant:
+                case NumericMean() | KeyValueCollection():
+                    yield replace(variant, survey=survey, epsilon=epsilon)
+                case Counted():
+                    exact = replace(variant.sums, noise=None)
+                    yield variant.with_noise(survey, epsilon=epsilon, parties=parties, sums=exact)
+                case _:
+                    wanted = Wanted(survey, epsilon, Target("these", tables), parties)
+                    for candidate in of_variant(type(variant), wanted):
+                        if candidate.variant is not None:
+                            yield candidate.variant
+
+    def predicted(self, variant: Variant, tables: Iterable[Names]) -> Margins | None:
+        """The margins of error that some tables are predicted to have; None without a formula."""
+        try:
+            found = predicted_margins(
+                variant, self.respondents, (*tables,), about=self.about, parties=self.parties
+            )
+        except (NotEstimatedError, ProtocolError):
+            return None
+        return {(one.names, one.of): one.margin for one in found}
 
 
 def _least(enough: Callable[[int], bool], low: int, high: int) -> int | None:

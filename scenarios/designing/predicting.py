@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from protocol.errors import NoLikelihoodError, UnsupportedEventError
+from protocol.errors import NoLikelihoodError, ProtocolError, UnsupportedEventError
 from protocol.estimators.estimate import Estimate
-from protocol.estimators.inference.laws import About, critical
+from protocol.estimators.inference.laws import LEVEL, About, critical
 from protocol.estimators.inference.scores import MOST_COVARIANCE_CELLS
-from protocol.estimators.usefulness import MarginOfError, level_of_each
+from protocol.estimators.usefulness import MarginOfError, level_of_each, margins_of
 from protocol.randomizers.exact import Floats
 from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
+from protocol.variants.keyvalue.estimate import KeyValueTables
 from protocol.variants.marginals.variant import MarginalRelease
 from protocol.variants.oracles.attributes import Smp
 from protocol.variants.rrba.rrba import RRBA
-from scenarios.designing.assumed import Shares
+from scenarios.designing.assumed import Shares, Uniform
 from scenarios.designing.expected import (
     REPORTS,
     counts_truly,
     expected,
     expected_counts,
+    expected_numbers,
     is_of_all,
 )
 from scenarios.designing.targets import Names, Target, cells_of
@@ -100,6 +102,71 @@ def predicted(
     worst = max(known, key=lambda one: one.rmse)
     widest = {names: max(one.widest[names] for one in known) for names in worst.widest}
     return worst._replace(largest=max(one.largest for one in known), widest=widest)
+
+
+def predicted_margins(
+    variant: Variant,
+    n: int,
+    tables: Iterable[Names] | None = None,
+    *,
+    about: About = "respondents",
+    parties: int | None = None,
+) -> tuple[MarginOfError, ...]:
+    """The margins of error that estimates are predicted to have, all answers equally likely.
+
+    Unlike those of a result they are not cut off where the truth cannot be, and may be above 1.
+
+    Args:
+        variant: with its parameters.
+        n: how many respondents report.
+        tables: the attributes of each; None for every attribute by itself. Of means it is every
+            attribute.
+        about: whose shares or means.
+        parties: that speak for the respondents; None for one each.
+
+    Raises:
+        NotEstimatedError: the variant has no closed form for it, or its result says nothing of it.
+    """
+    survey = variant.survey
+    try:
+        result = expected_numbers(variant, Uniform(survey))
+        if result is not None:
+            return tuple(_of_numbers(variant.estimate(result), about, math.sqrt(REPORTS / n)))
+        names = tuple(tables or ((name,) for name in survey.names))
+        target = Target("these", names)
+        known = predicted(variant, n, target, Uniform(survey), about=about, parties=parties)
+    except ProtocolError as error:
+        raise NotEstimatedError(str(error)) from error
+    if known is not None:
+        return known.margins(survey)
+    if n < LEAST * choices_of(variant) and choices_of(variant) > 1:
+        raise NotEstimatedError(
+            f"each respondent answers one of {choices_of(variant):,} questions, and fewer than "
+            f"{LEAST} respondents would answer each"
+        )
+    raise NotEstimatedError(f"no formula of the errors of {variant.name} is known for it")
+
+
+def _of_numbers(estimate: Estimate, about: About, factor: float) -> Iterator[MarginOfError]:
+    """The margins of error of means, and of the shares of those who hold keys.
+
+    Args:
+        estimate: of ``REPORTS`` respondents.
+        about: whose.
+        factor: how many times as large errors are as of these.
+    """
+    if not isinstance(estimate, KeyValueTables):
+        for one in margins_of(estimate, about):
+            yield one._replace(margin=factor * one.margin)
+        return
+    # The intervals of all estimators are around the unbiased estimates.
+    found, names = estimate.by("debiased"), estimate.survey.names
+    held = factor * critical(level_of_each(2)) * found.frequency_errors
+    values = factor * critical(LEVEL) * found.mean_errors / 2
+    for name, margin in zip(names, held.tolist(), strict=True):
+        yield MarginOfError((name,), 2, margin)
+    for name, margin in zip(names, values.tolist(), strict=True):
+        yield MarginOfError((name,), 2, margin, "mean")
 
 
 def rmse_of(cells: Mapping[Names, int], tables: Mapping[Names, float]) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from protocol.audit.claims import check_claims
 from protocol.estimators.inference.intervals import USUAL, Intervals
+from protocol.estimators.usefulness import margins_of
 from protocol.messages import NO_ROUND
 from protocol.session.variant import Variant
 from protocol.sharing.messages import is_summed
@@ -27,7 +28,6 @@ from scenarios.statement.sampling import (
 from scenarios.statement.statement import Grid, Section, Statement
 from scenarios.statement.usefulness.verdict import (
     UsefulnessVerdict,
-    margins_of,
     mended,
     on_usefulness,
     pairs_of,

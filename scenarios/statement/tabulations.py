@@ -9,6 +9,7 @@ from protocol.accounting.accountants import Loss
 from protocol.accounting.spending import DELTA
 from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.projection import Projection
+from protocol.estimators.usefulness import margins_of
 from protocol.session.variant import Variant
 from protocol.transcript.entries import WITHHELD
 from protocol.variants.sums.tallies import Counted, Tallied
@@ -20,7 +21,6 @@ from scenarios.statement.privacy_values import claims_values
 from scenarios.statement.runs import by_attribute, trial_sentence
 from scenarios.statement.statement import Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
-    margins_of,
     mended,
     on_usefulness,
     pairs_of,

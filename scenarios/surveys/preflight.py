@@ -85,8 +85,8 @@ def preflight(
         plan: that says how the records are read, for a folder; by default their cells are the
             categories.
         parties: how many are to take part, for a plan.
-        useful: predicts how useful the estimates of so many respondents will be, in a sentence;
-            empty if it cannot.
+        useful: predicts how useful the estimates of so many respondents will be, in sentences, or
+            says why it cannot; empty to leave it out.
 
     Raises:
         UsageError: the plan or the folder cannot be read, or has no use for what is given.
@@ -119,8 +119,6 @@ def preflight(
         asked, analysis, coding = read.variant, read.analysis, read.coding
     yield from what_is_asked(asked, analysis, parties)
     yield from _closed(asked)
-    if parties is not None and asked.max_records == 1 and (said := useful(asked, parties)):
-        yield Known("usefulness", said)
     people: Respondents | None = None
     if records is not None:
         try:
@@ -129,6 +127,12 @@ def preflight(
             yield Known("records", f"{error}.", ready=False)
         else:
             yield _records(records, people.records, asked)
+    respondents = parties
+    if respondents is None and people is not None:
+        respondents = len(people.records)
+    if respondents is not None and (said := useful(asked, respondents)):
+        each = ", one for each party" if parties is not None and asked.max_records > 1 else ""
+        yield Known("usefulness", f"predicted for {count(respondents, 'respondent')}{each}: {said}")
     if paying and (ids is None or people is not None):
         payers = None if people is None else people.ids
         allowed = Payers(None).asked(asked, budget=budget, honest=honest, delta=delta)

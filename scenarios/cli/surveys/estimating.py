@@ -21,7 +21,12 @@ from protocol.estimators.inference.intervals import Intervals
 from protocol.estimators.inference.laws import About
 from protocol.estimators.projection import Projection
 from protocol.estimators.tables import FIGURES, Estimated, Table
-from protocol.estimators.usefulness import MarginOfError, margin_of_error, margin_of_number
+from protocol.estimators.usefulness import (
+    MarginOfError,
+    margin_of_error,
+    margin_of_number,
+    margins_of,
+)
 from protocol.surveys.survey import Survey, listed, shown
 from scenarios.cli.estimates import (
     calibration_options,
@@ -52,7 +57,6 @@ from scenarios.statement.calibration import calibration_sentences, calibration_v
 from scenarios.statement.tables import Columns, rows_values, state_table, state_tests
 from scenarios.statement.usefulness.verdict import (
     UsefulnessVerdict,
-    margins_of,
     mended,
     on_usefulness,
     usefulness_values,
@@ -253,7 +257,7 @@ def _margins(found: Estimate, options: EstimateOptions, about: About) -> Sequenc
     project = options.project
     if options.wanted:
         where = _where(found.survey, options.wanted)
-        return [margin_of_number(tuple(where), found.count(where), about)]
+        return [margin_of_number(tuple(where), found.count(where), about, of="count")]
     if options.asked:
         named = [_named(found.survey, text) for text in options.asked]
         return [margin_of_error(found.table(*names, projection=project), about) for names in named]

@@ -10,21 +10,22 @@ import click
 
 from parties.keeping.writing import write_whole
 from protocol.errors import UsageError
+from protocol.session.variant import Variant
 from protocol.surveys.survey import Survey
-from protocol.variants import PairCounts, SecureSumVariant
+from protocol.variants import PairCounts, RRIndependent, SecureSumVariant
 from protocol.variants.sums.tallies import Counted
 from scenarios.cli.numbers import Amount, Count
 from scenarios.cli.options import refuse
 from scenarios.cli.paths import READ_FILE, WRITTEN_FILE
 from scenarios.data.own_tables.plan_text import USUAL, Terms, plan_text
 from scenarios.data.own_tables.proposing import BINS, MOST, RARE, propose
-from scenarios.designing.carrying import CARRIED, carried
 from scenarios.designing.summing import EXACT, rests_on
 from scenarios.errors import printable
 from scenarios.running.parameters import parameters_checked
 from scenarios.running.tabulating import MAX_PEOPLE
+from scenarios.statement.usefulness.predicted import predicted_verdict
 from scenarios.streams import lossless
-from scenarios.wording.formatting import count, cut, rest, some
+from scenarios.wording.formatting import count, rest
 
 COUNTING: Mapping[str, type[Counted]] = {cls.name: cls for cls in (SecureSumVariant, PairCounts)}
 """The variants that count true answers."""
@@ -76,6 +77,13 @@ MOST_DECISIONS = 12
     type=Count(MAX_PEOPLE),
     help="With coins: how many parties will take part, for whom they are sized.",
 )
+@click.option(
+    "--n",
+    "people",
+    type=Count(MAX_PEOPLE),
+    help="How many respondents are expected, for how useful their answers will be.  [default: as "
+    "many as the table has rows]",
+)
 @click.option("--out", type=WRITTEN_FILE, help="The TOML file for the plan.  [default: print it]")
 @click.option("--title", help="Of the survey.  [default: the name of the file]")
 @click.option(
@@ -120,6 +128,7 @@ def plan(
     noise: str,
     delta: float,
     parties: int | None,
+    people: int | None,
     out: Path | None,
     title: str | None,
     bins: int,
@@ -149,16 +158,18 @@ def plan(
     title = printable(title or data.stem)
     asked = [question for each in proposal.columns for question in each.questions]
     survey = Survey(title, tuple(question.attribute() for question in asked))
-    remark = None
+    made: Variant
     if variant in COUNTING:
-        terms, rests = _counting(variant, survey, epsilon, noise, delta, parties)
-        click.echo(rests, err=True)
+        terms, made = _counting(variant, survey, epsilon, noise, delta, parties)
+        click.echo(EXACT if parties is None else rests_on(made, parties, delta), err=True)
     else:
         refuse(("--noise", "--delta", "--parties"), f": expected --variant {' or '.join(COUNTING)}")
         terms = USUAL._replace(epsilon=epsilon)
-        remark = _remark(survey, epsilon, proposal.rows)
+        made = RRIndependent.with_epsilon(survey, epsilon)
+    remark = _as_proposed(made, people or max(proposal.rows, parties or 0), parties)
     text = plan_text(proposal, title, terms, remark)
-    _say_decisions([*filter(None, (remark,)), *proposal.decisions()], out is not None)
+    click.echo(printable(remark), err=True)
+    _say_decisions(proposal.decisions(), out is not None)
     if out is None:
         click.echo(lossless(text), nl=False)
         return
@@ -172,22 +183,11 @@ def plan(
     click.echo(f"once you have read it, try it: {tried}")
 
 
-def _remark(survey: Survey, epsilon: float, rows: int) -> str | None:
-    """The decision where an epsilon is too little for so many attributes."""
-    found = carried(survey, epsilon, rows)
-    if not found.dropped:
-        return None
-    attributes = count(len(survey.attributes), "attribute")
-    carries = len(found.names) or "none"
-    enough = "no epsilon" if found.epsilon is None else f"epsilon {found.epsilon:.3g}"
-    off = "by anything" if found.width >= 1 else f"by up to {found.width:.2g} in 95 % of surveys"
-    said = (
-        f"{attributes} share epsilon {epsilon:g}: of {count(rows, 'respondent')}, shares are off "
-        f"{off}; it carries {carries} to within {CARRIED:g}"
-    )
-    first = some(map(cut, found.dropped), len(found.dropped))
-    drop = f"leave out {first} first" if found.names else "ask more people"
-    return f"{said}; {drop}; {enough} would do for all"
+def _as_proposed(variant: Variant, people: int, parties: int | None) -> str:
+    """The predicted usefulness of a plan as it is proposed, and what would make it better."""
+    verdict = predicted_verdict(variant, people, parties)
+    found = f"As proposed, with {count(people, 'respondent')}: {verdict.word}. {verdict.off}"
+    return found if verdict.mending is None else f"{found} {verdict.mending.says}"
 
 
 def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
@@ -203,15 +203,17 @@ def _say_decisions(decisions: Sequence[str], is_written: bool) -> None:
 
 def _counting(
     variant: str, survey: Survey, epsilon: float, noise: str, delta: float, parties: int | None
-) -> tuple[Terms, str]:
-    """The terms of secure sums, and what bounds what they tell.
+) -> tuple[Terms, Counted]:
+    """The terms of secure sums, and the variant.
 
     Raises:
-        UsageError: options without effect, or coins for nobody knows how many, or for too few.
+        UsageError: options without effect, coins for nobody knows how many, or for too few, or
+            nothing to count.
     """
     if noise == "none":
         refuse(("--epsilon", "--delta", "--parties"), ": no epsilon bounds sums with --noise none")
-        return Terms(variant, None, noise), EXACT
+        with parameters_checked():
+            return Terms(variant, None, noise), COUNTING[variant].with_noise(survey, "none")
     if parties is None:
         raise UsageError(
             "expected --parties, how many will take part, for whom coins are sized; or --noise "
@@ -219,4 +221,4 @@ def _counting(
         )
     with parameters_checked():
         made = COUNTING[variant].with_noise(survey, epsilon=epsilon, delta=delta, parties=parties)
-        return Terms(variant, epsilon, noise, delta, parties), rests_on(made, parties, delta)
+        return Terms(variant, epsilon, noise, delta, parties), made

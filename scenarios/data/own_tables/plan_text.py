@@ -49,7 +49,7 @@ def plan_text(
         proposal: what is asked.
         title: of the survey.
         terms: on which it is asked.
-        remark: what is to be decided about them; None for nothing.
+        remark: what they are expected to lead to; None for nothing.
     """
     return "\n".join(_lines(proposal, title, terms, remark)) + "\n"
 
@@ -69,7 +69,7 @@ def _lines(proposal: Proposal, title: str, terms: Terms, remark: str | None) -> 
     yield ""
     yield f"title = {toml_text(title)}"
     if remark is not None:
-        yield from _comment(f"decide: {remark}")
+        yield from _comment(remark)
     yield from _terms(terms)
     yield f"max_records = {min(proposal.rows, MAX_RECORDS)}    # most respondents of one party"
     yield ""

@@ -9,6 +9,7 @@ from typing import cast
 from protocol.audit.audit import Audit
 from protocol.audit.coalition.coalition import Coalition
 from protocol.audit.coalition.finding import CoalitionFinding
+from protocol.estimators.usefulness import margins_of
 from protocol.messages import AGGREGATOR
 from scenarios.statement.audits.checks import bounded_beside_sums, checks_of, has_sum
 from scenarios.statement.audits.coalitions import active_notes, coalition, how_found, linkage
@@ -24,7 +25,6 @@ from scenarios.statement.privacy_verdict import PrivacyVerdict, on_privacy
 from scenarios.statement.statement import Fact, Section, Statement, Verdict
 from scenarios.statement.usefulness.verdict import (
     UsefulnessVerdict,
-    margins_of,
     mended,
     on_usefulness,
 )

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from protocol.errors import ProtocolError
+from protocol.estimators.usefulness import MarginOfError
 from protocol.session.variant import Variant
-from scenarios.designing.assumed import Uniform
-from scenarios.designing.predicting import NotEstimatedError, predicted
-from scenarios.designing.targets import target_of
-from scenarios.statement.usefulness.verdict import FEWEST, mended, on_usefulness
+from scenarios.designing.mending import mending
+from scenarios.designing.predicting import NotEstimatedError, predicted_margins
+from scenarios.statement.usefulness.verdict import UsefulnessVerdict, on_usefulness
 
 
-def predicted_sentence(variant: Variant, respondents: int) -> str:
-    """The verdict that estimates of every attribute are predicted to have, with its reasons.
+def predicted_verdict(
+    variant: Variant, respondents: int, parties: int | None = None
+) -> UsefulnessVerdict:
+    """The verdict that estimates of every attribute are predicted to have.
 
     All combinations of answers are taken to be equally likely.
 
     Args:
         variant: how people will be asked.
-        respondents: how many will answer, each by a party of her own.
+        respondents: how many will answer, at least 1.
+        parties: that speak for them; None for one each.
 
-    Returns:
-        Empty of few respondents, or if the variant has no formula for its errors.
+    Raises:
+        NotEstimatedError: there is no formula for its errors; says why.
     """
-    survey = variant.survey
-    if respondents < FEWEST:
-        return ""
+    of: tuple[MarginOfError, ...] = predicted_margins(variant, respondents, parties=parties)
+    found = mending(
+        variant, of, respondents=respondents, parties=parties or respondents, about="respondents"
+    )
+    (verdict,) = on_usefulness(of, mending=found)
+    return verdict
+
+
+def predicted_sentence(variant: Variant, respondents: int) -> str:
+    """The same in sentences, with the reasons; or why there is no prediction.
+
+    Args:
+        variant: how people will be asked.
+        respondents: how many will answer, each by a party of her own.
+    """
     try:
-        found = predicted(variant, respondents, target_of(survey, "margins"), Uniform(survey))
-    except (NotEstimatedError, ProtocolError, ValueError):
-        return ""
-    if found is None:
-        return ""
-    of = found.margins(survey)
-    mending = mended(variant, of, respondents=respondents, parties=respondents, about="respondents")
-    (verdict,) = on_usefulness(of, mending=mending)
-    reasons = " ".join(verdict.reasons)
-    return f"predicted of {respondents:,} respondents: {verdict.word}. {verdict.says} {reasons}"
+        verdict = predicted_verdict(variant, respondents)
+    except NotEstimatedError as error:
+        return f"unknown. There is no prediction: {error}."
+    return " ".join((f"{verdict.word}.", verdict.says, *verdict.reasons))

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from protocol.errors import ProtocolError
 from protocol.estimators.estimate import Estimate
 from protocol.estimators.inference.laws import About
 from protocol.estimators.projection import Projection
 from protocol.estimators.usefulness import (
     GRADES,
+    MEANS_SAY,
     ORDER,
     SCALE_SAYS,
     MarginOfError,
+    Subject,
     Usefulness,
     least_exact,
     margin_of_error,
-    margin_of_number,
 )
 from protocol.session.variant import Variant
 from scenarios.statement.statement import State, Verdict
 from scenarios.wording.announced import title_of
-from scenarios.wording.formatting import as_json, count, some, upper
+from scenarios.wording.formatting import as_json, count, cut, some, upper
 
 if TYPE_CHECKING:
     from scenarios.designing.mending import Mending
@@ -34,18 +34,18 @@ MOST_PAIRS = 200
 """The most pairs of attributes that are judged where nobody asked for them."""
 
 FEWEST = 50
-"""Of fewer respondents nothing is predicted."""
+"""From the errors of fewer respondents nothing is concluded about more."""
 
 NAMED = 6
 """The most tables of one word that are named."""
 
 _LEADS: Mapping[Usefulness, str] = MappingProxyType(
     {
-        "good": "Shares can be compared and ranked",
-        "fair": "Large differences between shares can be told",
-        "poor": "Only very large differences between shares can be told",
-        "none": "The estimates tell no more than a guess without any answers",
-        "unknown": "How far the estimates may be off is not known",
+        "good": "Estimates can be compared and ranked.",
+        "fair": "Only large differences between estimates are reliable.",
+        "poor": "Only very large differences between estimates are reliable.",
+        "none": "A guess without any answers would be as close.",
+        "unknown": "No formula gives their errors, or too few reports came in.",
     }
 )
 _STATES: Mapping[Usefulness, State] = MappingProxyType(
@@ -58,19 +58,26 @@ class UsefulnessVerdict(Verdict):
     """The verdict on usefulness: that of the least useful of what was asked for.
 
     Args:
+        off: by how much the least useful may be off, in a sentence.
         of: the margin of error of every attribute, or of every table that was asked for.
         pairs: those of the pairs of attributes beside them; the verdict does not go by these.
         mending: what would make it better; None if that is not known, or nothing has to be.
     """
 
+    off: str
     of: tuple[MarginOfError, ...]
     pairs: tuple[MarginOfError, ...] = ()
     mending: Mending | None = None
 
     @property
+    def headline(self) -> str:
+        """The word, and by how much the least useful may be off."""
+        return f"{self.about}: {self.word}. {self.off}"
+
+    @property
     def means(self) -> str:
         """Its meaning, without the figures."""
-        return f"{_LEADS[cast(Usefulness, self.word)]}."
+        return _LEADS[cast(Usefulness, self.word)]
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -80,28 +87,6 @@ class UsefulnessVerdict(Verdict):
             "mending": None if self.mending is None else self.mending._asdict(),
             "scale": [grade._asdict() for grade in GRADES],
         }
-
-
-def margins_of(
-    estimate: Estimate,
-    about: About,
-    projection: Projection = "none",
-    tables: Iterable[Sequence[str]] = (),
-) -> tuple[MarginOfError, ...]:
-    """The margins of error of every attribute, then of some tables, as far as there are such.
-
-    Args:
-        estimate: of shares, or of means that have a range.
-        about: whose.
-        projection: applied to the tables.
-        tables: the attributes of each.
-    """
-    means = estimate.attribute_means()
-    if means:
-        return tuple(margin_of_number((name,), mean, about) for name, mean in means.items())
-    own: list[tuple[str, ...]] = [(name,) for name in estimate.survey.names]
-    names = dict.fromkeys((*own, *(tuple(each) for each in tables)))
-    return tuple(_margins(estimate, names, about, projection))
 
 
 def pairs_of(estimate: Estimate, about: About, projection: Projection) -> tuple[MarginOfError, ...]:
@@ -129,6 +114,9 @@ def on_usefulness(
         return ()
     worst = least_exact(of)
     word = worst.word
+    off = "All estimates are exact."
+    if any(one.margin for one in of):
+        off = f"{_off(worst)}{_others(of, worst)}."
     reasons = [*_by_word(of)] if len(of) > 1 else []
     if pairs:
         reasons.append(_on_pairs(pairs))
@@ -138,13 +126,21 @@ def on_usefulness(
         about="Usefulness",
         word=word,
         state=_STATES[word],
-        says=f"{_LEADS[word]}{_off(worst)}.",
-        reasons=(*reasons, SCALE_SAYS),
+        says=f"{off} {_LEADS[word]}",
+        reasons=(*reasons, scale_said(of)),
+        off=off,
         of=tuple(of),
         pairs=tuple(pairs),
         mending=mending,
     )
     return (verdict,)
+
+
+def scale_said(of: Iterable[MarginOfError]) -> str:
+    """Meaning of the steps, as far as it takes for what is judged."""
+    kinds = {one.of for one in of}
+    said = (SCALE_SAYS if "shares" in kinds else "", MEANS_SAY if kinds - {"shares"} else "")
+    return " ".join(filter(None, said))
 
 
 def usefulness_values(verdicts: Iterable[Verdict]) -> dict[str, Any]:
@@ -174,35 +170,39 @@ def mended(
     return mending(variant, of, respondents=respondents, parties=parties, about=about)
 
 
-def _margins(
-    estimate: Estimate,
-    tables: Iterable[tuple[str, ...]],
-    about: About,
-    projection: Projection,
-) -> Iterator[MarginOfError]:
-    for names in tables:
-        try:
-            table = estimate.table(*names, projection=projection)
-        except (ProtocolError, ValueError):
-            continue  # This result says nothing of it.
-        yield margin_of_error(table, about)
-
-
 def _off(one: MarginOfError) -> str:
-    """By how much one of them may be off, as the end of a sentence."""
-    name = title_of(one.names)
+    """By how much one of them may be off, a sentence without its end."""
+    name = _subject(one)
     if math.isnan(one.margin):
-        return f": neither a formula nor the reports tell it of {name}"
-    if math.isinf(one.margin):
-        return f": nothing is said of {name}"
-    if one.number:
-        return f": the estimate of {name} may be off by {_points(one)} of its range"
-    return f": those of {name} may be off by {_points(one)}"
+        return f"How far {name} may be off is not known"
+    if one.says_nothing:
+        return f"The result says nothing about {name}"
+    return f"{upper(name)} may be off by up to {_points(one)}{_UNITS[one.of]}"
 
 
-def _points(one: MarginOfError, unit: str = " points") -> str:
+_UNITS: Mapping[Subject, str] = MappingProxyType(
+    {"shares": "", "mean": " of its range", "count": " of all respondents"}
+)
+
+
+def _subject(one: MarginOfError) -> str:
+    """What may be off."""
+    name = cut(title_of(one.names))
+    if one.of == "shares":
+        return f"shares of {name}"
+    return f"the mean of {name}" if one.of == "mean" else f"the count by {name}"
+
+
+def _others(of: Sequence[MarginOfError], worst: MarginOfError) -> str:
+    """How many are more useful than the least useful, as the end of a sentence."""
+    better = sum(one.word != worst.word for one in of)
+    return f"; {better:,} of {len(of):,} estimates are better" if better else ""
+
+
+def _points(one: MarginOfError) -> str:
     figure = 100 * one.margin
-    return f"{figure:.{1 if figure >= 0.95 else 2}f}{' %' if one.number else unit}"
+    digits = f"{figure:.{1 if figure >= 0.95 else 2}f}"
+    return f"{digits} points" if one.of == "shares" else f"{digits} %"
 
 
 def _by_word(of: Sequence[MarginOfError]) -> Iterator[str]:
@@ -211,13 +211,16 @@ def _by_word(of: Sequence[MarginOfError]) -> Iterator[str]:
         alike = sorted((one for one in of if one.word == word), key=lambda one: -one.excess)
         if not alike:
             continue
-        named = (
-            f"{title_of(one.names)} ({_points(one)})"
-            if math.isfinite(one.margin)
-            else title_of(one.names)
-            for one in alike
-        )
-        yield f"{upper(word)}: {some(named, len(alike), NAMED)}."
+        yield f"{upper(word)}: {some(map(_with_margin, alike), len(alike), NAMED)}."
+
+
+def _with_margin(one: MarginOfError) -> str:
+    name = title_of(one.names)
+    if one.of != "shares":
+        name = f"{one.of} of {name}"
+    if math.isnan(one.margin):
+        return name
+    return f"{name} ({'nothing known' if one.says_nothing else _points(one)})"
 
 
 def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
@@ -229,7 +232,7 @@ def _on_pairs(pairs: Sequence[MarginOfError]) -> str:
         said += f" {next(iter(counted))}"
     else:
         said = f"Of {of} " + ", ".join(f"{many:,} {word}" for word, many in counted.items())
-    off = f", off by up to {_points(worst)}" if math.isfinite(worst.margin) else ""
+    off = f", off by up to {_points(worst)}" if worst.margin < 1 else ""
     return f"{said}; the least exact is {title_of(worst.names)}{off}."
 
 
@@ -239,7 +242,8 @@ def _counted(of: Iterable[MarginOfError]) -> dict[Usefulness, int]:
 
 
 def _values(one: MarginOfError) -> dict[str, Any]:
-    return {"attributes": one.names, "verdict": one.word, "margin": one.margin}
+    margin = one.margin if math.isinf(one.margin) else min(one.margin, 1.0)
+    return {"of": one.of, "attributes": one.names, "verdict": one.word, "margin": margin}
 
 
 def _pairs_values(pairs: Sequence[MarginOfError]) -> dict[str, Any]:

@@ -15,7 +15,11 @@ from protocol.estimators.usefulness import (
     even_guess,
     margin_of_error,
     margin_of_number,
+    margins_of,
 )
+from protocol.randomizers.keyvalue import PrivKV
+from protocol.variants.keyvalue.estimate import KeyValueTables
+from protocol.variants.keyvalue.records import key_survey
 
 
 def table_of(values: list[float], error: float) -> Table:
@@ -62,6 +66,8 @@ def test_the_margin_is_to_the_farther_end_of_an_interval_that_holds_with_all_oth
     )
     # A raw share that noise has put out of range is far from every truth.
     assert margin_of_error(table_of([-0.2, 1.2], 0.05)).margin >= 0.2
+    assert not margin_of_error(table_of([-0.2, 1.2], 0.05)).says_nothing
+    assert margin_of_error(table_of([-0.4, 1.4], 5.0)).says_nothing
     projected = table_of([0.6, 0.4], 0.01).projected("none")
     off = replace(projected, values=np.array([0.7, 0.3]), law=projected._law())
     assert margin_of_error(off).margin == pytest.approx(0.1 + found.margin, abs=1e-4)
@@ -80,6 +86,24 @@ def test_a_number_is_judged_as_a_share_of_its_range() -> None:
     assert margin_of_number(("a",), one.times(3), "respondents").word == "good"
     assert margin_of_number(("a",), replace(one, span=math.inf), "respondents").word == "unknown"
     assert margin_of_number(("a",), Estimated(3.0, 0.0), "respondents").word == "good"
+
+
+def test_of_a_key_the_share_of_holders_and_the_mean_of_its_values_are_judged() -> None:
+    asked = key_survey("keys", ["a", "b", "c"], [[-1, 0, 1]] * 3)
+    # Many hold the first, few the second, and nobody reports on the third.
+    counts = np.array([[[4000, 9000, 7000], [16_900, 1_560, 1_540], [0, 0, 0]]])
+    randomizer = PrivKV.with_budget(3, epsilon=4.0)
+    tables = KeyValueTables(
+        asked=asked, randomizer=randomizer, estimator="likelihood", counts=counts
+    )
+    found = {(one.of, one.names[0]): one for one in margins_of(tables, "population")}
+    assert [found["shares", name].word for name in "abc"] == ["good", "good", "none"]
+    assert [found["mean", name].word for name in "abc"] == ["good", "fair", "none"]
+    ends = tables.mean_intervals(about="population")
+    half = max(ends.high[0] - tables.means[0], tables.means[0] - ends.low[0])
+    # Its range is 2 long.
+    assert found["mean", "a"].margin == pytest.approx(half / 2)
+    assert math.isinf(found["mean", "c"].margin)
 
 
 @pytest.mark.parametrize("cells", [2, 3, 10, 100])

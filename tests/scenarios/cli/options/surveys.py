@@ -35,6 +35,7 @@ PLAN = (
             "--from": ("{table}", out),
             "--out": ("plan.toml", files),
             "--title": ("Steps", out),
+            "--n": ("100000", out),
             "--bins": ("3", out),
             "--most": ("4", out),
             "--rare": ("2", out),

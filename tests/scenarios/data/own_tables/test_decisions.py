@@ -330,24 +330,6 @@ def test_names_of_columns_tell_whom_they_identify() -> None:
     assert not any(map(tells_who, ("filename", "married", "idea", "north", "telling")))
 
 
-def test_too_many_columns_for_one_epsilon_are_said(tmp_path: Path) -> None:
-    draw = Random(4)
-    rows = [[draw.choice("abcd"[: 2 + n % 3]) for n in range(12)] for _ in range(ROWS)]
-    names = [f"q{n:02}" for n in range(12)]
-    planned = Planned(tmp_path, names, rows)
-    said = planned.lines[0]
-    assert said.startswith("12 attributes share epsilon 2: of 1,200 respondents, ")
-    assert "it carries 1 to within 0.05; leave out q11, q08, " in said
-    assert f"decide: {said}\nvariant = " in planned.text.replace("\n# ", " ")
-    # The epsilon that is named would do, and a smaller one would not.
-    needed = float(said.partition("; epsilon ")[2].split()[0])
-    for epsilon, is_enough in ((1.02 * needed, True), (0.95 * needed, False)):
-        again = tmp_path / f"{is_enough}"
-        again.mkdir()
-        lines = Planned(again, names, rows, "--epsilon", epsilon).lines
-        assert (lines == []) is is_enough
-
-
 def test_the_list_is_short_and_the_file_has_the_rest(tmp_path: Path) -> None:
     rows = [[f"{'yes' if n % 2 else 'YES'} {column}" for column in range(20)] for n in range(ROWS)]
     rows = [[*row, n % 2] for n, row in enumerate(rows)] + [["no"] * 20 + [0]] * ROWS

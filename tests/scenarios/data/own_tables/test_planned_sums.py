@@ -41,6 +41,7 @@ def test_exact_sums_are_written_out_and_told(table: Path, tmp_path: Path) -> Non
     command = ("plan", "--from", table, "--variant", "pair-counts", "--out", plan)
     said = sottovoce(*command, "--noise", "none")
     assert "No epsilon bounds what exact sums tell of a respondent." in said.err
+    assert "As proposed, with 60 respondents: good. All estimates are exact." in said.err
     assert 'noise = "none" ' in plan.read_text(encoding="utf-8")
     made = read_plan(plan).variant
     assert isinstance(made, PairCounts)
@@ -71,3 +72,10 @@ def test_what_does_not_fit_together_is_refused(
     given: tuple[str, ...], says: str, table: Path
 ) -> None:
     assert says in complaint(sottovoce("plan", "--from", table, *given))
+
+
+def test_of_one_column_there_are_no_pairs(tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text("smokes\n" + "yes\nno\n" * 20, encoding="utf-8")
+    words = ("plan", "--from", table, "--variant", "pair-counts", "--noise", "none")
+    assert "pairs take at least 2 attributes" in complaint(sottovoce(*words))

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protocol.estimators.usefulness import SCALE_SAYS, MarginOfError
+from protocol.estimators.usefulness import MEANS_SAY, SCALE_SAYS, MarginOfError, Subject, margins_of
 from protocol.surveys.records import Records
 from protocol.surveys.survey import Attribute, Survey
 from protocol.variants import NumericMean
 from scenarios.running.tabulating import tabulate
-from scenarios.statement.usefulness.verdict import UsefulnessVerdict, margins_of, on_usefulness
+from scenarios.statement.usefulness.verdict import UsefulnessVerdict, on_usefulness
 from tests.pages import Page
 from tests.scenarios.command import sottovoce
 
@@ -33,7 +33,11 @@ def test_the_word_is_that_of_the_least_useful_of_what_was_asked_for() -> None:
     verdict = verdict_of(good, fair, pairs=(pair,))
     assert (verdict.word, verdict.state) == ("fair", "note")
     assert verdict.says == (
-        "Large differences between shares can be told: those of b may be off by 8.0 points."
+        "Shares of b may be off by up to 8.0 points; 1 of 2 estimates are better. "
+        "Only large differences between estimates are reliable."
+    )
+    assert verdict.headline == (
+        "Usefulness: fair. Shares of b may be off by up to 8.0 points; 1 of 2 estimates are better."
     )
     assert verdict.reasons == (
         "Good: a (2.0 points).",
@@ -47,20 +51,45 @@ def test_the_word_is_that_of_the_least_useful_of_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("margin", "word", "says"),
     [
-        (
-            math.nan,
-            "unknown",
-            "is not known: neither a formula nor the reports tell it of a.",
-        ),
-        (math.inf, "none", "no more than a guess without any answers: nothing is said of a."),
-        (0.95, "none", "no more than a guess without any answers: those of a may be off by 95.0"),
-        (0.0, "good", "Shares can be compared and ranked: those of a may be off by 0.00 points."),
+        (math.nan, "unknown", "How far shares of a may be off is not known."),
+        (math.inf, "none", "The result says nothing about shares of a."),
+        # No share is off by more than 100 points, however far a raw one is out of range.
+        (1.287, "none", "The result says nothing about shares of a."),
+        (0.95, "none", "Shares of a may be off by up to 95.0 points."),
+        (0.002, "good", "Shares of a may be off by up to 0.20 points."),
+        (0.0, "good", "All estimates are exact."),
     ],
 )
 def test_what_is_not_known_and_what_is_not_said(margin: float, word: str, says: str) -> None:
     verdict = verdict_of(MarginOfError(("a",), 2, margin))
-    assert verdict.word == word
-    assert says in verdict.says
+    assert verdict.headline == f"Usefulness: {word}. {says}"
+    assert verdict.says == f"{says} {verdict.means}"
+    stated = verdict.values["tables"][0]["margin"]
+    assert math.isnan(margin) or stated == (margin if math.isinf(margin) else min(1.0, margin))
+
+
+@pytest.mark.parametrize(
+    ("of", "says"),
+    [
+        ("mean", "The mean of a may be off by up to 20.0 % of its range."),
+        ("count", "The count by a may be off by up to 20.0 % of all respondents."),
+    ],
+)
+def test_a_number_is_called_what_it_is(of: Subject, says: str) -> None:
+    number = MarginOfError(("a",), 2, 0.2, of)
+    verdict = verdict_of(number, MarginOfError(("a",), 2, 0.01))
+    assert verdict.off == f"{says[:-1]}; 1 of 2 estimates are better."
+    assert verdict.reasons == (
+        "Good: a (1.0 points).",
+        f"Poor: {of} of a (20.0 %).",
+        f"{SCALE_SAYS} {MEANS_SAY}",
+    )
+    assert verdict_of(number).reasons == (MEANS_SAY,)
+
+
+def test_a_headline_is_short_whatever_attributes_are_called() -> None:
+    long = MarginOfError(("income " * 40, "age " * 40), 4, 0.2)
+    assert len(verdict_of(long, MarginOfError(("b",), 2, 0.01)).headline) <= 160
 
 
 def test_nothing_is_judged_where_nothing_is_estimated() -> None:
@@ -76,8 +105,7 @@ def test_means_are_judged_by_their_range() -> None:
         (margin,) = margins_of(tabulate(variant, held, n=n).estimate, "population")
         words.append(margin.word)
     assert words == ["poor", "fair", "good"]
-    assert "the estimate of hours may be off by" in verdict_of(margin).says
-    assert verdict_of(margin).says.endswith("% of its range.")
+    assert verdict_of(margin).off.startswith("The mean of hours may be off by up to 0.")
 
 
 def test_a_run_states_it_once_before_privacy(tmp_path: Path) -> None:
@@ -85,7 +113,7 @@ def test_a_run_states_it_once_before_privacy(tmp_path: Path) -> None:
     text = " ".join(said.out.split())
     assert text.index("Usefulness: fair.") < text.index("Privacy of the design:")
     assert text.count(SCALE_SAYS) == 1
-    assert "As predicted, good would take about " in text
+    assert "For good estimates it would take one of these: about " in text
     result = json.loads((tmp_path / "out" / "result.json").read_text())["usefulness"]
     assert result["verdict"] == "fair"
     assert [each["attributes"] for each in result["tables"]] == [
